@@ -1,0 +1,35 @@
+# make setup | demo | test | check | bench. Each target sets up what it needs; the second time is quick.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup demo test check bench clean
+
+setup: $(STAMP)
+
+# The stamp is newer than what it depends on, so an unchanged project sets up nothing.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/saccade train rnnsearch_dates
+
+test: setup
+	$(BIN)/python -m pytest -q -n 2
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python benchmarks/additive_cpu/run.py
+	$(BIN)/python benchmarks/threads/run.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
