@@ -1,0 +1,168 @@
+"""What the rows and columns of an attention map stand for.
+
+An axis is a list of labels and whatever a view needs to draw them: the characters a token covers, the image behind a
+grid of patches, the sound behind frames. Axes nest: a word's axis may name the sentence axis it lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.storage import same_bits
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Labels, one a position; ``within[i]`` is the position on the axis ``parent`` that position i lies in."""
+
+    labels: tuple[str, ...]
+    parent: str | None = None
+    within: tuple[int, ...] = ()
+    kind: ClassVar[str] = "positions"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            content = getattr(self, field.name)
+            if field.name in ("labels", "within") or isinstance(content, list | tuple):
+                object.__setattr__(self, field.name, _tuples(content))
+        if self.parent is not None and len(self.within) != len(self.labels):
+            raise SaccadeError(
+                f"an axis that nests in {self.parent!r} needs one parent position a label: "
+                f"got {len(self.within)} for {len(self.labels)} labels"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Positions(Axis):
+    """Unlabelled positions: 0, 1, 2, …"""
+
+    kind: ClassVar[str] = "positions"
+
+    @classmethod
+    def of(cls, size: int) -> Positions:
+        return cls(tuple(str(position) for position in range(size)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens(Axis):
+    """Tokens of a text. ``spans[i]`` are the characters of ``text`` that token i covers, ``words[i]`` the number of the
+    word it belongs to, ``special`` the positions of markers such as ``<eos>``."""
+
+    text: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    words: tuple[int, ...] = ()
+    special: tuple[int, ...] = ()
+    kind: ClassVar[str] = "tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences(Axis):
+    """Sentences of a document."""
+
+    kind: ClassVar[str] = "sentences"
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(Axis):
+    """Patches of an image, row by row: ``height × width`` labels; ``image`` is uint8 [rows, columns, 3]."""
+
+    height: int = 0
+    width: int = 0
+    image: Tensor | None = None
+    kind: ClassVar[str] = "grid"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.height * self.width != len(self.labels):
+            raise SaccadeError(f"a grid of {self.height} × {self.width} has as many labels: got {len(self.labels)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Frames(Axis):
+    """Frames of a sound, ``seconds`` apart; ``spectrogram`` [bands, frames], ``audio`` [samples] at ``rate`` Hz."""
+
+    seconds: float = 0.0
+    spectrogram: Tensor | None = None
+    audio: Tensor | None = None
+    rate: int = 0
+    kind: ClassVar[str] = "frames"
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes(Axis):
+    """Nodes of a graph; ``places`` [nodes, 2] where they are drawn."""
+
+    places: Tensor | None = None
+    kind: ClassVar[str] = "nodes"
+
+
+@dataclass(frozen=True, eq=False)
+class Visits(Axis):
+    """Visits of a patient, in order; ``times`` as written in the record."""
+
+    times: tuple[str, ...] = ()
+    kind: ClassVar[str] = "visits"
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews(Axis):
+    """Reviews of a user or an item, with their ratings."""
+
+    ratings: tuple[float, ...] = ()
+    kind: ClassVar[str] = "reviews"
+
+
+AXES: dict[str, type[Axis]] = {
+    axis.kind: axis for axis in (Positions, Tokens, Sentences, Grid, Frames, Nodes, Visits, Reviews)
+}
+
+
+def axis_to_json(axis: Axis, store: dict[str, Tensor], prefix: str) -> dict[str, Any]:
+    """The axis as JSON; its tensors go to ``store`` under ``prefix``."""
+    document: dict[str, Any] = {"kind": axis.kind}
+    for field in fields(axis):
+        content = getattr(axis, field.name)
+        if isinstance(content, Tensor):
+            store[f"{prefix}.{field.name}"] = content
+            content = {"tensor": f"{prefix}.{field.name}"}
+        document[field.name] = content
+    return document
+
+
+def axis_from_json(document: Mapping[str, Any], store: Mapping[str, Tensor]) -> Axis:
+    kind = AXES.get(document["kind"])
+    if kind is None:
+        raise SaccadeError(f"unknown kind of axis: expected one of {', '.join(AXES)}, found {document['kind']!r}")
+    content = {name: document[name] for name in (field.name for field in fields(kind)) if name in document}
+    return kind(**{name: _from_json(part, store) for name, part in content.items()})
+
+
+def _from_json(part: Any, store: Mapping[str, Tensor]) -> Any:
+    if isinstance(part, dict):
+        return store[part["tensor"]]
+    return _tuples(part) if isinstance(part, list) else part
+
+
+def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(_tuples(item) if isinstance(item, list | tuple) else item for item in part)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return same_bits(one, other)
+    return bool(one == other)

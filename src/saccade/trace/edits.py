@@ -1,0 +1,145 @@
+"""Writing through the lens: what if it had looked there?
+
+``Mask`` narrows the window, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set``
+replaces a row after normalising and gain. An edit speaks of a site, and may name one head and one step; ``None`` means
+all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Where an edit applies: at which site, head and step (the absolute position of the query)."""
+
+    site: str | None = None
+    head: int | None = None
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        # Edits also come from files and from the network, where a type is only a promise.
+        if not (self.site is None or isinstance(self.site, str)):
+            raise SaccadeError(f"site must be the name of a site: got {self.site!r}")
+        for name in ("head", "step"):
+            number = getattr(self, name)
+            if number is not None and not _is_position(number):
+                raise SaccadeError(f"{name} must be 0 or a positive whole number: got {number!r}")
+
+    def rows(self, site: str, offset: int, weights: Tensor) -> tuple[slice, slice] | None:
+        """The heads and queries of ``weights`` [B, H, T, S] that this edit changes; None where it does not apply."""
+        _, H, T, _ = weights.shape
+        if self.site is not None and self.site != site:
+            return None
+        if self.step is not None and not offset <= self.step < offset + T:
+            return None
+        if self.head is not None and not 0 <= self.head < H:
+            raise SaccadeError(f"{self}: site {site!r} has {H} head(s), found head={self.head}")
+        heads = slice(None) if self.head is None else slice(self.head, self.head + 1)
+        queries = slice(None) if self.step is None else slice(self.step - offset, self.step - offset + 1)
+        return heads, queries
+
+    def to_json(self) -> dict[str, Any]:
+        return {"edit": type(self).__name__.lower(), **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Mask(Edit):
+    """Nothing may look at ``keys``."""
+
+    keys: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "keys", _keys(self.keys))
+
+    def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
+        return _add(self, scores, where, -math.inf)
+
+
+@dataclass(frozen=True)
+class Boost(Edit):
+    """Each of ``keys`` weighs ``factor`` times as much, before the row is normalised."""
+
+    keys: tuple[int, ...]
+    factor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "keys", _keys(self.keys))
+        if not self.factor > 0 or math.isinf(self.factor):
+            raise SaccadeError(f"factor must be a positive number: got {self.factor} (to forbid a key, use Mask)")
+
+    def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
+        return _add(self, scores, where, math.log(self.factor))
+
+
+@dataclass(frozen=True)
+class Set(Edit):
+    """The row becomes ``row``, one weight a key, as it stands: it is not normalised again."""
+
+    row: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "row", tuple(float(weight) for weight in self.row))
+        if any(not weight >= 0 or math.isinf(weight) for weight in self.row):
+            raise SaccadeError(f"weights must be finite and not negative: got {self.row}")
+
+    def after(self, weights: Tensor, where: tuple[slice, slice]) -> Tensor:
+        S = weights.shape[-1]
+        if len(self.row) != S:
+            raise SaccadeError(f"a row to set has one weight a key: expected {S} weights, found {len(self.row)}")
+        heads, queries = where
+        changed = weights.clone()
+        changed[:, heads, queries] = torch.tensor(self.row, dtype=weights.dtype, device=weights.device)
+        return changed
+
+
+EDITS: dict[str, type[Edit]] = {"mask": Mask, "boost": Boost, "set": Set}
+
+
+def edit_from_json(document: dict[str, Any]) -> Edit:
+    """The edit that :meth:`Edit.to_json` wrote."""
+    if not isinstance(document, dict) or not isinstance(document.get("edit"), str):
+        raise SaccadeError(f"expected an edit, {{'edit': …}}, found {document!r}")
+    content = dict(document)
+    kind = EDITS.get(content.pop("edit"))
+    if kind is None:
+        raise SaccadeError(f"unknown edit: expected one of {', '.join(EDITS)}, found {document['edit']!r}")
+    try:
+        return kind(**content)
+    except (TypeError, ValueError) as error:
+        raise SaccadeError(f"edit {document.get('edit')!r}: {error}") from None
+
+
+def _is_position(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _keys(keys: Any) -> tuple[int, ...]:
+    wrong = [key for key in keys if not _is_position(key)]
+    if wrong:
+        raise SaccadeError(f"keys must be positions, 0 or positive whole numbers: got {wrong[0]!r}")
+    return tuple(keys)
+
+
+def _add(edit: Mask | Boost, scores: Tensor, where: tuple[slice, slice], amount: float) -> Tensor:
+    S = scores.shape[-1]
+    beyond = [key for key in edit.keys if key >= S]
+    if beyond:
+        raise SaccadeError(f"{type(edit).__name__}: there are {S} keys (0 to {S - 1}), found key {beyond[0]}")
+    heads, queries = where
+    addend = scores.new_zeros(scores.shape[-1])
+    addend[list(edit.keys)] = amount
+    changed = scores.clone()
+    changed[:, heads, queries] = changed[:, heads, queries] + addend
+    return changed

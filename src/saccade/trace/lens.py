@@ -1,0 +1,248 @@
+"""The lens: whatever a model looks at passes through it. It records, and it can write (see :mod:`saccade.trace.edits`).
+
+Legend: N rows of a batch (in a beam: items × hypotheses), H heads, T queries, S keys, k kept per row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.trace.axes import Positions
+from saccade.trace.edits import Boost, Edit, Mask, Set
+from saccade.trace.maps import AttentionMap, Signal, Trace
+
+Keep = Literal["all", "top", "statistics"]
+DETAILS = ("scores", "context", "state", "outputs", "beam")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a model where it looks, and the axes its queries and keys lie on."""
+
+    name: str
+    query: str
+    key: str
+
+    @classmethod
+    def of(cls, site: str | Site) -> Site:
+        return site if isinstance(site, Site) else cls(site, f"{site}:query", f"{site}:key")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was kept of one call at one site: tensors [N, H, T, …] (received mass: [N, H, S]; signals: [N, T, n])."""
+
+    site: Site
+    kind: str
+    offset: int
+    tensors: dict[str, Tensor]
+    keys: int = 0
+
+    def select(self, rows: Tensor) -> Record:
+        """The record of these rows of the batch, in this order."""
+        return replace(self, tensors={name: tensor.index_select(0, rows) for name, tensor in self.tensors.items()})
+
+    @property
+    def size(self) -> int:
+        return next(iter(self.tensors.values())).shape[0]
+
+    @property
+    def queries(self) -> int:
+        name = "values" if self.kind == "signal" else "maximum" if self.kind == "statistics" else "weights"
+        return self.tensors[name].shape[1 if self.kind == "signal" else 2]
+
+
+class Lens:
+    """Records what a model looks at, and edits it.
+
+    Args:
+        keep: ``"all"`` weights; the ``"top"`` k of each row and the residual mass; or ``"statistics"`` (entropy,
+            maximum and its place, mass received by each key).
+        k: how many weights a row keeps with ``keep="top"``.
+        edits: :class:`Mask`, :class:`Boost`, :class:`Set` values, applied in this order.
+        detail: what a step-through needs besides the weights: any of ``scores, context, state, outputs, beam``.
+
+    >>> lens = Lens()
+    >>> # context = attend(query, key, value, score=scaled_dot, lens=lens, site="self")
+    >>> # lens.trace.maps[0].weights
+    """
+
+    def __init__(
+        self, keep: Keep = "all", *, k: int = 16, edits: Iterable[Edit] = (), detail: Iterable[str] = ()
+    ) -> None:
+        if keep not in ("all", "top", "statistics"):
+            raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
+        if k < 1:
+            raise SaccadeError(f"k must be at least 1: got {k}")
+        detail = frozenset(detail)
+        unknown = sorted(detail.difference(DETAILS))
+        if unknown:
+            raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")
+        self.keep, self.k = keep, k
+        self.edits, self.detail = tuple(edits), detail
+        self.records: list[Record] = []
+        self._applied: set[int] = set()
+
+    def wants(self, part: str) -> bool:
+        return part in self.detail
+
+    def fresh(self) -> Lens:
+        """A lens with the same settings and no records: a search looks through one a step and sorts out what stays."""
+        lens = Lens(self.keep, k=self.k, edits=self.edits, detail=self.detail)
+        lens._applied = self._applied
+        return lens
+
+    # Writing ------------------------------------------------------------------------------------------------------
+
+    def edit_scores(self, site: Site, scores: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
+        """Masks and boosts, before normalising."""
+        for number, edit in enumerate(self.edits):
+            where = edit.rows(site.name, offset, scores)
+            if where is not None and isinstance(edit, Mask | Boost):
+                self._applied.add(number)
+                scores = edit.before(scores, where)
+        return scores
+
+    def edit_weights(self, site: Site, weights: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
+        """Rows that are set, after normalising and gain."""
+        for number, edit in enumerate(self.edits):
+            where = edit.rows(site.name, offset, weights)
+            if where is not None and isinstance(edit, Set):
+                self._applied.add(number)
+                weights = edit.after(weights, where)
+        return weights
+
+    def check(self) -> None:
+        """Raise when an edit never applied: a misspelt site or a step that never came must not pass for "no effect"."""
+        for number, edit in enumerate(self.edits):
+            if number not in self._applied:
+                seen = sorted({record.site.name for record in self.records if record.kind != "signal"})
+                raise SaccadeError(f"{edit} never applied: the model looked at sites {', '.join(seen) or 'none'}")
+
+    # Recording ----------------------------------------------------------------------------------------------------
+
+    def observe(
+        self, site: Site, weights: Float[Tensor, "N H T S"], *, offset: int = 0, scores: Tensor | None = None
+    ) -> None:
+        """Keep what was asked for of these weights (seen before dropout)."""
+        weights = weights.detach()
+        S = weights.shape[-1]
+        if self.keep == "all":
+            tensors = {"weights": weights}
+            if scores is not None and self.wants("scores"):
+                tensors["scores"] = scores.detach()
+            self.records.append(Record(site, "dense", offset, tensors, S))
+        elif self.keep == "top":
+            kept, index = weights.topk(min(self.k, S), dim=-1)
+            # The sum of what is left, not a difference of sums: exactly 0 when nothing is, and never below.
+            residual = weights.scatter(-1, index, 0.0).sum(-1)
+            self.records.append(Record(site, "top", offset, {"index": index, "weights": kept, "residual": residual}, S))
+        else:
+            # A row without keys has no greatest weight; one empty key stands in.
+            maximum, argmax = (weights if S else torch.nn.functional.pad(weights, (0, 1))).max(-1)
+            entropy = torch.special.entr(weights).sum(-1) + 0.0  # -0 becomes 0
+            tensors = {"entropy": entropy, "maximum": maximum, "argmax": argmax, "received": weights.sum(-2)}
+            self.records.append(Record(site, "statistics", offset, tensors, S))
+
+    def observe_edges(self, site: Site, edges: Tensor, weights: Float[Tensor, "E H"], *, keys: int) -> None:
+        """Keep the weights of a sparse graph: ``edges`` [2, E] holds (query, key)."""
+        tensors = {"edges": edges.unsqueeze(0), "weights": weights.detach().T.unsqueeze(0)}
+        self.records.append(Record(site, "edges", 0, tensors, keys))
+
+    def signal(self, name: str, axis: str, values: Float[Tensor, "N T n"], *, offset: int = 0) -> None:
+        """Keep a vector a position: a context, a state."""
+        self.records.append(Record(Site(name, axis, axis), "signal", offset, {"values": values.detach()}))
+
+    # Handing over -------------------------------------------------------------------------------------------------
+
+    @property
+    def traces(self) -> list[Trace]:
+        """One trace an item of the batch."""
+        if not self.records:
+            raise SaccadeError("nothing was recorded: pass this lens to attend() or to a model first")
+        sizes = {record.size for record in self.records}
+        if len(sizes) != 1:
+            found = ", ".join(map(str, sorted(sizes)))
+            raise SaccadeError(f"one lens saw batches of different sizes ({found} inputs): use a new lens for each")
+        return [assemble(self.records, item) for item in range(self.records[0].size)]
+
+    @property
+    def trace(self) -> Trace:
+        """The trace, where one input was looked at; a batch has ``traces``."""
+        traces = self.traces
+        if len(traces) != 1:
+            raise SaccadeError(f"{len(traces)} inputs were looked at together: use lens.traces[i]")
+        return traces[0]
+
+
+def assemble(records: Sequence[Record], item: int) -> Trace:
+    """One row's records as a trace: the steps of a decoder become the rows of one map a site and head."""
+    runs: list[list[Record]] = []
+    for record in records:
+        run = next((run for run in reversed(runs) if run[-1].site == record.site and run[-1].kind == record.kind), None)
+        if run is not None and record.kind != "edges" and record.offset == run[-1].offset + run[-1].queries:
+            run.append(record)
+        else:
+            runs.append([record])
+    maps = [map for run in runs if run[0].kind != "signal" for map in _maps(run, item)]
+    signals: dict[str, Signal] = {}
+    for run in runs:
+        if run[0].kind == "signal":
+            values = torch.cat([record.tensors["values"][item] for record in run]).cpu()
+            signals[_unused(run[0].site.name, signals)] = Signal(run[0].site.query, values, run[0].offset)
+    sizes: dict[str, int] = {}
+    for map in maps:
+        sizes[map.query] = max(sizes.get(map.query, 0), map.step + map.queries)
+        sizes[map.key] = max(sizes.get(map.key, 0), map.keys)
+    for signal in signals.values():
+        sizes[signal.axis] = max(sizes.get(signal.axis, 0), signal.step + len(signal.values))
+    return Trace(axes={name: Positions.of(size) for name, size in sizes.items()}, maps=tuple(maps), signals=signals)
+
+
+def _unused(name: str, taken: Mapping[str, Signal]) -> str:
+    """``name``, or ``name#2``, ``name#3``, … in a second, third, … pass."""
+    passes = 1 + sum(other.partition("#")[0] == name for other in taken)
+    return name if passes == 1 else f"{name}#{passes}"
+
+
+def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
+    first, keys = run[0], max(record.keys for record in run)
+    H = first.tensors["weights" if first.kind != "statistics" else "maximum"].shape[1]
+    return [
+        AttentionMap(
+            site=first.site.name,
+            query=first.site.query,
+            key=first.site.key,
+            kind=first.kind,
+            tensors={name: _join(run, name, item, head, keys) for name in first.tensors},
+            head=head,
+            step=first.offset,
+            keys=keys,
+        )
+        for head in range(H)
+    ]
+
+
+def _join(run: Sequence[Record], name: str, item: int, head: int, keys: int) -> Tensor:
+    if name == "edges":
+        return run[0].tensors[name][item].cpu()
+    parts = [record.tensors[name][item, head].cpu() for record in run]
+    if name == "received":
+        return torch.stack([_widen(part, keys) for part in parts]).sum(0)
+    if parts[0].dim() == 2:
+        # Self-attention over a growing sequence has one key more at each step: absent keys score -inf and weigh 0.
+        widest = max(part.shape[1] for part in parts)
+        parts = [_widen(part, widest, -math.inf if name == "scores" else 0) for part in parts]
+    return torch.cat(parts)
+
+
+def _widen(part: Tensor, size: int, absent: float = 0) -> Tensor:
+    return torch.nn.functional.pad(part, (0, size - part.shape[-1]), value=absent)
