@@ -1,0 +1,128 @@
+"""The core: score → window → normalise → read. Every attention mechanism here is one composition over these functions.
+
+    weights = normalise(score(query, key) where the window is visible, else −inf) · gain     [B, (H,) T, S]
+    context = weights · value                                                              [B, (H,) T, E]
+
+Legend: B batch, H heads (optional), T queries, S keys, D width of queries and keys, E width of values.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.attention.normalise import Normaliser, softmax
+from saccade.attention.scores import Prepared, Score
+from saccade.attention.windows import Extent, Window, everywhere
+from saccade.trace.lens import Lens, Site
+
+
+def weigh(
+    query: Float[Tensor, "*batch T Dq"],
+    key: Float[Tensor, "*batch S Dk"] | Prepared,
+    *,
+    score: Score,
+    normalise: Normaliser = softmax,
+    window: Window = everywhere,
+    offset: int | None = None,
+    lens: Lens | None = None,
+    site: str | Site = "attention",
+) -> Float[Tensor, "*batch T S"]:
+    """How much each query looks at each key.
+
+        weights[t, s] = normaliseₛ(score(query[t], key[s]) if visible(t, s) else −inf) · gain(t, s)
+
+    Rows are not negative and sum to 1 before the gain; a query that sees nothing gets zeros.
+
+    Args:
+        query: [B, T, D], or with heads [B, H, T, D].
+        key: [B, S, D] (with heads [B, H, S, D]), or what ``score.prepare(key)`` returned.
+        score: a value of :mod:`saccade.attention.scores`.
+        normalise: a value of :mod:`saccade.attention.normalise`.
+        window: a value of :mod:`saccade.attention.windows`.
+        offset: where the first query stands, when queries come one at a time; windows, edits and maps go by it.
+        lens: records the weights, and may edit them.
+        site: the name under which the lens knows this place.
+    """
+    scores = score(query, key)  # [B, (H,) T, S]
+    T, S = scores.shape[-2:]
+    extent = Extent(T, S, offset, scores.device, scores.dtype)
+    visible, gain = window.visible(extent), window.gain(extent)
+    if visible is not None:
+        scores = scores.masked_fill(~_beside(visible, scores), -math.inf)
+    if lens is None:
+        weights = normalise(scores)
+        return weights if gain is None else weights * _beside(gain, weights)
+    return _weigh_under(lens, Site.of(site), scores, normalise, gain, offset or 0)
+
+
+def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
+    """The weighted sum of the values: context[t] = Σₛ weights[t, s] · value[s]."""
+    return weights @ value
+
+
+def attend(
+    query: Float[Tensor, "*batch T Dq"],
+    key: Float[Tensor, "*batch S Dk"] | Prepared,
+    value: Float[Tensor, "*batch S E"],
+    *,
+    score: Score,
+    normalise: Normaliser = softmax,
+    window: Window = everywhere,
+    dropout: float = 0.0,
+    offset: int | None = None,
+    lens: Lens | None = None,
+    site: str | Site = "attention",
+) -> Float[Tensor, "*batch T E"]:
+    """``read(weigh(query, key, …), value)``: where each query looks, and what it finds there.
+
+    ``dropout`` is the probability of dropping a weight (pass 0 outside training); the lens sees weights before it. The other
+    arguments are those of :func:`weigh`.
+
+    >>> import torch
+    >>> from saccade.attention.scores import scaled_dot
+    >>> x = torch.randn(2, 5, 7)
+    >>> attend(x, x, x, score=scaled_dot).shape
+    torch.Size([2, 5, 7])
+    """
+    weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
+    if dropout:
+        weights = functional.dropout(weights, dropout)
+    context = read(weights, value)
+    if lens is not None and lens.wants("context") and context.dim() == 3:
+        lens.signal(f"{Site.of(site).name}.context", Site.of(site).query, context, offset=offset or 0)
+    return context
+
+
+def explain_choice(query: Tensor, key: Tensor | Prepared, *, score: Score) -> str:
+    """Which kernel serves this call, and why a faster one does not.
+
+    >>> import torch
+    >>> from saccade.attention.scores import dot
+    >>> print(explain_choice(torch.randn(2, 3, 8), torch.randn(2, 5, 8), score=dot).split(":")[0])
+    dot.reference
+    """
+    return str(score.choice(query, key))
+
+
+def _weigh_under(
+    lens: Lens, site: Site, scores: Tensor, normalise: Normaliser, gain: Tensor | None, offset: int
+) -> Tensor:
+    headless = scores.dim() == 3
+    if headless:
+        scores = scores.unsqueeze(1)  # the lens always sees heads: [B, H, T, S]
+    edited = lens.edit_scores(site, scores, offset)
+    weights = normalise(edited)
+    if gain is not None:
+        weights = weights * _beside(gain, weights)
+    weights = lens.edit_weights(site, weights, offset)
+    lens.observe(site, weights, offset=offset, scores=edited)
+    return weights.squeeze(1) if headless else weights
+
+
+def _beside(part: Tensor, scores: Tensor) -> Tensor:
+    """A window's [B, T, S] beside scores with heads [B, H, T, S]."""
+    return part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part

@@ -1,0 +1,244 @@
+"""Layers that own parameters: ``Attention`` (one head, any score), ``MultiHead``, ``AttentionPool``.
+
+Legend: B batch, H heads, T queries, S keys, D width, E width of values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from saccade.attention.core import attend
+from saccade.attention.normalise import Normaliser, softmax
+from saccade.attention.scores import Prepared, Score, additive, cosine, dot, general, location, scaled_dot
+from saccade.attention.windows import Window, everywhere
+from saccade.errors import SaccadeError
+from saccade.trace.lens import Lens, Site
+
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
+
+
+class Attention(nn.Module):
+    """One look: context = Σₛ normalise(score(query, keyₛ)) valueₛ, with the score's parameters.
+
+    | score | parameters |
+    |---|---|
+    | ``dot``, ``scaled_dot`` | none (``query_width`` = ``key_width``) |
+    | ``general`` | W [query_width, key_width] |
+    | ``additive`` (= ``concat``) | v [width], W [width, query_width], U [width, key_width] |
+    | ``location`` | W [places, query_width] |
+    | ``cosine`` | none: ``beta`` is learned, kept positive by a softplus |
+
+    Shapes: query [B, T, query_width], key [B, S, key_width], value [B, S, E] → context [B, T, E]. ``value`` is ``key`` unless given.
+    """
+
+    def __init__(
+        self,
+        query_width: int,
+        key_width: int,
+        *,
+        score: ScoreName = "additive",
+        width: int | None = None,
+        places: int | None = None,
+        normalise: Normaliser = softmax,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if score in ("dot", "scaled_dot", "cosine") and query_width != key_width:
+            raise SaccadeError(
+                f"score {score!r} needs equal widths: got query_width={query_width}, key_width={key_width}"
+            )
+        if score == "location" and not places:
+            raise SaccadeError("score 'location' needs places=, the longest input it can look at")
+        width = width or query_width
+        self.kind, self.normalise, self.dropout = score, normalise, dropout
+        if score == "general":
+            self.weight = nn.Parameter(torch.empty(query_width, key_width))
+        elif score in ("additive", "concat"):
+            self.v = nn.Parameter(torch.empty(width))
+            self.query_weight = nn.Parameter(torch.empty(width, query_width))
+            self.key_weight = nn.Parameter(torch.empty(width, key_width))
+        elif score == "location":
+            self.weight = nn.Parameter(torch.empty(places or 0, query_width))
+        elif score == "cosine":
+            self.raw_beta = nn.Parameter(torch.zeros(()))
+        elif score not in ("dot", "scaled_dot"):
+            raise SaccadeError(f"unknown score {score!r}: expected one of {', '.join(get_args(ScoreName))}")
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                nn.init.xavier_uniform_(parameter)
+            elif name == "v":
+                nn.init.uniform_(parameter, -(parameter.numel() ** -0.5), parameter.numel() ** -0.5)
+
+    @property
+    def score(self) -> Score:
+        """The score as a value over this layer's parameters."""
+        match self.kind:
+            case "general":
+                return general(self.weight)
+            case "additive" | "concat":
+                return additive(self.v, self.query_weight, self.key_weight)
+            case "location":
+                return location(self.weight)
+            case "cosine":
+                return cosine(nn.functional.softplus(self.raw_beta))
+            case "scaled_dot":
+                return scaled_dot
+            case _:
+                return dot
+
+    def prepare(self, key: Float[Tensor, "B S Dk"]) -> Prepared:
+        """What depends on the keys alone, done once for all steps of a decoder."""
+        return self.score.prepare(key)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T Dq"],
+        key: Float[Tensor, "B S Dk"] | Prepared,
+        value: Float[Tensor, "B S E"] | None = None,
+        *,
+        window: Window = everywhere,
+        offset: int | None = None,
+        lens: Lens | None = None,
+        site: str | Site = "attention",
+    ) -> Float[Tensor, "B T E"]:
+        if value is None:
+            if isinstance(key, Prepared):
+                raise SaccadeError("prepared keys are no values: pass value= beside them")
+            value = key
+        return attend(
+            query,
+            key,
+            value,
+            score=self.score,
+            normalise=self.normalise,
+            window=window,
+            dropout=self.dropout if self.training else 0.0,
+            offset=offset,
+            lens=lens,
+            site=site,
+        )
+
+
+class MultiHead(nn.Module):
+    """H looks side by side (Vaswani et al. 2017): concat(head₁ … head_H) W_O, headᵢ = attend(x W_Qⁱ, y W_Kⁱ, y W_Vⁱ).
+
+    Shapes: query [B, T, width], key [B, S, key_width], value [B, S, key_width] → [B, T, width].
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        key_width: int | None = None,
+        score: Literal["scaled_dot", "dot", "additive", "cosine"] = "scaled_dot",
+        normalise: Normaliser = softmax,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise SaccadeError(f"heads must divide width: got heads={heads}, width={width}")
+        if score not in ("scaled_dot", "dot", "additive", "cosine"):
+            raise SaccadeError(f"score must be scaled_dot, dot, additive or cosine: got {score!r}")
+        key_width = key_width or width
+        self.heads, self.kind, self.normalise, self.dropout = heads, score, normalise, dropout
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key = nn.Linear(key_width, width, bias=bias)
+        self.value = nn.Linear(key_width, width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
+        if score == "additive":
+            self.v = nn.Parameter(torch.empty(heads, width // heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for layer in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        if self.kind == "additive":
+            nn.init.xavier_uniform_(self.v)
+
+    @property
+    def score(self) -> Score:
+        match self.kind:
+            case "additive":
+                return additive(self.v)
+            case "cosine":
+                return cosine()
+            case "dot":
+                return dot
+            case _:
+                return scaled_dot
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        key: Float[Tensor, "B S Dk"] | None = None,
+        value: Float[Tensor, "B S Dk"] | None = None,
+        *,
+        window: Window = everywhere,
+        offset: int | None = None,
+        lens: Lens | None = None,
+        site: str | Site = "attention",
+    ) -> Float[Tensor, "B T D"]:
+        key = query if key is None else key
+        value = key if value is None else value
+        B, T, D = query.shape
+        context = attend(
+            self._split(self.query(query)),
+            self._split(self.key(key)),
+            self._split(self.value(value)),
+            score=self.score,
+            normalise=self.normalise,
+            window=window,
+            dropout=self.dropout if self.training else 0.0,
+            offset=offset,
+            lens=lens,
+            site=site,
+        )  # [B, H, T, D / H]
+        joined: Tensor = self.output(context.transpose(1, 2).reshape(B, T, D))
+        return joined
+
+    def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:
+        B, N, D = x.shape
+        return x.view(B, N, self.heads, D // self.heads).transpose(1, 2)
+
+
+class AttentionPool(nn.Module):
+    """A sequence as one vector (Yang et al. 2016): αₛ = softmaxₛ(uᵀ tanh(W hₛ + b)), pooled = Σ αₛ hₛ.
+
+    It is additive attention whose query is the learned bias b. Shapes: states [B, S, E] → pooled [B, E].
+    """
+
+    def __init__(self, width: int, *, hidden: int | None = None, normalise: Normaliser = softmax) -> None:
+        super().__init__()
+        hidden = hidden or width
+        self.normalise = normalise
+        self.key_weight = nn.Parameter(torch.empty(hidden, width))
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.v = nn.Parameter(torch.empty(hidden))
+        nn.init.xavier_uniform_(self.key_weight)
+        nn.init.uniform_(self.v, -(hidden**-0.5), hidden**-0.5)
+
+    def forward(
+        self,
+        states: Float[Tensor, "B S E"],
+        *,
+        window: Window = everywhere,
+        lens: Lens | None = None,
+        site: str | Site = "pool",
+    ) -> Float[Tensor, "B E"]:
+        query = self.bias.expand(states.shape[0], 1, -1)  # [B, 1, hidden]
+        score = additive(self.v, key_weight=self.key_weight)
+        pooled = attend(
+            query, states, states, score=score, normalise=self.normalise, window=window, lens=lens, site=site
+        )
+        return pooled.squeeze(1)

@@ -1,0 +1,84 @@
+"""From scores to weights: over the last axis, not negative, summing to 1. A score of −inf gets weight 0; a row of nothing
+but −inf gets zeros, never NaN, in the result and in the gradient.
+
+| value | weights of scores z | |
+|---|---|---|
+| ``softmax`` | exp zₛ / Σ exp z | |
+| ``sharpened(β)`` | softmax(β z) | β > 1 sharpens (Graves et al. 2014; Chorowski et al. 2015) |
+| ``sparsemax`` | the point of the simplex nearest to z | Martins & Astudillo 2016 |
+| ``entmax15`` | [z/2 − τ]²₊ | Peters, Niculae & Martins 2019; between the two |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.entmax import reference as entmax_reference
+
+
+@runtime_checkable
+class Normaliser(Protocol):
+    """What a normaliser must do."""
+
+    def __call__(self, scores: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """softmax(β z)."""
+
+    beta: float = 1.0
+
+    def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        if self.beta != 1.0:
+            scores = scores * self.beta
+        blind = (scores == -math.inf).all(dim=-1, keepdim=True)
+        return torch.softmax(scores.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
+
+    def __repr__(self) -> str:
+        return "softmax" if self.beta == 1.0 else f"sharpened({self.beta})"
+
+
+softmax = Softmax()
+
+
+def sharpened(beta: float) -> Softmax:
+    """softmax(β z): β > 1 looks at fewer places, β < 1 at more."""
+    if not beta > 0:
+        raise SaccadeError(f"beta must be positive: got {beta}")
+    return Softmax(beta)
+
+
+@dataclass(frozen=True)
+class Sparsemax:
+    """The Euclidean projection of z on the simplex: many weights are exactly 0."""
+
+    def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        return entmax_reference.sparsemax(scores)
+
+    def __repr__(self) -> str:
+        return "sparsemax"
+
+
+sparsemax = Sparsemax()
+
+
+@dataclass(frozen=True)
+class Entmax15:
+    """α-entmax with α = 1.5: sparse like sparsemax, smooth like softmax."""
+
+    def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        return entmax_reference.entmax15(scores)
+
+    def __repr__(self) -> str:
+        return "entmax15"
+
+
+entmax15 = Entmax15()

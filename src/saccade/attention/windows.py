@@ -1,0 +1,198 @@
+"""What a query may look at. A window says which keys are visible (True = may look) and may carry a gain that multiplies
+after normalising. Windows are frozen values and compose with ``&``: visible to all, gains multiplied.
+
+``everywhere`` · ``causal`` · ``band(radius)`` (Luong's local-m) · ``gaussian(centre, radius)`` (his local-p) · ``padding(lengths)``
+
+Legend: B batch, H heads, T queries, S keys. Positions are counted from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The queries and keys a window is asked about; ``offset`` is where the first query stands (None: it was not said)."""
+
+    queries: int
+    keys: int
+    offset: int | None
+    device: torch.device
+    dtype: torch.dtype
+
+    @property
+    def query_positions(self) -> Tensor:
+        start = self.offset or 0
+        return torch.arange(start, start + self.queries, device=self.device).unsqueeze(-1)  # [T, 1]
+
+    @property
+    def key_positions(self) -> Tensor:
+        return torch.arange(self.keys, device=self.device)  # [S]
+
+
+class Window:
+    """Everything is visible, nothing is changed: what other windows narrow."""
+
+    def visible(self, extent: Extent) -> Bool[Tensor, "... S"] | None:
+        """[T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter; None: all of it."""
+        return None
+
+    def gain(self, extent: Extent) -> Float[Tensor, "... S"] | None:
+        """What weights are multiplied by after normalising; None: nothing."""
+        return None
+
+    def __and__(self, other: Window) -> Window:
+        parts = (*_parts(self), *_parts(other))
+        return parts[0] if len(parts) == 1 else All(parts) if parts else everywhere
+
+    def __repr__(self) -> str:
+        return "everywhere"
+
+
+everywhere = Window()
+
+
+@dataclass(frozen=True, repr=False)
+class All(Window):
+    """Windows on one another."""
+
+    parts: tuple[Window, ...]
+
+    def visible(self, extent: Extent) -> Tensor | None:
+        seen: Tensor | None = None
+        for part in self.parts:
+            mask = part.visible(extent)
+            if mask is not None:
+                seen = mask if seen is None else torch.logical_and(*_aligned(seen, mask))
+        return seen
+
+    def gain(self, extent: Extent) -> Tensor | None:
+        total: Tensor | None = None
+        for part in self.parts:
+            factor = part.gain(extent)
+            if factor is not None:
+                total = factor if total is None else torch.mul(*_aligned(total, factor))
+        return total
+
+    def __repr__(self) -> str:
+        return " & ".join(repr(part) for part in self.parts)
+
+
+@dataclass(frozen=True, repr=False)
+class Causal(Window):
+    """A query sees the keys up to its own position. Called with an alignment, it says how T ≠ S is meant."""
+
+    align: Literal["top-left", "bottom-right"] | None = None
+
+    def __call__(self, align: Literal["top-left", "bottom-right"]) -> Causal:
+        if align not in ("top-left", "bottom-right"):
+            raise SaccadeError(f"align must be 'top-left' or 'bottom-right': got {align!r}")
+        return Causal(align)
+
+    def visible(self, extent: Extent) -> Tensor:
+        if self.align is None and extent.offset is None and extent.queries != extent.keys:
+            raise SaccadeError(
+                f"causal with {extent.queries} queries and {extent.keys} keys has two meanings: "
+                "say causal('top-left') or causal('bottom-right'), or pass offset="
+            )
+        shift = extent.keys - extent.queries if self.align == "bottom-right" and extent.offset is None else 0
+        return extent.key_positions <= extent.query_positions + shift  # [T, S]
+
+    def __repr__(self) -> str:
+        return "causal" if self.align is None else f"causal({self.align!r})"
+
+
+causal = Causal()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Band(Window):
+    """Keys at most ``radius`` away from the centre; without one, from the query's own position."""
+
+    radius: int
+    centre: Float[Tensor, "*batch T"] | Int[Tensor, "*batch T"] | None = None
+
+    def visible(self, extent: Extent) -> Tensor:
+        middle = extent.query_positions if self.centre is None else self.centre.detach().floor().unsqueeze(-1)
+        return (extent.key_positions - middle).abs() <= self.radius  # [(B, (H,)) T, S]
+
+    def __repr__(self) -> str:
+        return f"band({self.radius})"
+
+
+def band(radius: int, centre: Tensor | None = None) -> Band:
+    """Luong's local-m: the keys within ``radius`` of the query's position, or of ``centre`` [B, (H,) T]."""
+    if radius < 0:
+        raise SaccadeError(f"radius must not be negative: got {radius}")
+    return Band(radius, centre)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gaussian(Window):
+    """A band around ⌊centre⌋ and the gain exp(−(s − centre)² / 2σ²), σ = radius / 2."""
+
+    centre: Float[Tensor, "*batch T"]
+    radius: int
+
+    def visible(self, extent: Extent) -> Tensor:
+        # Only the window's middle is rounded: the gain keeps the real centre, through which its gradient flows.
+        return Band(self.radius, self.centre).visible(extent)
+
+    def gain(self, extent: Extent) -> Tensor:
+        distance = extent.key_positions - self.centre.unsqueeze(-1)
+        return torch.exp(-(distance**2) / (2 * (self.radius / 2) ** 2)).to(extent.dtype)
+
+    def __repr__(self) -> str:
+        return f"gaussian(centre={list(self.centre.shape)}, radius={self.radius})"
+
+
+def gaussian(centre: Float[Tensor, "*batch T"], radius: int) -> Gaussian:
+    """Luong's local-p: weights × exp(−(s − p)² / 2σ²) with σ = radius/2, inside the window; not renormalised (eq. 10)."""
+    if radius < 1:
+        raise SaccadeError(f"radius must be at least 1: got {radius}")
+    return Gaussian(centre, radius)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Padding(Window):
+    """Real keys are visible, padding is not."""
+
+    keep: Int[Tensor, " B"] | Bool[Tensor, "B S"]
+
+    def visible(self, extent: Extent) -> Tensor:
+        if self.keep.dtype == torch.bool:
+            if self.keep.shape[-1] != extent.keys:
+                raise SaccadeError(f"the padding mask covers {self.keep.shape[-1]} keys, but there are {extent.keys}")
+            return self.keep.unsqueeze(-2)  # [B, 1, S]
+        return (extent.key_positions < self.keep.unsqueeze(-1)).unsqueeze(-2)  # [B, 1, S]
+
+    def __repr__(self) -> str:
+        return f"padding({list(self.keep.shape)})"
+
+
+def padding(keep: Int[Tensor, " B"] | Bool[Tensor, "B S"]) -> Padding:
+    """Hide padding: ``keep`` is the length of each row [B], or a mask [B, S] that is True at real keys."""
+    return Padding(keep)
+
+
+def _parts(window: Window) -> tuple[Window, ...]:
+    if isinstance(window, All):
+        return window.parts
+    return () if window is everywhere else (window,)
+
+
+def _aligned(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """[B, T, S] beside [B, H, T, S]: the head axis goes in the middle, not in front."""
+    if one.dim() == 3 and other.dim() == 4:
+        one = one.unsqueeze(1)
+    elif one.dim() == 4 and other.dim() == 3:
+        other = other.unsqueeze(1)
+    return one, other

@@ -1,0 +1,120 @@
+"""Sparse weights over the last axis: sparsemax (Martins & Astudillo 2016) and entmax-1.5 (Peters et al. 2019).
+
+    sparsemax(x) = max(x − τ, 0)          entmax15(x) = max(x/2 − τ, 0)²          τ such that the weights sum to 1
+
+τ is exact: after sorting, the support is a prefix, and for each prefix length τ has a closed form. With s the slope of
+the weights on the support (1 for sparsemax, √w for entmax-1.5), the gradient is s∘g − s·⟨s, g⟩/Σs.
+
+−∞ means invisible: weight 0, gradient 0. A row that sees nothing gives zeros. float16 and bfloat16 are computed in
+float32. Legend: S keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def sparsemax(scores: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
+    """Weights that are nearest to the scores among all that sum to 1: max(x − τ, 0)."""
+    if scores.shape[-1] == 0:
+        return scores.clone()
+    weights: Tensor = _Sparsemax.apply(scores)
+    return weights
+
+
+def entmax15(scores: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
+    """Between softmax and sparsemax, smooth where it is not zero: max(x/2 − τ, 0)²."""
+    if scores.shape[-1] == 0:
+        return scores.clone()
+    weights: Tensor = _Entmax15.apply(scores)
+    return weights
+
+
+class _Sparsemax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        heights, sees = _heights(scores, scale=1.0)
+        weights = (heights - _sparsemax_threshold(heights)).clamp(min=0)
+        return _kept(ctx, weights * sees, scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        return _gradient(weights, (weights > 0).to(_working_dtype(weights.dtype)), *grads)
+
+
+class _Entmax15(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        heights, sees = _heights(scores, scale=0.5)
+        weights = (heights - _entmax15_threshold(heights)).clamp(min=0).square()
+        return _kept(ctx, weights * sees, scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        support = weights > 0
+        # The root is taken of 1 off the support, where its own derivative would be infinite in a second backward pass.
+        roots = torch.where(support, weights.to(_working_dtype(weights.dtype)), 1).sqrt()
+        return _gradient(weights, torch.where(support, roots, 0), *grads)
+
+
+def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """How far each score lies below its row's best, at most 1, and whether the row sees anything.
+
+    The best score alone already fills the row when the next is 1 below it, so nothing further down has weight: the
+    clamp changes no result and keeps −∞ out of all arithmetic.
+    """
+    scores = scores.to(_working_dtype(scores.dtype))
+    best = scores.amax(-1, keepdim=True)
+    sees = best > -torch.inf
+    return ((scores - torch.where(sees, best, 0)) * scale).clamp(min=-1), sees
+
+
+def _sparsemax_threshold(heights: Tensor) -> Tensor:
+    """τ = (Σ_support height − 1) / |support|."""
+    descending, count = _descending(heights)
+    candidates = (descending.cumsum(-1) - 1) / count
+    return _at_the_support(candidates, descending)
+
+
+def _entmax15_threshold(heights: Tensor) -> Tensor:
+    """τ = mean − √((1 − Σ (height − mean)²) / |support|), over the support."""
+    descending, count = _descending(heights)
+    mean = descending.cumsum(-1) / count
+    spread = descending.square().cumsum(-1) - count * mean.square()
+    candidates = mean - ((1 - spread) / count).clamp(min=0).sqrt()
+    return _at_the_support(candidates, descending)
+
+
+def _descending(heights: Tensor) -> tuple[Tensor, Tensor]:
+    count = torch.arange(1, heights.shape[-1] + 1, dtype=heights.dtype, device=heights.device)
+    return heights.sort(-1, descending=True).values, count
+
+
+def _at_the_support(candidates: Tensor, descending: Tensor) -> Tensor:
+    """The candidate of the longest prefix that stays above its own threshold; [..., 1]."""
+    size = (candidates < descending).sum(-1, keepdim=True)
+    return candidates.gather(-1, size.clamp(min=1) - 1)
+
+
+def _kept(ctx: Any, weights: Tensor, dtype: torch.dtype) -> Tensor:
+    weights = weights.to(dtype)
+    ctx.save_for_backward(weights)
+    return weights
+
+
+def _gradient(weights: Tensor, slope: Tensor, grad_weights: Tensor) -> Tensor:
+    """s∘g − s·⟨s, g⟩/Σs. Off the support g counts for nothing, not even as ∞ or NaN."""
+    grad = torch.where(weights > 0, grad_weights.to(slope.dtype), 0)
+    # Σs ≥ Σw = 1 wherever a row sees anything, so the clamp acts on rows that see nothing alone.
+    mean = (slope * grad).sum(-1, keepdim=True) / slope.sum(-1, keepdim=True).clamp(min=1)
+    return (slope * (grad - mean)).to(grad_weights.dtype)
+
+
+def _working_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
