@@ -1,0 +1,182 @@
+"""Effective approaches to attention-based translation (Luong, Pham & Manning 2015): global and local, attention *after* the step.
+
+    state       hₜ = LSTM([E yₜ₋₁; h̃ₜ₋₁])                         input feeding: the last attentional vector goes back in
+    weights     aₜ(s) = softmaxₛ score(hₜ, h̄ₛ)                     dot, general, concat; location: softmax(W_a hₜ)
+    context     cₜ = Σₛ aₜ(s) h̄ₛ,  h̃ₜ = tanh(W_c [cₜ; hₜ]),  p(yₜ) = softmax(W_s h̃ₜ)
+    local-m     the window [t − D, t + D]
+    local-p     pₜ = S σ(v_pᵀ tanh(W_p hₜ)),  aₜ(s) · exp(−(s − pₜ)² / 2σ²) in [⌊pₜ⌋ − D, ⌊pₜ⌋ + D], σ = D/2, not renormalised
+
+The source may be read reversed; annotations are turned back, so windows and pictures speak of the order it was written in.
+
+Legend: B batch, S source, T target, n hidden, V vocabulary, L layers, D radius.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.attention.layers import Attention
+from saccade.attention.scores import Prepared
+from saccade.attention.windows import Window, band, gaussian, padding
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
+from saccade.trace.lens import Lens, Site
+
+SITE = Site("decoder.attention", query="target", key="source")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's: layers=4, hidden=1000, reverse=True, bidirectional=False, dropout=0.2, init="paper", radius=10."""
+
+    hidden: int = 256
+    embedding: int = 256
+    layers: int = 1
+    cell: Literal["rnn", "gru", "lstm"] = "lstm"
+    score: Literal["dot", "general", "concat", "location"] = "general"
+    window: Literal["global", "local-m", "local-p"] = "global"
+    radius: int = 10  # D, with local-m and local-p
+    places: int = 256  # S_max, with score="location"
+    input_feeding: bool = True
+    bidirectional: bool = False
+    reverse: bool = False  # read the source last word first
+    dropout: float = 0.0
+    init: Literal["default", "paper"] = "default"
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "embedding", "layers", "radius", "places"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1: got {self.dropout}")
+        if self.bidirectional and self.hidden % 2:
+            raise ValueError(f"hidden must be even when bidirectional (half each way): got {self.hidden}")
+        if self.bidirectional and self.reverse:
+            raise ValueError("reverse has no meaning when the encoder is bidirectional: set one of them")
+
+
+class Memory(NamedTuple):
+    annotations: Float[Tensor, "B S n"]
+    keys: Float[Tensor, "B S a"]  # what the score needs of the annotations, once a sentence
+    real: Bool[Tensor, "B S"]
+    start: State
+
+
+class Step(NamedTuple):
+    state: State
+    fed: Float[Tensor, "B n"]  # h̃ of the step before
+
+
+class Luong(EncoderDecoder):
+    """p(yₜ | y₍<ₜ₎, x): source [B, S] and target [B, T] → logits [B, T, V]."""
+
+    config_class = Config
+    sites = (SITE,)
+
+    def __init__(self, config: Config, source_size: int, target_size: int) -> None:
+        super().__init__()
+        n, m, L = config.hidden, config.embedding, config.layers
+        self.config = config
+        self.source_embedding = nn.Embedding(source_size, m)
+        self.target_embedding = nn.Embedding(target_size, m)
+        options: dict[str, Any] = {"layers": L, "dropout": config.dropout, "bias": config.bias}
+        ways = 2 if config.bidirectional else 1
+        self.encoder = Recurrent(config.cell, m, n // ways, bidirectional=config.bidirectional, **options)
+        self.decoder = Recurrent(config.cell, m + n if config.input_feeding else m, n, **options)
+        if config.bidirectional:
+            # Two half-size states a layer do not say which of them the decoder starts with: a bridge does.
+            parts = 2 if config.cell == "lstm" else 1
+            self.bridge = nn.ModuleList(nn.Linear(n, n, bias=config.bias) for _ in range(parts))
+        self.attention = Attention(n, n, score=config.score, places=config.places)
+        if config.window == "local-p":
+            self.position = nn.Linear(n, n, bias=False)  # W_p
+            self.position_vector = nn.Parameter(torch.empty(n))  # v_p
+            nn.init.uniform_(self.position_vector, -(n**-0.5), n**-0.5)
+        self.combine = nn.Linear(2 * n, n, bias=False)  # W_c: the authors' code has no bias
+        self.output = nn.Linear(n, target_size, bias=config.bias)
+        if config.init == "paper":
+            for parameter in self.parameters():
+                nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
+        if self.config.reverse:
+            source = reverse_within(source, lengths - 1)  # EOS stays last
+        annotations, final = self.encoder(self._drop(self.source_embedding(source)), lengths)
+        if self.config.reverse:
+            annotations = reverse_within(annotations, lengths - 1)
+        if lens is not None and lens.wants("state"):
+            lens.signal("encoder.state", "source", annotations)
+        if self.config.bidirectional:
+            final = tuple(self._cross(layer, part) for layer, part in zip(self.bridge, final, strict=True))
+        keys = self.attention.prepare(annotations).key
+        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), final)
+
+    def _cross(self, layer: nn.Module, part: Float[Tensor, "B ends half"]) -> Float[Tensor, "B L n"]:
+        ahead, behind = part.chunk(2, dim=1)
+        crossed: Tensor = torch.tanh(layer(torch.cat([ahead, behind], dim=-1)))
+        return crossed
+
+    def start(self, memory: Memory) -> Step:
+        return Step(memory.start, memory.annotations.new_zeros(len(memory.real), self.config.hidden))
+
+    def step(
+        self, token: Int[Tensor, " B"], state: Step, memory: Memory, *, offset: int, lens: Lens | None = None
+    ) -> tuple[Float[Tensor, "B V"], Step]:
+        attentional, moved = self._move(self._drop(self.target_embedding(token)), state, memory, offset, lens)
+        return self.output(self._drop(attentional)), moved
+
+    def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
+        embedded = self._drop(self.target_embedding(target))  # [B, T, m]
+        if not self.config.input_feeding:
+            # Nothing feeds back: all states in one call, all queries in one look.
+            hidden, _ = self.decoder(embedded, initial=memory.start)
+            attentional = self._look(hidden, memory, 0, lens)
+        else:
+            state, rows = self.start(memory), []
+            for offset in range(target.shape[1]):
+                row, state = self._move(embedded[:, offset], state, memory, offset, lens)
+                rows.append(row)
+            attentional = torch.stack(rows, dim=1)
+        logits: Tensor = self.output(self._drop(attentional))
+        return logits
+
+    def _move(
+        self, embedded: Tensor, state: Step, memory: Memory, offset: int, lens: Lens | None
+    ) -> tuple[Float[Tensor, "B n"], Step]:
+        inputs = torch.cat([embedded, state.fed], dim=-1) if self.config.input_feeding else embedded
+        hidden, moved = self.decoder.step(inputs, state.state)
+        attentional = self._look(hidden.unsqueeze(1), memory, offset, lens).squeeze(1)
+        if lens is not None and lens.wants("state"):
+            lens.signal("decoder.state", "target", hidden.unsqueeze(1), offset=offset)
+        return attentional, Step(moved, attentional)
+
+    def _look(
+        self, hidden: Float[Tensor, "B T n"], memory: Memory, offset: int, lens: Lens | None
+    ) -> Float[Tensor, "B T n"]:
+        window = self._window(hidden, memory)
+        keys = Prepared(memory.keys)
+        context = self.attention(hidden, keys, memory.annotations, window=window, offset=offset, lens=lens, site=SITE)
+        return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+
+    def _window(self, hidden: Tensor, memory: Memory) -> Window:
+        real = padding(memory.real)
+        if self.config.window == "local-m":
+            return band(self.config.radius) & real
+        if self.config.window == "local-p":
+            return gaussian(self.centre(hidden, memory.real.sum(-1)), self.config.radius) & real
+        return real
+
+    def centre(self, hidden: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T"]:
+        """pₜ = S σ(v_pᵀ tanh(W_p hₜ)) counts words from 1; positions here count from 0, hence − 1."""
+        where = torch.sigmoid(torch.tanh(self.position(hidden)) @ self.position_vector)  # [B, T]
+        return lengths.unsqueeze(-1) * where - 1
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)

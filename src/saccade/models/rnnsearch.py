@@ -1,0 +1,155 @@
+"""RNNsearch: neural machine translation by jointly learning to align and translate (Bahdanau, Cho & Bengio 2015).
+
+    encoder     hⱼ = [→hⱼ; ←hⱼ]                                   two gated RNNs, one each way
+    start       s₀ = tanh(W_s ←h₁)
+    alignment   eᵢⱼ = vᵀ tanh(W sᵢ₋₁ + U hⱼ),  αᵢⱼ = softmaxⱼ eᵢⱼ,  cᵢ = Σⱼ αᵢⱼ hⱼ     *before* the state is updated
+    state       sᵢ = GRU([E yᵢ₋₁; cᵢ], sᵢ₋₁)
+    output      tᵢ = maxout(U_o sᵢ₋₁ + V_o E yᵢ₋₁ + C_o cᵢ),  p(yᵢ) = softmax(W_o tᵢ)       sᵢ₋₁, as in appendix A.2.2
+
+Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.attention.core import attend
+from saccade.attention.scores import Prepared, additive
+from saccade.attention.windows import padding
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.recurrent import Recurrent, mask_of, maxout
+from saccade.trace.lens import Lens, Site
+
+SITE = Site("decoder.attention", query="target", key="source")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's sizes are hidden=1000, embedding=620, maxout=500, cell="paper", init="paper"."""
+
+    hidden: int = 256
+    embedding: int = 128
+    maxout: int = 128
+    alignment: int | None = None  # n': width of the alignment's hidden layer; hidden unless given
+    cell: Literal["gru", "paper"] = "gru"
+    dropout: float = 0.0
+    init: Literal["default", "paper"] = "default"
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "embedding", "maxout"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1: got {self.dropout}")
+
+
+class Memory(NamedTuple):
+    annotations: Float[Tensor, "B S 2*n"]
+    keys: Float[Tensor, "B S a"]  # U h, once a sentence
+    real: Bool[Tensor, "B S"]
+    start: Float[Tensor, "B n"]
+
+
+class RNNSearch(EncoderDecoder):
+    """p(yᵢ | y₍<ᵢ₎, x): source [B, S] and target [B, T] → logits [B, T, V]."""
+
+    config_class = Config
+    sites = (SITE,)
+
+    def __init__(self, config: Config, source_size: int, target_size: int) -> None:
+        super().__init__()
+        n, m, width = config.hidden, config.embedding, config.alignment or config.hidden
+        self.config = config
+        self.source_embedding = nn.Embedding(source_size, m)
+        self.target_embedding = nn.Embedding(target_size, m)
+        self.encoder = Recurrent(config.cell, m, n, bidirectional=True, bias=config.bias, update="write")
+        self.start_layer = nn.Linear(n, n, bias=config.bias)
+        self.query_weight = nn.Parameter(torch.empty(width, n))
+        self.key_weight = nn.Parameter(torch.empty(width, 2 * n))
+        self.v = nn.Parameter(torch.empty(width))
+        self.cell = Recurrent(config.cell, m + 2 * n, n, bias=config.bias, update="write")
+        self.readout = nn.Linear(n + m + 2 * n, 2 * config.maxout, bias=config.bias)  # U_o, V_o, C_o side by side
+        self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.query_weight)
+        nn.init.xavier_uniform_(self.key_weight)
+        nn.init.uniform_(self.v, -(self.v.numel() ** -0.5), self.v.numel() ** -0.5)
+        if self.config.init == "paper":
+            _init_as_published(self)
+
+    def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
+        embedded = self._drop(self.source_embedding(source))
+        annotations, (final,) = self.encoder(embedded, lengths)
+        if lens is not None and lens.wants("state"):
+            lens.signal("encoder.state", "source", annotations)
+        # final[:, 1] is the backward state at the first word, the last one that direction reads.
+        start = torch.tanh(self.start_layer(final[:, 1]))
+        return Memory(annotations, annotations @ self.key_weight.mT, mask_of(lengths, source.shape[1]), start)
+
+    def start(self, memory: Memory) -> Float[Tensor, "B n"]:
+        return memory.start
+
+    def step(
+        self, token: Int[Tensor, " B"], state: Tensor, memory: Memory, *, offset: int, lens: Lens | None = None
+    ) -> tuple[Float[Tensor, "B V"], Float[Tensor, "B n"]]:
+        embedded = self._drop(self.target_embedding(token))
+        context, new_state = self._look_and_move(embedded, state, memory, offset, lens)
+        return self._read_out(state, embedded, context), new_state
+
+    def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
+        embedded = self._drop(self.target_embedding(target))  # [B, T, m]
+        state, states, contexts = memory.start, [], []
+        for offset in range(target.shape[1]):
+            states.append(state)
+            context, state = self._look_and_move(embedded[:, offset], state, memory, offset, lens)
+            contexts.append(context)
+        # Outputs do not feed back into the states: all steps are read out at once.
+        return self._read_out(torch.stack(states, dim=1), embedded, torch.stack(contexts, dim=1))
+
+    def _look_and_move(
+        self, embedded: Tensor, state: Tensor, memory: Memory, offset: int, lens: Lens | None
+    ) -> tuple[Tensor, Tensor]:
+        context = attend(
+            state.unsqueeze(1),
+            Prepared(memory.keys),
+            memory.annotations,
+            score=additive(self.v, query_weight=self.query_weight),
+            window=padding(memory.real),
+            offset=offset,
+            lens=lens,
+            site=SITE,
+        ).squeeze(1)  # [B, 2n]
+        _, (moved,) = self.cell.step(torch.cat([embedded, context], dim=-1), (state.unsqueeze(1),))
+        if lens is not None and lens.wants("state"):
+            lens.signal("decoder.state", "target", moved, offset=offset)
+        return context, moved.squeeze(1)
+
+    def _read_out(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        logits: Tensor = self.output(self._drop(maxout(self.readout(torch.cat([state, embedded, context], dim=-1)))))
+        return logits
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)
+
+
+def _init_as_published(network: RNNSearch) -> None:
+    """Appendix B.1: recurrent matrices orthogonal, W_a and U_a from N(0, 0.001²), v_a and biases 0, the rest N(0, 0.01²)."""
+    for name, parameter in network.named_parameters():
+        if parameter.dim() < 2:
+            nn.init.zeros_(parameter)
+        elif name in ("query_weight", "key_weight"):
+            nn.init.normal_(parameter, std=0.001)
+        elif "weight_hh" in name or "from_state" in name or "candidate" in name:
+            for block in parameter.split(parameter.shape[1]):
+                nn.init.orthogonal_(block)
+        else:
+            nn.init.normal_(parameter, std=0.01)

@@ -1,0 +1,216 @@
+"""Recurrent layers that read padded batches without packing, so that they can be exported: the padding is masked.
+
+- The state a row ends with is that of its true last input, however long the batch is.
+- The backward direction runs over each row reversed within its own length.
+- ``cell="paper"`` is the gated unit as published (Cho et al. 2014): U(r ⊙ h); ``cell="gru"`` is PyTorch's, r ⊙ (U h).
+
+Legend: B batch, T time, m input width, n hidden width, L layers.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.errors import SaccadeError
+
+Cell = Literal["rnn", "gru", "lstm", "paper"]
+State = tuple[Tensor, ...]  # (hidden,) or (hidden, memory cell), each [B, L, n]
+
+
+def mask_of(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B T"]:
+    """True at real positions."""
+    return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
+
+
+def reverse_within(x: Tensor, lengths: Int[Tensor, " B"]) -> Tensor:
+    """Each row [T, …] reversed within its own length; padding stays where it is."""
+    positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    mirrored = lengths.unsqueeze(-1) - 1 - positions
+    index = torch.where(mirrored >= 0, mirrored, positions)  # [B, T]
+    while index.dim() < x.dim():
+        index = index.unsqueeze(-1)
+    return x.gather(1, index.expand_as(x))
+
+
+def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
+    """The state at each row's true last position."""
+    return states[torch.arange(states.shape[0], device=states.device), lengths - 1]
+
+
+def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
+    """max over adjacent pairs: out[i] = max(x[2i], x[2i+1])."""
+    return x.unflatten(-1, (-1, 2)).amax(dim=-1)
+
+
+class GatedUnit(nn.Module):
+    """The gated unit as published, before it was called GRU.
+
+        r = σ(W_r x + U_r h + b_r),  z = σ(W_z x + U_z h + b_z),  h̃ = tanh(W x + U (r ⊙ h) + b)
+        h' = z ⊙ h + (1 − z) ⊙ h̃      ``update="keep"``  (Cho et al. 2014)
+        h' = (1 − z) ⊙ h + z ⊙ h̃      ``update="write"`` (Bahdanau et al. 2015)
+
+    Shapes: x [B, m], h [B, n] → [B, n].
+    """
+
+    def __init__(
+        self, inputs: int, hidden: int, *, update: Literal["keep", "write"] = "keep", bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.update = update
+        self.from_input = nn.Linear(inputs, 3 * hidden, bias=bias)  # reset, update, candidate
+        self.from_state = nn.Linear(hidden, 2 * hidden, bias=False)
+        self.candidate = nn.Linear(hidden, hidden, bias=False)
+
+    def forward(self, x: Float[Tensor, "B m"], hidden: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
+        reset_x, update_x, candidate_x = self.from_input(x).chunk(3, dim=-1)
+        reset_h, update_h = self.from_state(hidden).chunk(2, dim=-1)
+        reset, update = torch.sigmoid(reset_x + reset_h), torch.sigmoid(update_x + update_h)
+        candidate = torch.tanh(candidate_x + self.candidate(reset * hidden))
+        keep = update if self.update == "keep" else 1 - update
+        return keep * hidden + (1 - keep) * candidate
+
+
+class _Layer(nn.Module):
+    """One layer in one direction: a whole sequence by PyTorch's fast kernels, or one step."""
+
+    def __init__(self, cell: Cell, inputs: int, hidden: int, bias: bool, update: Literal["keep", "write"]) -> None:
+        super().__init__()
+        if cell not in ("rnn", "gru", "lstm", "paper"):
+            raise SaccadeError(f"cell must be rnn, gru, lstm or paper: got {cell!r}")
+        self.cell, self.hidden = cell, hidden
+        if cell == "paper":
+            self.unit = GatedUnit(inputs, hidden, bias=bias, update=update)
+        else:
+            kind = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
+            self.unit = kind(inputs, hidden, batch_first=True, bias=bias)
+
+    def forward(self, x: Tensor, lengths: Tensor | None, initial: State | None) -> tuple[Tensor, State]:
+        """x [B, T, m], initial states [B, n] → outputs [B, T, n], the states [B, n] after each row's last input."""
+        if self.cell == "paper":
+            outputs = self._loop(x, initial)
+        elif self.cell == "lstm":
+            outputs, memory = self._lstm(x, lengths, initial)
+        else:
+            outputs, _ = self.unit(x, None if initial is None else initial[0].unsqueeze(0).contiguous())
+        hidden = outputs[:, -1] if lengths is None else at_end(outputs, lengths)
+        return outputs, (hidden, memory) if self.cell == "lstm" else (hidden,)
+
+    def _loop(self, x: Tensor, initial: State | None) -> Tensor:
+        hidden = x.new_zeros(x.shape[0], self.hidden) if initial is None else initial[0]
+        outputs = []
+        for step in range(x.shape[1]):
+            hidden = self.unit(x[:, step], hidden)
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1)
+
+    def _lstm(self, x: Tensor, lengths: Tensor | None, initial: State | None) -> tuple[Tensor, Tensor]:
+        B, T, _ = x.shape
+        weights = dict(self.unit.named_parameters())
+        input_weight = weights.pop("weight_ih_l0")
+        if lengths is not None:
+            # The fast kernel returns the memory cell of the last step only. One more input, 1 on padding, closes the input
+            # gate and opens the forget gate for good (σ(±1e4) is exactly 0 or 1): what leaves at the end is the cell
+            # of the true last input, bit for bit.
+            gates = x.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(
+                self.hidden
+            )  # input, forget, candidate, output
+            x = torch.cat([x, (~mask_of(lengths, T)).to(x.dtype).unsqueeze(-1)], dim=-1)
+            input_weight = torch.cat([input_weight, gates.to(input_weight.dtype).unsqueeze(-1)], dim=-1)
+        if initial is None:
+            initial = (x.new_zeros(B, self.hidden), x.new_zeros(B, self.hidden))
+        start = [state.unsqueeze(0).contiguous() for state in initial]
+        flat = [input_weight, *weights.values()]
+        outputs, _, memory = torch.lstm(x, start, flat, bool(self.unit.bias), 1, 0.0, self.training, False, True)
+        return outputs, memory[0]
+
+    def step(self, x: Tensor, state: State) -> State:
+        """x [B, m], states [B, n] → states [B, n]."""
+        if self.cell == "paper":
+            return (self.unit(x, state[0]),)
+        weights = [parameter for _, parameter in self.unit.named_parameters()]
+        if self.cell == "lstm":
+            return torch.lstm_cell(x, list(state), *weights)
+        step = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
+        return (step(x, state[0], *weights),)
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers, over whole sequences or step by step with the same parameters.
+
+    Args:
+        cell: ``rnn`` (tanh), ``gru``, ``lstm``, or ``paper`` (:class:`GatedUnit`).
+        inputs, hidden, layers: widths and depth. ``bidirectional`` doubles the width of the outputs.
+        dropout: between layers, in training.
+        update: the polarity of the paper's update gate.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        inputs: int,
+        hidden: int,
+        *,
+        layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        update: Literal["keep", "write"] = "keep",
+    ) -> None:
+        super().__init__()
+        self.cell, self.hidden, self.dropout, self.bidirectional = cell, hidden, dropout, bidirectional
+        ways = 2 if bidirectional else 1
+        widths = [inputs] + [ways * hidden] * (layers - 1)
+        self.forwards = nn.ModuleList(_Layer(cell, width, hidden, bias, update) for width in widths)
+        self.backwards = nn.ModuleList(_Layer(cell, width, hidden, bias, update) for width in widths if bidirectional)
+
+    def forward(
+        self, x: Float[Tensor, "B T m"], lengths: Int[Tensor, " B"] | None = None, initial: State | None = None
+    ) -> tuple[Float[Tensor, "B T n"], State]:
+        """Outputs of the top layer [B, T, n] (both ways: [B, T, 2n], forward first) and the state each row ends with.
+
+        The state is (hidden,) or (hidden, memory), each [B, L, n]; both ways, the layers' backward states (at each row's
+        *first* input) follow the forward ones: [B, 2L, n].
+        """
+        finals: list[State] = []
+        behind: list[State] = []
+        for number, layer in enumerate(self.forwards):
+            if number:
+                x = functional.dropout(x, self.dropout, self.training)
+            start = None if initial is None else tuple(state[:, number] for state in initial)
+            outputs, final = layer(x, lengths, start)
+            finals.append(final)
+            if self.bidirectional:
+                outputs, final = self._both_ways(number, x, outputs, lengths)
+                behind.append(final)
+            x = outputs
+        return x, _stack([*finals, *behind])
+
+    def _both_ways(self, number: int, x: Tensor, ahead: Tensor, lengths: Tensor | None) -> tuple[Tensor, State]:
+        whole = torch.full((x.shape[0],), x.shape[1], device=x.device) if lengths is None else lengths
+        mirrored, final = self.backwards[number](reverse_within(x, whole), lengths, None)
+        return torch.cat([ahead, reverse_within(mirrored, whole)], dim=-1), final
+
+    def step(self, x: Float[Tensor, "B m"], state: State) -> tuple[Float[Tensor, "B n"], State]:
+        """One input: the top layer's new output [B, n] and the new state."""
+        finals: list[State] = []
+        for number, layer in enumerate(self.forwards):
+            if number:
+                x = functional.dropout(x, self.dropout, self.training)
+            final = cast(_Layer, layer).step(x, tuple(part[:, number] for part in state))
+            finals.append(final)
+            x = final[0]
+        return x, _stack(finals)
+
+    def zero_state(self, batch: int, like: Tensor) -> State:
+        parts = 2 if self.cell == "lstm" else 1
+        return tuple(like.new_zeros(batch, len(self.forwards), self.hidden) for _ in range(parts))
+
+
+def _stack(states: list[State]) -> State:
+    """States [B, n] of each layer → one state [B, L, n]."""
+    return tuple(torch.stack(parts, dim=1) for parts in zip(*states, strict=True))
