@@ -1,0 +1,313 @@
+"""Train, load, predict, evaluate: what a program calls, and what the command line calls too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.bundle import Contents, load_bundle, save_bundle
+from saccade.card import write_card
+from saccade.errors import InputError, SaccadeError
+from saccade.models import network_class
+from saccade.nn.search import Search
+from saccade.recipes.recipe import Recipe, from_plain, read_recipe
+from saccade.recipes.schema import dump_yaml
+from saccade.splits import Splits, hold_out
+from saccade.storage import read_json, write_json, write_text
+from saccade.task import Evaluation, Prediction
+from saccade.tasks import task_class
+from saccade.trace.lens import Lens
+from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
+from saccade.training.report import Report, Silence
+from saccade.training.state import Progress, checkpoints
+
+__all__ = ["Bundle", "Prediction", "load", "resume", "train"]
+
+RUN = "run.json"
+
+
+class Bundle:
+    """A trained model: it predicts, it evaluates, and it knows its recipe and its figures.
+
+    Attributes:
+        recipe: what it was trained by. ``figures``: what it reached, by split and metric.
+        task, network: the two halves; ``folder``: where it lies.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        task: Any,
+        network: nn.Module,
+        *,
+        folder: Path,
+        figures: Mapping[str, Any],
+        threads: int = 1,
+    ) -> None:
+        self.recipe, self.task, self.network = recipe, task, network
+        self.folder, self.figures, self.threads = folder, dict(figures), threads
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network learnt."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def predict(
+        self, inputs: str | Sequence[Any], lens: Lens | None = None, search: Search | None = None
+    ) -> list[Prediction]:
+        """One prediction an input; with a lens each carries its trace (and the lens's edits apply).
+
+        >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
+        """
+        texts = [inputs] if isinstance(inputs, str) else list(inputs)
+        with _threads(self.threads):
+            predictions: list[Prediction] = self.task.predict(
+                self.network, texts, how=search or self.recipe.search, lens=lens
+            )
+        if lens is None:
+            return predictions
+        return [self._signed(prediction) for prediction in predictions]
+
+    def _signed(self, prediction: Prediction) -> Prediction:
+        """The trace says whose it is."""
+        if prediction.trace is None:
+            return prediction
+        about = {**prediction.trace.about, "model": self.recipe.model_name, "recipe": self.recipe.name}
+        about["parameters"] = self.parameters
+        return replace(prediction, trace=replace(prediction.trace, about=about))
+
+    def evaluate(
+        self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
+    ) -> dict[str, float]:
+        """Figures on ``data``: a file of pairs, a list of pairs, or the recipe's own test set (None)."""
+        return dict(self.evaluation(data, metrics=metrics, search=search).figures)
+
+    def evaluation(
+        self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
+    ) -> Evaluation:
+        """As :meth:`evaluate`, with signatures, outputs and notes."""
+        records, where = self._records(data)
+        with _threads(self.threads):
+            corpus = self.task.corpus(records, where)
+            evaluation: Evaluation = self.task.evaluate(
+                self.network, corpus, how=search or self.recipe.search, metrics=metrics or self.recipe.metrics
+            )
+        return evaluation
+
+    def _records(self, data: Any) -> tuple[list[Any], str]:
+        recipe = self.recipe
+        if data is None:
+            return self.task.load(recipe.data, recipe.folder, recipe.train.seed).test, "test"
+        if isinstance(data, str | Path):
+            return self.task.read_file(Path(data), recipe.data), str(data)
+        return self.task.records(data), "data"
+
+    def examples(self, count: int) -> list[Any]:
+        """Inputs worth looking at."""
+        examples: list[Any] = self.task.examples(self.recipe.folder, self.recipe.train.seed)[:count]
+        return examples
+
+    def save(self, folder: str | Path) -> None:
+        """Write the bundle: config.json, model.safetensors, tokenizers, card.md."""
+        config = {
+            "name": self.recipe.name,
+            "folder": str(self.recipe.folder),
+            "recipe": self.recipe.to_plain(),
+            "figures": self.figures,
+            "parameters": self.parameters,
+            "threads": self.threads,
+        }
+        card = write_card(self.recipe.name, config)
+        save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
+
+
+def load(folder: str | Path, device: str = "auto") -> Bundle:
+    """The bundle in a run's folder. A truncated or altered one is refused."""
+    folder = Path(folder)
+    contents = load_bundle(folder)
+    config = contents.config
+    try:
+        home = Path(config["folder"])
+        recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=str(folder / "config.json"))
+        task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
+        network = task.network(network_class(recipe.model_name), recipe.model)
+        network.load_state_dict(dict(contents.tensors))
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {error}") from None
+    network.to(_device(device)).eval()
+    figures, threads = config.get("figures", {}), int(config.get("threads", 1))
+    return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)
+
+
+def train(
+    recipe: str | Path | Recipe,
+    data: Any = None,
+    *,
+    folder: str | Path | None = None,
+    report: Report | None = None,
+    **overrides: Any,
+) -> Bundle:
+    """Train by a recipe (a file, or the name of a shipped one) and return the best network as a bundle.
+
+    Args:
+        data: pairs to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
+            of such with the keys train, valid, test.
+        folder: where the run is written; ``runs/NAME-TIME`` unless given.
+        overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``.
+
+    >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, changes=overrides)
+    splits = _splits(recipe, data)
+    home = Path(folder) if folder is not None else new_folder(recipe.name)
+    if checkpoints(home / CHECKPOINTS):
+        raise InputError(home, expected="a new folder", found="a run", hint=f"saccade train --resume {home}")
+    write_text(home / "recipe.yaml", dump_yaml(recipe.to_plain()))
+    write_json(home / RUN, {"name": recipe.name, "folder": str(recipe.folder.resolve()), "data": _fingerprint(splits),
+                            "changed": list(recipe.changed)})  # fmt: skip
+    return _run(recipe, splits, home, report or Silence(), again=False)
+
+
+def resume(folder: str | Path, data: Any = None, *, report: Report | None = None) -> Bundle:
+    """Go on with an interrupted run, exactly where its last checkpoint stands."""
+    folder = Path(folder)
+    run = read_json(folder / RUN)
+    recipe = replace(read_recipe(folder / "recipe.yaml"), name=run["name"], folder=Path(run["folder"]))
+    recipe = replace(recipe, changed=tuple(run["changed"]))
+    splits = _splits(recipe, data)
+    if _fingerprint(splits) != run["data"]:
+        raise InputError(folder, expected="the data that the run began with", found="other data: train afresh")
+    return _run(recipe, splits, folder, report or Silence(), again=True)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a recipe's expected figure was reached, in words."""
+
+    met: bool
+    text: str
+
+
+def verdict(bundle: Bundle) -> Verdict:
+    """Compare the test figure with what the recipe expects. A changed recipe is not held to it."""
+    expect, changed = bundle.recipe.expect, bundle.recipe.changed
+    if expect is None:
+        return Verdict(True, "the recipe expects no figure")
+    if changed:
+        return Verdict(
+            True, f"expected {expect} of the recipe as shipped; not checked, since {', '.join(changed)} changed"
+        )
+    figure = bundle.figures["test"][expect.metric]
+    met = expect.met(figure)
+    return Verdict(met, f"expected {expect}: {'reached' if met else 'missed'} with {figure:.4f}")
+
+
+def new_folder(name: str) -> Path:
+    """``runs/NAME-DATE-TIME``, not yet there."""
+    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    number, folder = 1, first
+    while folder.exists():
+        number += 1
+        folder = Path(f"{first}-{number}")
+    return folder
+
+
+def _run(recipe: Recipe, splits: Splits, folder: Path, report: Report, *, again: bool) -> Bundle:
+    torch.manual_seed(recipe.train.seed)
+    task = task_class(recipe.task).learn(recipe.data, splits.train)
+    network = task.network(network_class(recipe.model_name), recipe.model)
+    corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in ("train", "valid", "test")}
+    for note in (*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)):
+        report.say(note)
+    bundle = Bundle(recipe, task, network, folder=folder, figures={})
+
+    def save_best(evaluation: Evaluation, progress: Progress) -> None:
+        bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
+        bundle.threads = progress.threads
+        bundle.save(folder)
+
+    job = Job(task, network, corpora["train"], corpora["valid"], recipe.train, folder, recipe.search, report, save_best)
+    report.say(
+        f"{recipe.name}: {recipe.model_name}, {bundle.parameters:,} parameters; {len(splits.train):,} records to train on, "
+        f"{len(splits.valid):,} to choose by, {len(splits.test):,} held out"
+    )
+    outcome = fit(job, resume=again)
+    return _finish(folder, corpora["test"], outcome, report)
+
+
+def _finish(folder: Path, test: Any, outcome: Outcome, report: Report) -> Bundle:
+    """The best network's figures on the held-out set go into its bundle."""
+    bundle = load(folder)
+    run = read_json(folder / RUN)
+    bundle.recipe = replace(bundle.recipe, changed=tuple(run["changed"]))
+    progress = outcome.progress
+    report.say(
+        f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {progress.threads} thread(s); {outcome.reason}"
+    )
+    with _threads(bundle.threads):
+        evaluation = bundle.task.evaluate(
+            bundle.network, test, how=bundle.recipe.search, metrics=_wanted(bundle.recipe)
+        )
+    bundle.figures |= {
+        "test": dict(evaluation.figures),
+        "signatures": dict(evaluation.signatures),
+        "updates": progress.update,
+        "seconds": round(progress.seconds, 1),
+        "tokens": progress.tokens,
+    }
+    for note in evaluation.notes:
+        report.say(note)
+    bundle.save(folder)
+    write_json(folder / "metrics.json", bundle.figures)
+    return bundle
+
+
+def _wanted(recipe: Recipe) -> list[str]:
+    expected = [recipe.expect.metric] if recipe.expect is not None else []
+    return list(dict.fromkeys([*recipe.metrics, *expected]))
+
+
+def _splits(recipe: Recipe, data: Any) -> Splits:
+    task = task_class(recipe.task)
+    if data is None:
+        splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
+        return splits
+    parts = data if isinstance(data, Mapping) and "train" in data else {"train": data}
+    unknown = [name for name in parts if name not in ("train", "valid", "test")]
+    if unknown:
+        raise SaccadeError(f"data: expected train, valid and test, found {unknown[0]!r}")
+    return hold_out({name: task.records(part) for name, part in parts.items()}, recipe.data.hold_out, recipe.train.seed)
+
+
+def _fingerprint(splits: Splits) -> str:
+    digest = hashlib.sha256()
+    for name in ("train", "valid", "test"):
+        digest.update(json.dumps([asdict(record) for record in getattr(splits, name)]).encode())
+    return digest.hexdigest()
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Small recurrent steps are slower on many threads; the caller's setting comes back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,34 @@
+"""The card of a trained model: what it is, what it was trained on, what it reached, how to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def write_card(name: str, config: Mapping[str, Any]) -> str:
+    """A page of Markdown from a bundle's config."""
+    recipe, figures = config["recipe"], config["figures"]
+    model, data = recipe["model"], recipe["data"]
+    trained_on = f"the built-in source `{data['source']}`" if data.get("source") else f"`{_file(data.get('train'))}`"
+    lines = [
+        f"# {name}",
+        "",
+        recipe.get("about") or f"A {model['name']} network for the task {recipe['task']}.",
+        "",
+        f"- Model: `{model['name']}`, {config['parameters']:,} parameters",
+        f"- Task: `{recipe['task']}`, trained on {trained_on}",
+    ]
+    for split in ("valid", "test"):
+        if split in figures:
+            shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())
+            lines.append(f"- Figures on {split}: {shown}")
+    for metric, signature in figures.get("signatures", {}).items():
+        lines.append(f"- {metric} signature: `{signature}`")
+    lines += ["", "```python", "import saccade", "", 'bundle = saccade.load("this folder")']
+    lines += ['print(bundle.predict("…")[0].value)', "```", ""]
+    return "\n".join(lines)
+
+
+def _file(files: Any) -> str:
+    return str(files["source"]) if isinstance(files, Mapping) else str(files)

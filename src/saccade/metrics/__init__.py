@@ -1,0 +1,1 @@
+"""How good an output is, by the measures people publish."""

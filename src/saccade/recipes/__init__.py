@@ -1,0 +1,1 @@
+"""Recipes: one YAML file a result, read by types and checked before anything heavy is loaded."""

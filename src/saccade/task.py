@@ -1,0 +1,118 @@
+"""What every task does: a record becomes a batch; a network's output becomes a loss, a metric, a prediction, a labelled trace.
+
+The training loop, the bundle and the command line know tasks only through this page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from saccade.splits import Splits
+from saccade.trace.lens import Lens
+from saccade.trace.maps import Trace
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum over ``count`` units (target tokens, documents …); the mean is what is minimised and reported."""
+
+    total: Tensor
+    count: int
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total / max(self.count, 1)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the network says of one input.
+
+    Attributes:
+        value: the output, as the task's users write it.
+        score: what it was ranked by; ``log_prob`` is its log-probability.
+        stopped: "eos" when the network ended it, "length" when the limit did.
+        notes: what the reader must know: cut inputs, unknown characters, a limit reached.
+        trace: what it looked at, when a lens was given.
+        alternatives: the other hypotheses of an n-best list.
+    """
+
+    value: Any
+    score: float = 0.0
+    log_prob: float = 0.0
+    stopped: str = "eos"
+    notes: tuple[str, ...] = ()
+    trace: Trace | None = None
+    alternatives: tuple[Prediction, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures by name, how each was computed, and the outputs they were computed from."""
+
+    figures: Mapping[str, float]
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    outputs: Sequence[Any] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Task(Protocol):
+    """A task is made from its data and restored from a bundle's files; it owns what turns records into tensors."""
+
+    name: str
+    data: Any
+
+    @staticmethod
+    def load(data: Any, folder: Path, seed: int) -> Splits:
+        """The records that a recipe's ``data`` names; relative paths start at ``folder``."""
+
+    @staticmethod
+    def read_file(path: Path, data: Any) -> list[Any]:
+        """The records of one file."""
+
+    @staticmethod
+    def records(data: Any) -> list[Any]:
+        """Records from what a program has in hand: lists, dicts, a DataFrame."""
+
+    @classmethod
+    def learn(cls, data: Any, train: Sequence[Any]) -> Task:
+        """The task of these training records; vocabularies and the like are learnt from them alone."""
+
+    @classmethod
+    def restore(cls, data: Any, files: dict[str, str]) -> Task:
+        """The task that :meth:`files` kept."""
+
+    def corpus(self, records: Sequence[Any], where: str) -> Any:
+        """Records made ready for batching."""
+
+    def examples(self, folder: Path, seed: int) -> list[Any]:
+        """Inputs worth looking at."""
+
+    def network(self, network_class: Any, config: Any) -> nn.Module:
+        """A fresh network of the sizes that the data ask for."""
+
+    def plan(self, corpus: Any, *, tokens: int | None, records: int | None, seed: int, epoch: int) -> list[list[int]]:
+        """The batches of an epoch, as record numbers: a pure function of its arguments, so a resumed run finds its place."""
+
+    def batch(self, corpus: Any, numbers: Sequence[int]) -> Any:
+        """Records as tensors."""
+
+    def loss(self, network: Any, batch: Any, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+        """What training minimises."""
+
+    def predict(self, network: Any, inputs: Sequence[Any], *, how: Any, lens: Lens | None = None) -> list[Prediction]:
+        """One prediction an input, with its trace when a lens is given."""
+
+    def evaluate(
+        self, network: Any, corpus: Any, *, how: Any, metrics: Sequence[str], limit: int | None = None
+    ) -> Evaluation:
+        """Figures on a corpus; ``limit`` takes its first records only."""
+
+    def files(self) -> dict[str, str]:
+        """What a bundle must keep to restore this task: file name → text."""

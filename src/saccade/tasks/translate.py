@@ -1,0 +1,286 @@
+"""Any text → text: translation, dates, spelling, transliteration.
+
+Read this page first: a pair of texts becomes a batch of ids, the network's logits a loss, its search a prediction, and
+what it looked at a trace labelled with the tokens of both texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.data.batching import Batch, collate, plan
+from saccade.data.dates import EXAMPLES
+from saccade.data.lengths import fit, fit_all
+from saccade.data.pairs import Pair
+from saccade.data.sources import PairData, load_splits, pairs_of, read_file
+from saccade.data.text import Tokenizer
+from saccade.errors import InputError
+from saccade.metrics.text import perplexity, score
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.search import Hypothesis, Search, search
+from saccade.task import Evaluation, Loss, Prediction
+from saccade.trace.axes import Tokens
+from saccade.trace.lens import Lens, Record, assemble
+from saccade.trace.maps import Outputs, Trace
+from saccade.training.losses import sequence_loss
+
+PREDICTED_TOGETHER = 128
+SHARED, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs and their ids; ``note`` says what was cut."""
+
+    pairs: Sequence[Pair]
+    ids: Sequence[tuple[list[int], list[int]]]
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def first(self, count: int | None) -> Corpus:
+        return self if count is None else replace(self, pairs=self.pairs[:count], ids=self.ids[:count])
+
+
+class Translate:
+    """The task: two tokenizers and the rules for over-long texts."""
+
+    name = "translate"
+    Data = PairData
+
+    def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer) -> None:
+        self.data, self.source, self.target = data, source, target
+
+    load = staticmethod(load_splits)
+    read_file = staticmethod(read_file)
+    records = staticmethod(pairs_of)
+
+    def examples(self, folder: Path, seed: int) -> list[str]:
+        """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
+        if self.data.source == "dates":
+            return list(EXAMPLES)
+        return [pair.source for pair in load_splits(self.data, folder, seed).test[:10]]
+
+    @classmethod
+    def learn(cls, data: PairData, train: Sequence[Pair]) -> Translate:
+        """The task of these training pairs: its vocabularies are learnt from them alone."""
+        sources, targets = [pair.source for pair in train], [pair.target for pair in train]
+        if data.shared:
+            both = Tokenizer.train([*sources, *targets], data.tokens)
+            return cls(data, both, both)
+        target_tokens = data.target_tokens or data.tokens
+        return cls(data, Tokenizer.train(sources, data.tokens), Tokenizer.train(targets, target_tokens))
+
+    @classmethod
+    def restore(cls, data: PairData, files: dict[str, str]) -> Translate:
+        """The task that :meth:`files` kept."""
+        names = (SHARED, SHARED) if SHARED in files else (SOURCE, TARGET)
+        missing = [name for name in names if name not in files]
+        if missing:
+            raise InputError(missing[0], expected="a tokenizer in the bundle", found="no such file")
+        source = Tokenizer.from_json(files[names[0]], names[0])
+        return cls(data, source, source if SHARED in files else Tokenizer.from_json(files[names[1]], names[1]))
+
+    def files(self) -> dict[str, str]:
+        if self.source is self.target:
+            return {SHARED: self.source.to_json()}
+        return {SOURCE: self.source.to_json(), TARGET: self.target.to_json()}
+
+    # A record becomes a batch --------------------------------------------------------------------------------------
+
+    def corpus(self, pairs: Sequence[Pair], where: str) -> Corpus:
+        """Pairs as ids; over-long ones are an error, or cut and counted, as the recipe says."""
+        sources = self.source.encode_all([pair.source for pair in pairs])
+        targets = self.target.encode_all([pair.target for pair in pairs])
+        encoded = list(zip(sources, targets, strict=True))
+        fitted = fit_all(encoded, self.data.max_length, self.data.too_long, where)
+        return Corpus(pairs, fitted.pairs, f"{where}: {fitted}" if fitted.cut_pairs else "")
+
+    def plan(
+        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
+    ) -> list[list[int]]:
+        lengths = [(len(source), len(target)) for source, target in corpus.ids]
+        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
+        return collate([corpus.ids[number] for number in numbers], numbers)
+
+    # A batch becomes a loss ----------------------------------------------------------------------------------------
+
+    def network(self, network_class: Any, config: Any) -> EncoderDecoder:
+        network: EncoderDecoder = network_class(config, self.source.size, self.target.size)
+        return network
+
+    def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+        logits = network(batch.source, batch.source_lengths, batch.target_in, sampling=sampling)
+        return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
+
+    # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def predict(
+        self, network: EncoderDecoder, inputs: Sequence[str], *, how: Search, lens: Lens | None = None
+    ) -> list[Prediction]:
+        """The network's output for each text, searched in batches of similar length."""
+        ids, notes = (
+            zip(*(self._read(text, number) for number, text in enumerate(inputs)), strict=True) if inputs else ((), ())
+        )
+        order = sorted(range(len(inputs)), key=lambda number: len(ids[number]))
+        predictions: list[Prediction | None] = [None] * len(inputs)
+        with _resting(network):
+            for start in range(0, len(order), PREDICTED_TOGETHER):
+                numbers = order[start : start + PREDICTED_TOGETHER]
+                found = self._search(network, [ids[number] for number in numbers], how, lens)
+                for number, (hypotheses, records) in zip(numbers, found, strict=True):
+                    predictions[number] = self._prediction(inputs[number], notes[number], hypotheses, records, lens)
+        if lens is not None and inputs:
+            lens.check()
+        return [prediction for prediction in predictions if prediction is not None]
+
+    def _read(self, text: str, number: int) -> tuple[list[int], tuple[str, ...]]:
+        where = f"input {number + 1}"
+        if not isinstance(text, str):
+            raise InputError(where, expected="a text", found=type(text).__name__)
+        if not text.strip():
+            raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
+        ids, cut = fit(self.source.encode(text), self.data.max_length, self.data.too_long, where)
+        notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
+        unknown = ids.count(Tokenizer.UNK)
+        if unknown:
+            notes.append(f"{unknown} of {len(ids)} tokens never seen in training")
+        return ids, tuple(notes)
+
+    def _search(
+        self, network: EncoderDecoder, ids: Sequence[list[int]], how: Search, lens: Lens | None
+    ) -> list[tuple[list[Hypothesis], list[Record]]]:
+        batch = collate([(source, []) for source in ids], range(len(ids))).to(next(network.parameters()).device)
+        reading = lens.fresh() if lens is not None else None
+        with torch.no_grad():
+            memory = network.encode(batch.source, batch.source_lengths, lens=reading)
+        # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
+        limits = [3 * (len(source) + 1) + 10 for source in ids]
+        hypotheses = search(
+            network, memory, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS, lens=lens,
+            forbidden=(Tokenizer.PAD, Tokenizer.BOS),
+        )  # fmt: skip
+        records = reading.records if reading is not None else []
+        device = batch.source.device
+        rows = [torch.tensor([number], device=device) for number in range(len(ids))]
+        return [
+            (found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)
+        ]
+
+    def _prediction(
+        self, text: str, notes: tuple[str, ...], hypotheses: list[Hypothesis], read: list[Record], lens: Lens | None
+    ) -> Prediction:
+        made = []
+        for hypothesis in hypotheses:
+            value = self.target.decode(hypothesis.tokens, unknown="<unk>")
+            limit = ("reached the length limit without an end",) if hypothesis.stopped == "length" else ()
+            trace = None if lens is None else self._trace(text, value, hypothesis, read)
+            made.append(
+                Prediction(value, hypothesis.score, hypothesis.log_prob, hypothesis.stopped, notes + limit, trace)
+            )
+        return replace(made[0], alternatives=tuple(made[1:]))
+
+    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+
+    def _trace(self, text: str, value: str, hypothesis: Hypothesis, read: list[Record]) -> Trace:
+        trace = assemble([*read, *hypothesis.records], 0)
+        index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))
+        signals = {name: signal for name, signal in trace.signals.items() if not name.startswith("outputs.")}
+        outputs = None
+        if index is not None and probability is not None:
+            labels = tuple(tuple(self.target.pieces(row)) for row in index.values.tolist())
+            outputs = Outputs("target", labels, probability.values, index.values)
+        tree = hypothesis.tree
+        if tree is not None:
+            tree = replace(tree, labels=tuple(self.target.pieces(tree.token.tolist())))
+        axes = {"source": self.source_axis(text), "target": self.target_axis(hypothesis)}
+        return replace(trace, signals=signals, outputs=outputs, tree=tree).labelled(
+            axes, task=self.name, input=text, output=value, score=hypothesis.score, stopped=hypothesis.stopped
+        )
+
+    def source_axis(self, text: str) -> Tokens:
+        """The source as the network reads it, each token labelled with what was written there, EOS last."""
+        spans = self.source.spans(text)[: self.data.max_length]
+        written = [text[start:end] or "·" for start, end in spans]
+        labels = (*written, *self.source.pieces([Tokenizer.EOS]))
+        return Tokens(labels, text=text, spans=(*spans, (len(text), len(text))), special=(len(spans),))
+
+    def target_axis(self, hypothesis: Hypothesis) -> Tokens:
+        ended = [Tokenizer.EOS] if hypothesis.stopped == "eos" else []
+        labels = tuple(self.target.pieces([*hypothesis.tokens, *ended]))
+        return Tokens(labels, text=self.target.decode(hypothesis.tokens), special=(len(labels) - 1,) if ended else ())
+
+    # Figures ----------------------------------------------------------------------------------------------------------
+
+    def evaluate(
+        self, network: EncoderDecoder, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+    ) -> Evaluation:
+        """The named metrics of the network's outputs; ``perplexity`` is that of the true targets."""
+        corpus = corpus.first(limit)
+        figures: dict[str, float] = {}
+        signatures: dict[str, str] = {}
+        higher: dict[str, bool] = {}
+        notes: list[str] = [corpus.note] if corpus.note else []
+        scores = []
+        outputs: list[str] = []
+        if "perplexity" in metrics:
+            scores.append(perplexity(*self._likelihood(network, corpus)))
+        named = [name for name in metrics if name != "perplexity"]
+        if named:
+            predictions = self._predict_corpus(network, corpus, how)
+            outputs = [prediction.value for prediction in predictions]
+            unfinished = sum(prediction.stopped == "length" for prediction in predictions)
+            if unfinished:
+                notes.append(f"{unfinished} of {len(outputs)} outputs reached the length limit")
+            references = [self.target.canonical(pair.target) for pair in corpus.pairs]
+            # Words are already cut by spaces; sacrebleu must not cut them again.
+            cut = "none" if self.target.config.kind == "words" else "13a"
+            scores += score(named, outputs, references, bleu_tokenize=cut).values()
+        for each in scores:
+            figures[each.name], higher[each.name] = each.value, each.higher_is_better
+            if each.signature:
+                signatures[each.name] = each.signature
+        return Evaluation(figures, signatures, higher, outputs, tuple(notes))
+
+    def _predict_corpus(self, network: EncoderDecoder, corpus: Corpus, how: Search) -> list[Prediction]:
+        # The ids are at hand, cut where the recipe says so: they are searched as they are.
+        order = sorted(range(len(corpus)), key=lambda number: len(corpus.ids[number][0]))
+        predictions: dict[int, Prediction] = {}
+        with _resting(network):
+            for start in range(0, len(order), PREDICTED_TOGETHER):
+                numbers = order[start : start + PREDICTED_TOGETHER]
+                found = self._search(network, [corpus.ids[number][0] for number in numbers], how, None)
+                for number, (hypotheses, _) in zip(numbers, found, strict=True):
+                    predictions[number] = self._prediction(corpus.pairs[number].source, (), hypotheses, [], None)
+        return [predictions[number] for number in range(len(corpus))]
+
+    @torch.no_grad()
+    def _likelihood(self, network: EncoderDecoder, corpus: Corpus) -> tuple[float, int]:
+        total, count = 0.0, 0
+        with _resting(network):
+            for numbers in self.plan(corpus, tokens=None, records=PREDICTED_TOGETHER, seed=0, epoch=0):
+                loss = self.loss(network, self.batch(corpus, numbers).to(next(network.parameters()).device))
+                total += float(loss.total)
+                count += loss.count
+        return total, count
+
+
+@contextmanager
+def _resting(network: nn.Module) -> Iterator[None]:
+    """Without dropout while it lasts."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)

@@ -1,0 +1,1 @@
+"""Training: the loop, its exact state, optimisers and schedules, losses."""

@@ -1,0 +1,68 @@
+"""The ``train`` part of a recipe. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Train:
+    """How a network is trained. An update is one batch; an epoch is every record once."""
+
+    epochs: int = 10
+    updates: int | None = None  # stop after so many updates, if that comes first
+    batch_tokens: int | None = 4096  # padded tokens of the longer side, a batch
+    batch_records: int | None = None  # records a batch; one of the two must be given
+
+    optimiser: Literal["adam", "adamw", "sgd", "adadelta"] = "adam"
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)  # adam, adamw
+    epsilon: float = 1e-8  # adam, adamw, adadelta
+    rho: float = 0.95  # adadelta
+    momentum: float = 0.0  # sgd
+    weight_decay: float = 0.0
+
+    schedule: Literal["constant", "noam", "plateau", "halving", "cosine"] = "constant"
+    warmup: int = 0  # updates from 0 to lr (noam: until its peak)
+    width: int = 512  # noam: the model's width
+    patience: int = 2  # plateau: evaluations without progress before lr shrinks
+    factor: float = 0.5  # plateau, halving: what lr is multiplied by
+    halve_after: float = 5.0  # halving: epochs at full lr …
+    halve_every: float = 1.0  # … then once in so many epochs
+
+    label_smoothing: float = 0.0
+    clip: float | None = 1.0  # the gradient's L2 norm is scaled down to this
+    sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
+
+    watch: str = "loss"  # the validation figure that picks the best network
+    watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
+    stop_after: int | None = None  # early stopping: evaluations without progress
+    average: int = 0  # the weights of the last so many epochs, averaged, if they are better
+
+    seed: int = 1
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["32", "tf32", "bf16", "16"] = "32"
+    threads: int | None = None  # of the CPU; chosen by the size of the work unless given
+    save_every: int | None = 200  # updates between checkpoints; one more at the end of each epoch
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens is None and self.batch_records is None:
+            raise ValueError("batch_tokens or batch_records must be given")
+        at_least = {"epochs": 1, "updates": 1, "batch_tokens": 1, "batch_records": 1, "patience": 0, "stop_after": 1}
+        at_least |= {"warmup": 0, "width": 1, "average": 0, "threads": 1, "save_every": 1, "watch_records": 1}
+        for name, least in at_least.items():
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise ValueError(f"{name} must be at least {least}: got {number}")
+        for name in ("lr", "epsilon", "halve_every"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive: got {getattr(self, name)}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive (or null for none): got {self.clip}")
+        for name in ("label_smoothing", "sampling", "factor", "rho", "momentum"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1: got {getattr(self, name)}")
+        if self.schedule == "noam" and self.warmup < 1:
+            raise ValueError(f"warmup must be at least 1 with the noam schedule: got {self.warmup}")

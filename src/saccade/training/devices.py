@@ -1,0 +1,54 @@
+"""Where and how fast: the device and precision (Lightning Fabric underneath), and how many threads small steps want."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from saccade.errors import SaccadeError
+from saccade.training.config import Train
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+PRECISION = {"32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+# Multiply-adds of one recurrent step below which waking a second thread costs more than it saves. Measured with
+# benchmarks/threads/run.py: a step of batch × hidden × 3·hidden.
+WORK_A_THREAD = 32_000_000
+
+
+def make_fabric(train: Train) -> Fabric:
+    """One device and a precision, as the recipe asks."""
+    from lightning_fabric import Fabric
+
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if train.device != "auto" and not available[train.device]:
+        there = ", ".join(name for name, is_there in available.items() if is_there)
+        raise SaccadeError(f"train.device: expected one of this machine's devices ({there}), found {train.device!r}")
+    if train.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
+    return Fabric(accelerator=train.device, devices=1, precision=PRECISION[train.precision])  # type: ignore[arg-type]
+
+
+def choose_threads(train: Train, network: nn.Module, records: float) -> int:
+    """How many CPU threads to use: as asked, or as many as a recurrent step of this size keeps busy.
+
+    A recurrence is many small products one after another; on two threads they can take ten times as long as on one. The
+    rule depends on the sizes alone, never on a clock, so that the same seed gives the same numbers.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if train.threads is not None:
+        return train.threads
+    widest = max((parameter.numel() for parameter in network.parameters() if _recurrent(parameter)), default=0)
+    if not widest:
+        return cores
+    return max(1, min(cores, int(records * widest / WORK_A_THREAD)))
+
+
+def _recurrent(parameter: nn.Parameter) -> bool:
+    """A gate matrix: several squares on top of each other."""
+    return parameter.dim() == 2 and parameter.shape[0] in {gates * parameter.shape[1] for gates in (2, 3, 4)}

@@ -1,0 +1,298 @@
+"""The training loop: batch → loss → step, a look at the validation set each epoch, and a state that can be put back exactly."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.task import Evaluation, Task
+from saccade.training.config import Train
+from saccade.training.devices import choose_threads, make_fabric
+from saccade.training.logs import Logs
+from saccade.training.optimisers import learning_rate, make_optimiser
+from saccade.training.report import Report, Silence
+from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
+
+CHECKPOINTS = "checkpoints"
+
+
+class Interrupted(SaccadeError):
+    """The person asked to stop; everything was saved."""
+
+
+@dataclass
+class Job:
+    """What is to be trained, on what, and where it is written."""
+
+    task: Task
+    network: nn.Module
+    train: Any
+    valid: Any
+    settings: Train
+    folder: Path
+    how: Any = None
+    report: Report = field(default_factory=Silence)
+    save_best: Callable[[Evaluation, Progress], None] = lambda evaluation, progress: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: the best validation figures, updates and seconds, and why it stopped."""
+
+    figures: Mapping[str, float]
+    progress: Progress
+    reason: str
+
+
+def fit(job: Job, *, resume: bool = False) -> Outcome:
+    """Train until the recipe's end; with ``resume`` go on from the last checkpoint, bit for bit on the CPU."""
+    return _Loop(job, resume).run()
+
+
+class _Loop:
+    def __init__(self, job: Job, resume: bool) -> None:
+        self.job, self.settings = job, job.settings
+        settings = self.settings
+        fabric = make_fabric(settings)
+        self.fabric, self.device = fabric, fabric.device
+        optimiser = make_optimiser(job.network.parameters(), settings)
+        self.model, self.optimiser = fabric.setup(job.network, optimiser)
+        self.progress, self.kept = Progress(), dict[int, dict[str, Tensor]]()
+        first = self._plan(0)
+        self.per_epoch = len(first)
+        self.total = min(settings.epochs * self.per_epoch, settings.updates or math.inf)
+        if resume:
+            self._resume()
+        else:
+            self.progress.threads = choose_threads(settings, job.network, len(job.train) / max(1, len(first)))
+        if self.device.type == "cpu":
+            torch.set_num_threads(self.progress.threads)
+        self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard)
+        self.last: Evaluation | None = None
+        self._clock = time.perf_counter()
+        self._before = self.progress.seconds
+
+    def _resume(self) -> None:
+        found = checkpoints(self.job.folder / CHECKPOINTS)
+        if not found:
+            raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train afresh")
+        self.progress, self.kept = load_checkpoint(found[-1], self.job.network, self.optimiser)
+
+    def run(self) -> Outcome:
+        progress, report = self.progress, self.job.report
+        report.begin(int(self.total), progress.update)
+        reason = "every epoch was done"
+        try:
+            with _listening() as asked_to_stop:
+                while progress.epoch < self.settings.epochs and not progress.finished:
+                    self._epoch(asked_to_stop)
+                    reason = self._close_epoch() or reason
+            if not progress.finished:
+                self._average()
+                progress.finished = True
+                self._save()
+        finally:
+            report.end()
+            self.logs.close()
+        figures = dict(self.last.figures) if self.last is not None else {}
+        return Outcome(figures, progress, reason)
+
+    def _epoch(self, asked_to_stop: threading.Event) -> None:
+        progress, settings = self.progress, self.settings
+        batches = self._plan(progress.epoch)
+        self.model.train()
+        while progress.batch < len(batches) and progress.update < self.total:
+            self._update(batches[progress.batch])
+            if asked_to_stop.is_set():
+                self._save()
+                raise Interrupted(
+                    f"stopped after update {progress.update:,}; everything is saved. Go on with: "
+                    f"saccade train --resume {self.job.folder}"
+                )
+            if settings.save_every and progress.update % settings.save_every == 0:
+                self._save()
+
+    def _update(self, numbers: list[int]) -> None:
+        progress, settings = self.progress, self.settings
+        lr = learning_rate(settings, progress.update, self.per_epoch, int(self.total), progress.shrinks)
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr
+        batch = self.job.task.batch(self.job.train, numbers).to(self.device)
+        sampling = settings.sampling * progress.update / self.total
+        loss = self.job.task.loss(self.model, batch, smoothing=settings.label_smoothing, sampling=sampling)
+        value = float(loss.mean.detach())
+        if not math.isfinite(value):
+            self._refuse(value, lr)
+        self.optimiser.zero_grad(set_to_none=True)
+        self.fabric.backward(loss.mean)
+        norm = self.fabric.clip_gradients(
+            self.model, self.optimiser, max_norm=settings.clip or math.inf, error_if_nonfinite=False
+        )
+        self.optimiser.step()
+        progress.update += 1
+        progress.batch += 1
+        progress.loss_total += value * loss.count
+        progress.loss_count += loss.count
+        progress.tokens += loss.count
+        self._tick()
+        self.logs.update(
+            {"update": progress.update, "epoch": progress.epoch, "loss": value, "lr": lr, "norm": float(norm or 0.0),
+             "tokens": loss.count, "seconds": round(progress.seconds, 3)}
+        )  # fmt: skip
+        self.job.report.update(progress.update, progress.epoch, progress.loss_total / progress.loss_count)
+
+    def _refuse(self, value: float, lr: float) -> None:
+        whole = checkpoints(self.job.folder / CHECKPOINTS)
+        kept = f"the checkpoint of {whole[-1].name} is whole" if whole else "no checkpoint was reached yet"
+        raise SaccadeError(
+            f"update {self.progress.update + 1:,}: expected a finite loss, found {value}; {kept}. "
+            f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
+        )
+
+    def _close_epoch(self) -> str | None:
+        """Evaluate, keep the best, and say why to stop, if there is a reason."""
+        progress, settings, report = self.progress, self.settings, self.job.report
+        evaluation = self._evaluate()
+        figure = evaluation.figures[settings.watch]
+        higher = evaluation.higher_is_better.get(settings.watch, False)
+        better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
+        if better:
+            progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
+            self._tick()
+            self.job.save_best(evaluation, progress)
+            self.last = evaluation
+        else:
+            progress.still += 1
+            progress.plateau += 1
+            if progress.plateau > settings.patience:
+                progress.shrinks += 1
+                progress.plateau = 0
+        train_loss = progress.loss_total / max(1, progress.loss_count)
+        self._tick()
+        row = {"update": progress.update, "epoch": progress.epoch, "train_loss": train_loss}
+        self.logs.evaluation({**row, **evaluation.figures})
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
+        line = f"train loss {train_loss:.4f}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
+        report.evaluated(progress.epoch, line + ("  ← best" if better else ""), shown)
+        if settings.average:
+            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.job.network.state_dict().items()}
+            self.kept[progress.epoch] = weights
+            self.kept = dict(sorted(self.kept.items())[-settings.average :])
+            progress.kept = list(self.kept)
+        progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
+        stopped = settings.stop_after is not None and progress.still >= settings.stop_after
+        if stopped or progress.update >= self.total:
+            reason = (
+                f"no progress in {progress.still} evaluations" if stopped else f"{progress.update:,} updates were done"
+            )
+            self._average()
+            progress.finished = True
+            self._save()
+            return reason
+        self._save()
+        return None
+
+    def _evaluate(self) -> Evaluation:
+        job, watch = self.job, self.settings.watch
+        loss = validation_loss(job.task, job.network, job.valid, self.settings, self.device)
+        figures, higher = {"loss": loss}, {"loss": False}
+        if watch != "loss":
+            measured = job.task.evaluate(
+                job.network, job.valid, how=job.how, metrics=[watch], limit=self.settings.watch_records
+            )
+            figures |= measured.figures
+            higher |= measured.higher_is_better
+        return Evaluation(figures, higher_is_better=higher)
+
+    def _average(self) -> None:
+        """The mean of the last epochs' weights takes the best one's place if it is at least as good on the watched figure."""
+        if len(self.kept) < 2:
+            return
+        before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
+        self.job.network.load_state_dict(mean_of(list(self.kept.values())))
+        evaluation = self._evaluate()
+        figure, watch = evaluation.figures[self.settings.watch], self.settings.watch
+        higher = evaluation.higher_is_better.get(watch, False)
+        best = self.progress.best
+        better = best is None or (figure >= best if higher else figure <= best)
+        verdict = "kept" if better else f"not kept: the best single one has {best:.4f}"
+        self.job.report.say(f"average of the last {len(self.kept)} epochs: {watch} {figure:.4f} ({verdict})")
+        if better:
+            self.progress.best, self.last = figure, evaluation
+            self.job.save_best(evaluation, self.progress)
+        self.job.network.load_state_dict(before)
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        settings = self.settings
+        return self.job.task.plan(
+            self.job.train,
+            tokens=settings.batch_tokens,
+            records=settings.batch_records,
+            seed=settings.seed,
+            epoch=epoch,
+        )
+
+    def _tick(self) -> None:
+        self.progress.seconds = self._before + time.perf_counter() - self._clock
+
+    def _save(self) -> None:
+        self._tick()
+        self.logs.flush()
+        folder = self.job.folder / CHECKPOINTS
+        save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.kept)
+
+
+@torch.no_grad()
+def validation_loss(task: Task, network: nn.Module, corpus: Any, settings: Train, device: torch.device) -> float:
+    """The mean loss over a corpus, without smoothing or dropout."""
+    was_training = network.training
+    network.eval()
+    total, count = 0.0, 0
+    for numbers in task.plan(corpus, tokens=settings.batch_tokens, records=settings.batch_records, seed=0, epoch=0):
+        loss = task.loss(network, task.batch(corpus, numbers).to(device))
+        total += float(loss.total)
+        count += loss.count
+    network.train(was_training)
+    return total / max(1, count)
+
+
+def mean_of(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several networks' weights."""
+    return {
+        name: torch.stack([each[name].double() for each in weights]).mean(0).to(first.dtype)
+        if first.is_floating_point()
+        else first
+        for name, first in weights[-1].items()
+    }
+
+
+@contextmanager
+def _listening() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM ask to stop after the update at hand; a second Ctrl-C stops at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def on_signal(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,53 @@
+"""Optimisers by name, and learning rates as functions of the progress: nothing hidden to restore after an interruption."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from saccade.training.config import Train
+
+
+def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.optim.Optimizer:
+    """The recipe's optimiser over these parameters."""
+    decay = train.weight_decay
+    match train.optimiser:
+        case "adam":
+            return torch.optim.Adam(parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay)
+        case "adamw":
+            return torch.optim.AdamW(parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay)
+        case "sgd":
+            return torch.optim.SGD(parameters, lr=train.lr, momentum=train.momentum, weight_decay=decay)
+        case "adadelta":
+            return torch.optim.Adadelta(parameters, lr=train.lr, rho=train.rho, eps=train.epsilon, weight_decay=decay)
+
+
+def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks: int) -> float:
+    """The rate of update number ``update`` (from 0).
+
+    | schedule | rate |
+    |---|---|
+    | constant | lr |
+    | noam | lr · width^−½ · min(u^−½, u · warmup^−1½), u = update + 1 (Vaswani et al. 2017) |
+    | plateau | lr · factor^shrinks: ``shrinks`` counts the times the watched figure stood still |
+    | halving | lr · factor^k, k = whole steps of ``halve_every`` epochs begun after ``halve_after`` (Sutskever, Luong) |
+    | cosine | lr · ½ (1 + cos(π · share of the updates after warm-up)) |
+
+    All but noam rise linearly over the first ``warmup`` updates.
+    """
+    if train.schedule == "noam":
+        count = update + 1
+        return float(train.lr * train.width**-0.5 * min(count**-0.5, count * train.warmup**-1.5))
+    ramp = min(1.0, (update + 1) / train.warmup) if train.warmup else 1.0
+    if train.schedule == "plateau":
+        return train.lr * ramp * train.factor**shrinks
+    if train.schedule == "halving":
+        beyond = update / per_epoch - train.halve_after
+        return train.lr * ramp * train.factor ** (0 if beyond < 0 else math.floor(beyond / train.halve_every) + 1)
+    if train.schedule == "cosine":
+        share = max(0.0, update - train.warmup) / max(1, total - train.warmup)
+        return train.lr * ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+    return train.lr * ramp

@@ -1,0 +1,78 @@
+"""What a person sees while a network trains: a progress bar with loss and metric in a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Report(Protocol):
+    """Where the loop says how it goes."""
+
+    def begin(self, total: int, done: int) -> None: ...
+    def update(self, done: int, epoch: int, loss: float) -> None: ...
+    def evaluated(self, epoch: int, line: str, figure: str) -> None: ...
+    def say(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silence:
+    """Says nothing."""
+
+    def begin(self, total: int, done: int) -> None: ...
+    def update(self, done: int, epoch: int, loss: float) -> None: ...
+    def evaluated(self, epoch: int, line: str, figure: str) -> None: ...
+    def say(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Terminal:
+    """A bar where the console is a terminal; plain lines where it is a file or a pipe."""
+
+    def __init__(self, console: Console, epochs: int) -> None:
+        self.console, self.epochs = console, epochs
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        self._figure = ""
+
+    def begin(self, total: int, done: int) -> None:
+        if self.console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("loss {task.fields[loss]}  {task.fields[figure]}"),
+                TimeElapsedColumn(),
+                TextColumn("eta"),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self.console, expand=True)
+            self._bar.start()
+            self._task = self._bar.add_task("epoch 1", total=total, completed=done, loss="…", figure="")
+
+    def update(self, done: int, epoch: int, loss: float) -> None:
+        if self._bar is not None:
+            text = f"epoch {epoch + 1}/{self.epochs}"
+            self._bar.update(self._task, completed=done, description=text, loss=f"{loss:.4f}", figure=self._figure)
+
+    def evaluated(self, epoch: int, line: str, figure: str) -> None:
+        self._figure = figure
+        self.console.print(f"epoch {epoch + 1:>3}/{self.epochs}  {line}", highlight=False)
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False)
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self.end()

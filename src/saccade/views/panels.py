@@ -1,0 +1,182 @@
+"""What a trace has to show, before any ink: one panel a map, or one a site with the mean of its heads.
+
+A panel is small enough to draw. Maps over long sequences are cut into blocks of neighbours, each shown by its greatest
+weight, straight from what was kept: a map that kept 16 weights a row over 100,000 keys is never made dense.
+
+Legend: T queries, S keys, k kept per row, R rows and C columns of a panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+from saccade.trace.axes import Axis, Frames, Grid, Positions, Tokens
+from saccade.trace.maps import AttentionMap, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One picture: ``weights`` [R, C] of ``rows`` looking at ``columns``; or, where only they were kept, statistics.
+
+    ``heads`` are those it shows (several: their mean), ``residual`` [R] is the mass that was not kept, and ``block``
+    says how many queries and keys one cell stands for.
+    """
+
+    site: str
+    heads: tuple[int | None, ...]
+    names: tuple[str, str]
+    rows: Axis
+    columns: Axis
+    weights: ndarray | None = None
+    residual: ndarray | None = None
+    statistics: Mapping[str, ndarray] = field(default_factory=dict)
+    block: tuple[int, int] = (1, 1)
+
+    @property
+    def title(self) -> str:
+        if len(self.heads) > 1:
+            return f"{self.site} · mean of {len(self.heads)} heads"
+        return self.site if self.heads[0] is None else f"{self.site} · head {self.heads[0]}"
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.rows) or not len(self.columns)
+
+    @property
+    def greatest(self) -> float:
+        """The greatest finite weight, the strong end of the scale."""
+        if self.weights is None:
+            return 0.0
+        shown = self.weights if self.residual is None else np.concatenate([self.weights.ravel(), self.residual])
+        finite = shown[np.isfinite(shown)]
+        return float(finite.max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much fits: maps before heads are averaged; labelled rows and columns; rows and columns of numbers or seconds,
+    which can be cut into blocks as coarse as the room asks."""
+
+    maps: int
+    labelled: tuple[int, int]
+    ruled: tuple[int, int]
+
+    def block(self, axis: Axis, side: int) -> int:
+        """How many neighbours on this axis a cell stands for (side 0: rows, 1: columns)."""
+        if isinstance(axis, Grid) or (not is_ruled(axis) and len(axis) <= self.labelled[side]):
+            return 1
+        return max(1, ceil(len(axis) / self.ruled[side]))
+
+
+def is_ruled(axis: Axis) -> bool:
+    """Whether positions are told apart by a ruler (numbers, seconds), not by what is written on them."""
+    numbered = axis.kind == Positions.kind and all(label[:1].isdigit() for label in axis.labels)
+    return numbered or axis.kind == Frames.kind
+
+
+def panels(trace: Trace, limits: Limits) -> list[Panel]:
+    """The trace's panels: each map, or where there are too many maps the mean over the heads of each site."""
+    single = len(trace.maps) <= limits.maps
+    groups: dict[Any, list[AttentionMap]] = {}
+    for number, map in enumerate(trace.maps):
+        alike = (map.site, map.query, map.key, map.kind, map.step, map.queries, map.keys)
+        groups.setdefault(number if single else (alike, _passes(trace.maps[:number], map)), []).append(map)
+    return [_panel(group, trace, limits) for group in groups.values()]
+
+
+def _passes(before: Iterable[AttentionMap], map: AttentionMap) -> int:
+    """How often the same head was seen before: heads are averaged within one pass over the input, not across passes."""
+    return sum((other.site, other.head) == (map.site, map.head) for other in before)
+
+
+def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
+    first, axes = maps[0], trace.axes
+    only = all(map.head == first.head for map in trace.maps if map.site == first.site)
+    T, S = first.queries, first.keys
+    if first.kind == "edges" and first.query in axes:
+        T = max(T, len(axes[first.query]) - first.step)  # the last nodes may look at nothing
+    panel = Panel(
+        site=first.site,
+        heads=(None,) if only else tuple(map.head for map in maps),
+        names=(first.query, first.key),
+        rows=part(axes.get(first.query), first.step, T),
+        columns=part(axes.get(first.key), 0, S),
+    )
+    if first.kind == "statistics":
+        names = [name for name in ("entropy", "maximum", "received", "argmax") if name != "argmax" or len(maps) == 1]
+        means = {name: _array(torch.stack([map.tensors[name].double() for map in maps]).mean(0)) for name in names}
+        return replace(panel, statistics=means)
+    block = (limits.block(panel.rows, 0), limits.block(panel.columns, 1))
+    weights = torch.stack([_weights(map, T, block) for map in maps]).mean(0)
+    residual = None
+    if first.kind == "top":
+        residual = _array(
+            _greatest(torch.stack([map.tensors["residual"].float() for map in maps]).mean(0)[:, None], block)[:, 0]
+        )
+    rows, columns = (_blocks(axis, size) for axis, size in zip((panel.rows, panel.columns), block, strict=True))
+    return replace(panel, rows=rows, columns=columns, weights=_array(weights), residual=residual, block=block)
+
+
+def _weights(map: AttentionMap, T: int, block: tuple[int, int]) -> Float[Tensor, "R C"]:
+    """The weights of a map, each block of neighbours by its greatest."""
+    if map.kind == "dense" or block == (1, 1):
+        dense = map.weights.detach().float().cpu()
+        return _greatest(torch.nn.functional.pad(dense, (0, 0, 0, T - dense.shape[0])), block)
+    R, C = ceil(T / block[0]), ceil(map.keys / block[1])
+    weights = map.tensors["weights"].detach().float().cpu()
+    if map.kind == "top":
+        queries = torch.arange(T).unsqueeze(1).expand_as(weights)
+        keys = map.tensors["index"].cpu()
+    else:
+        queries, keys = map.tensors["edges"].cpu()
+    places = (queries // block[0] * C + keys // block[1]).flatten()
+    return torch.zeros(R * C).scatter_reduce(0, places, weights.flatten(), "amax").view(R, C)
+
+
+def _greatest(weights: Float[Tensor, "T S"], block: tuple[int, int]) -> Float[Tensor, "R C"]:
+    if block == (1, 1):
+        return weights
+    T, S = weights.shape
+    R, C = ceil(T / block[0]), ceil(S / block[1])
+    padded = torch.nn.functional.pad(weights, (0, C * block[1] - S, 0, R * block[0] - T))
+    return padded.view(R, block[0], C, block[1]).amax((1, 3))
+
+
+def _array(tensor: Tensor) -> ndarray:
+    return np.asarray(tensor.detach().cpu().numpy())
+
+
+def part(axis: Axis | None, start: int, size: int) -> Axis:
+    """``size`` positions of an axis from ``start`` on; positions it does not label are numbered."""
+    if axis is None:
+        return Positions(tuple(str(position) for position in range(start, start + size)))
+    if start == 0 and size == len(axis):
+        return axis
+    numbered = tuple(str(position) for position in range(len(axis), start + size))
+    labels = (*axis.labels, *numbered)[start : start + size]
+    if isinstance(axis, Tokens):
+        special = tuple(position - start for position in axis.special if start <= position < start + size)
+        return Tokens(labels, words=axis.words[start : start + size], special=special)
+    if isinstance(axis, Frames):
+        return Frames(labels, seconds=axis.seconds)
+    return Positions(labels)
+
+
+def _blocks(axis: Axis, size: int) -> Axis:
+    """An axis whose positions are blocks of ``size`` neighbours."""
+    if size == 1:
+        return axis
+    starts = range(0, len(axis), size)
+    if isinstance(axis, Frames):
+        picture = axis.spectrogram
+        return Frames(axis.labels[::size], seconds=axis.seconds * size, spectrogram=picture)
+    return Positions(tuple(f"{start}–{min(start + size, len(axis)) - 1}" for start in starts))
