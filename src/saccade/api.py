@@ -17,6 +17,7 @@ from torch import nn
 from saccade.bundle import Contents, load_bundle, save_bundle
 from saccade.card import write_card
 from saccade.errors import InputError, SaccadeError
+from saccade.metrics.text import check_available
 from saccade.models import network_class
 from saccade.nn.search import Search
 from saccade.recipes.recipe import Recipe, from_plain, read_recipe
@@ -33,6 +34,7 @@ from saccade.training.state import Progress, checkpoints
 __all__ = ["Bundle", "Prediction", "load", "resume", "train"]
 
 RUN = "run.json"
+IN_MEMORY = "(given in memory)"
 
 
 class Bundle:
@@ -105,6 +107,8 @@ class Bundle:
 
     def _records(self, data: Any) -> tuple[list[Any], str]:
         recipe = self.recipe
+        if data is None and recipe.data.train == IN_MEMORY:
+            raise SaccadeError("this model was trained on data given in memory: pass data= to evaluate it")
         if data is None:
             return self.task.load(recipe.data, recipe.folder, recipe.train.seed).test, "test"
         if isinstance(data, str | Path):
@@ -120,7 +124,7 @@ class Bundle:
         """Write the bundle: config.json, model.safetensors, tokenizers, card.md."""
         config = {
             "name": self.recipe.name,
-            "folder": str(self.recipe.folder),
+            "folder": str(self.recipe.folder.resolve()),
             "recipe": self.recipe.to_plain(),
             "figures": self.figures,
             "parameters": self.parameters,
@@ -162,12 +166,15 @@ def train(
         data: pairs to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
             of such with the keys train, valid, test.
         folder: where the run is written; ``runs/NAME-TIME`` unless given.
-        overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``.
+        overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``; those of its data are written
+            ``**{"data.max_length": 50}``, since ``data`` is the argument above.
 
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe, changes=overrides)
+    if data is not None:
+        recipe = replace(recipe, data=replace(recipe.data, source=None, train=IN_MEMORY, valid=None, test=None))
     splits = _splits(recipe, data)
     home = Path(folder) if folder is not None else new_folder(recipe.name)
     if checkpoints(home / CHECKPOINTS):
@@ -223,6 +230,7 @@ def new_folder(name: str) -> Path:
 
 
 def _run(recipe: Recipe, splits: Splits, folder: Path, report: Report, *, again: bool) -> Bundle:
+    check_available([*_wanted(recipe), recipe.train.watch])
     torch.manual_seed(recipe.train.seed)
     task = task_class(recipe.task).learn(recipe.data, splits.train)
     network = task.network(network_class(recipe.model_name), recipe.model)
@@ -252,7 +260,7 @@ def _finish(folder: Path, test: Any, outcome: Outcome, report: Report) -> Bundle
     bundle.recipe = replace(bundle.recipe, changed=tuple(run["changed"]))
     progress = outcome.progress
     report.say(
-        f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {progress.threads} thread(s); {outcome.reason}"
+        f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"
     )
     with _threads(bundle.threads):
         evaluation = bundle.task.evaluate(
@@ -279,6 +287,8 @@ def _wanted(recipe: Recipe) -> list[str]:
 
 def _splits(recipe: Recipe, data: Any) -> Splits:
     task = task_class(recipe.task)
+    if data is None and recipe.data.train == IN_MEMORY:
+        raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
     if data is None:
         splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
         return splits

@@ -56,9 +56,7 @@ def train(
     if (recipe is None) == (resume is None):
         raise SaccadeError("expected a RECIPE or --resume RUN, found " + ("both" if recipe else "neither"))
     if resume is not None:
-        import yaml
-
-        epochs = yaml.safe_load((resume / "recipe.yaml").read_text())["train"]["epochs"] if resume.is_dir() else 0
+        epochs = read_recipe(resume / "recipe.yaml").train.epochs if resume.is_dir() else 0
         report: Any = Silence() if as_json else Terminal(Console(), epochs)
         bundle = api.resume(resume, report=report)
     else:
@@ -142,8 +140,6 @@ def view(
     texts = inputs or _lines()
     predictions = bundle.predict(texts, lens=Lens(), search=_search(bundle, beam, None))
     for number, (text, prediction) in enumerate(zip(texts, predictions, strict=True)):
-        if out is None:
-            print(f"{text} → {prediction.value}")
         for note in prediction.notes:
             print(f"note: {text!r}: {note}", file=sys.stderr)
         if prediction.trace is None or not prediction.trace.maps:
@@ -240,11 +236,13 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(verdict)
     shown = bundle.examples(3)
     for number, prediction in enumerate(bundle.predict(shown, lens=Lens())):
-        print(f"\n{shown[number]} → {prediction.value}")
-        if prediction.trace is not None and prediction.trace.maps:
-            prediction.trace.show()
-            if number == 0:
-                prediction.trace.save(bundle.folder / "alignment.png")
+        print()
+        if prediction.trace is None or not prediction.trace.maps:
+            print(f"{shown[number]} → {prediction.value}")
+            continue
+        prediction.trace.show()
+        if number == 0:
+            prediction.trace.save(bundle.folder / "alignment.png")
     picture = bundle.folder / "alignment.png"
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture.exists() else ""))
     print("try next:")

@@ -1,8 +1,9 @@
 """Files that are whole or absent: atomic writing, and tensors with a JSON header in one safetensors file. No pickle.
 
-A safetensors file holds named tensors and a string-to-string header; ours keeps one JSON document in it under the key
-``saccade``. JSON is written in ASCII, so any label survives: emoji, right-to-left text, lone surrogates, ``</script>``.
-A checksum of the tensors and the JSON stands beside it, so a byte that flipped on the way is noticed.
+A safetensors file holds named tensors and a string-to-string header; ours keeps JSON in it under one key, ``saccade``
+(of several, the order would be left to chance): ``{"crc32": …, "document": …}``. The checksum covers the document and
+the tensors, so a byte that flipped on the way is noticed. JSON is written in ASCII, so any label survives: emoji,
+right-to-left text, lone surrogates, ``</script>``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 HEADER = "saccade"
-CHECKSUM = "crc32"
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -89,7 +89,8 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
         raise SaccadeError(
             f"{path}: expected a header of plain data (text, numbers, lists, dictionaries): {error}"
         ) from None
-    write_bytes(path, save(whole, metadata={HEADER: text, CHECKSUM: _checksum(whole, text)}))
+    sealed = f'{{"crc32": "{_checksum(whole, text)}", "document": {text}}}'
+    write_bytes(path, save(whole, metadata={HEADER: sealed}))
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], Any]:
@@ -109,12 +110,14 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], Any]:
         raise InputError(path, expected="a whole safetensors file", found=f"a damaged one: {error}") from None
     if HEADER not in metadata:
         raise InputError(path, expected="a file written by saccade", found="a safetensors file without its header")
-    if metadata.get(CHECKSUM) != _checksum(tensors, metadata[HEADER]):
-        raise InputError(path, expected="a whole safetensors file", found="a damaged one: its checksum does not fit")
     try:
-        return tensors, json.loads(metadata[HEADER])
-    except (ValueError, RecursionError) as error:
-        raise InputError(path, expected="a JSON header", found=str(error)) from None
+        sealed = json.loads(metadata[HEADER])
+        fits = sealed["crc32"] == _checksum(tensors, json.dumps(sealed["document"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(path, expected="a JSON header with its checksum", found=repr(error)) from None
+    if not fits:
+        raise InputError(path, expected="a whole safetensors file", found="a damaged one: its checksum does not fit")
+    return tensors, sealed["document"]
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:

@@ -32,7 +32,8 @@ class Attention(nn.Module):
     | ``location`` | W [places, query_width] |
     | ``cosine`` | none: ``beta`` is learned, kept positive by a softplus |
 
-    Shapes: query [B, T, query_width], key [B, S, key_width], value [B, S, E] → context [B, T, E]. ``value`` is ``key`` unless given.
+    Shapes: query [B, T, query_width], key [B, S, key_width], value [B, S, E] → context [B, T, E]. Without ``value``, the
+    keys are read.
     """
 
     def __init__(

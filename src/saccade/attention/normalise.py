@@ -37,10 +37,12 @@ class Softmax:
     beta: float = 1.0
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
-        if self.beta != 1.0:
-            scores = scores * self.beta
         blind = (scores == -math.inf).all(dim=-1, keepdim=True)
-        return torch.softmax(scores.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
+        scores = scores.masked_fill(blind, 0.0)
+        if self.beta != 1.0 and scores.shape[-1]:
+            # A shift changes nothing: from their maximum down, large scores do not overflow when multiplied.
+            scores = (scores - scores.detach().amax(dim=-1, keepdim=True)) * self.beta
+        return torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
 
     def __repr__(self) -> str:
         return "softmax" if self.beta == 1.0 else f"sharpened({self.beta})"

@@ -102,7 +102,8 @@ class Dot(_Score):
         ready = self._ready(key)
         if query.shape[-1] != ready.shape[-1]:
             raise SaccadeError(
-                f"a dot score needs queries and keys of one width: got {query.shape[-1]} and {ready.shape[-1]} (general fits them)"
+                f"a dot score needs queries and keys of one width: got {query.shape[-1]} and {ready.shape[-1]} "
+                "(general fits them)"
             )
         scale = query.shape[-1] ** -0.5 if self.scaled else 1.0
         scores: Tensor = self._choose(query, ready).function(query, ready, scale)

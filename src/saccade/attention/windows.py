@@ -1,7 +1,8 @@
 """What a query may look at. A window says which keys are visible (True = may look) and may carry a gain that multiplies
 after normalising. Windows are frozen values and compose with ``&``: visible to all, gains multiplied.
 
-``everywhere`` · ``causal`` · ``band(radius)`` (Luong's local-m) · ``gaussian(centre, radius)`` (his local-p) · ``padding(lengths)``
+``everywhere`` · ``causal`` · ``band(radius)`` (Luong's local-m) · ``gaussian(centre, radius)`` (his local-p) ·
+``padding(lengths)``
 
 Legend: B batch, H heads, T queries, S keys. Positions are counted from 0.
 """

@@ -77,6 +77,16 @@ def read_pairs(
     return _at_least_one(list(reader(path, Columns(source, target))), path)
 
 
+def without_header(path: str | Path, source: str = SOURCE) -> bool:
+    """Whether a TSV or CSV begins with a pair rather than with a header that names `source`."""
+    path = Path(path)
+    kind = _format(path, None)
+    if kind not in TABLES:
+        return False
+    first = next(TABLES[kind](path), None)
+    return first is not None and source not in first[1]
+
+
 def _format(path: Path, format: str | None) -> str:
     known = ", ".join(FORMATS)
     if format is not None:
@@ -179,9 +189,13 @@ def _aligned(first: Path, second: Path) -> Iterator[Pair]:
 
 
 def _tsv(path: Path, columns: Columns) -> Iterator[Pair]:
+    return _table(_tsv_rows(path), columns, path)
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     # Tabs alone divide: a quotation mark is a character like any other.
     rows = ((number, _without_end(line).split("\t")) for number, line in enumerate(_lines(path), start=1))
-    return _table(((number, row) for number, row in rows if row != [""]), columns, path)
+    return ((number, row) for number, row in rows if row != [""])
 
 
 def _csv(path: Path, columns: Columns) -> Iterator[Pair]:
@@ -278,3 +292,4 @@ def _json_name(value: object) -> str:
 
 
 FORMATS: dict[str, Callable[[Path, Columns], Iterator[Pair]]] = {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl}
+TABLES: dict[str, Callable[[Path], Iterator[tuple[int, list[str]]]]] = {"tsv": _tsv_rows, "csv": _csv_rows}

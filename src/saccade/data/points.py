@@ -62,7 +62,7 @@ class PointData:
 
     def __post_init__(self) -> None:
         if self.source is None and self.train is None:
-            raise ValueError("source or train must be given: 'source: sorting', 'source: hull' or 'train: FILE'")
+            raise ValueError("source or train must be given, e.g. 'source: hull' or 'train: FILE': got neither")
         for name in DRAWN:
             given = getattr(self, name)
             if self.source is not None and (isinstance(given, str) or (given is not None and given < 1)):
@@ -188,13 +188,22 @@ def read_points(path: str | Path) -> list[Points]:
 def _records(path: Path) -> Iterator[Points]:
     for number, line in enumerate(_lines(path), start=1):
         if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as fault:  # not JSON, a number of thousands of digits, too deep
-                raise InputError(path, line=number, expected="a JSON object", found=f"no JSON: {fault}") from fault
+            record = parse(line, path, line=number, expected="a JSON object")
             if not isinstance(record, dict):
                 raise InputError(path, line=number, expected="a JSON object", found=_name(record))
             yield _record(record, path, number)
+
+
+def parse(text: str, where: str | Path, *, expected: str, line: int | None = None) -> Any:
+    """What a JSON text says."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as fault:
+        # Its own sentence counts lines within the text, which is one line.
+        found = f"no JSON: {fault.msg} (character {fault.pos + 1})"
+    except (ValueError, RecursionError) as fault:  # a number of thousands of digits, brackets too deep
+        found = f"no JSON: {fault}"
+    raise InputError(where, line=line, expected=expected, found=found)
 
 
 def records_of(data: Any) -> list[Points]:

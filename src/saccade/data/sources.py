@@ -1,15 +1,18 @@
-"""Pairs from wherever a recipe says: the built-in dates, the user's own files, or what a program has in hand. Imports no torch."""
+"""Pairs from wherever a recipe says: the built-in dates, the user's own files, or what a program has in hand.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from saccade.data.dates import Dates, generate
-from saccade.data.pairs import Pair, read_pairs
+from saccade.data.pairs import Pair, read_pairs, without_header
 from saccade.data.text import Tokens
 from saccade.errors import InputError
 from saccade.splits import Splits, hold_out
@@ -68,10 +71,21 @@ def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
     """The pairs that ``data`` names; relative paths start at ``folder``."""
     if data.source == "dates":
         made = generate(data.dates)
-        return Splits(*([Pair(*pair) for pair in made[name]] for name in ("train", "valid", "test")))
+        train, valid, test = ([Pair(*pair) for pair in made[name]] for name in ("train", "valid", "test"))
+        return Splits(train, valid, test)
     given = {name: getattr(data, name) for name in ("train", "valid", "test")}
     pairs = {name: _read(files, data.columns, folder) for name, files in given.items() if files is not None}
-    return hold_out(pairs, data.hold_out, seed)
+    splits = hold_out(pairs, data.hold_out, seed)
+    return replace(splits, notes=(*_headless(given, data.columns, folder), *splits.notes))
+
+
+def _headless(given: Mapping[str, str | PairFiles | None], columns: Columns, folder: Path) -> list[str]:
+    """A header by other names looks like a pair: the reader is told that the first line was taken for one."""
+    return [
+        f"{files}: no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
+        for files in given.values()
+        if isinstance(files, str) and without_header(locate(files, folder), columns.source)
+    ]
 
 
 def pairs_of(data: Any) -> list[Pair]:

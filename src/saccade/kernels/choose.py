@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -60,6 +61,7 @@ class Choice:
         return f"{self.kernel}: {'; '.join(self.reasons)}."
 
 
+@lru_cache(maxsize=4096)  # a decoder asks the same at every step
 def choose(request: Request) -> Choice:
     """Pick the kernel for a request."""
     if request.op == "additive":

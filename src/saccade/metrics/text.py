@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,6 +107,15 @@ def score(
         name: bleu(predicted, expected, bleu_tokenize) if name == "bleu" else METRICS[name](predicted, expected)
         for name in names
     }
+
+
+def check_available(names: Sequence[str]) -> None:
+    """Raise now, not after hours of training, where the package behind a metric is missing."""
+    packages = {"bleu": "sacrebleu", "chrf": "sacrebleu", "ter": "sacrebleu", "cer": "rapidfuzz"}
+    for name in names:
+        package = packages.get(name)
+        if package is not None and importlib.util.find_spec(package) is None:
+            raise SaccadeError(f"the metric {name!r} needs the package {package!r}: pip install {package}")
 
 
 def perplexity(nll_sum: float, tokens: int) -> Score:

@@ -1,4 +1,4 @@
-"""Effective approaches to attention-based translation (Luong, Pham & Manning 2015): global and local, attention *after* the step.
+"""Effective approaches to attention-based translation (Luong, Pham & Manning 2015): attention *after* the step.
 
     state       hₜ = LSTM([E yₜ₋₁; h̃ₜ₋₁])                         input feeding: the last attentional vector goes back in
     weights     aₜ(s) = softmaxₛ score(hₜ, h̄ₛ)                     dot, general, concat; location: softmax(W_a hₜ)
@@ -138,6 +138,8 @@ class Luong(EncoderDecoder):
             # Nothing feeds back: all states in one call, all queries in one look.
             hidden, _ = self.decoder(embedded, initial=memory.start)
             attentional = self._look(hidden, memory, 0, lens)
+            if lens is not None and lens.wants("state"):
+                lens.signal("decoder.state", "target", hidden)
         else:
             state, rows = self.start(memory), []
             for offset in range(target.shape[1]):

@@ -44,11 +44,13 @@ class EncoderDecoder(nn.Module):
             logits.append(row)
         return torch.stack(logits, dim=1)
 
-    def sample(self, memory: Any, target: Int[Tensor, "B T"], rate: float) -> Float[Tensor, "B T V"]:
+    def sample(
+        self, memory: Any, target: Int[Tensor, "B T"], rate: float, *, lens: Lens | None = None
+    ) -> Float[Tensor, "B T V"]:
         """Scheduled sampling (Bengio et al. 2015): with probability ``rate`` a step is fed what the network itself wrote."""
         state, token, logits = self.start(memory), target[:, 0], []
         for offset in range(target.shape[1]):
-            row, state = self.step(token, state, memory, offset=offset)
+            row, state = self.step(token, state, memory, offset=offset, lens=lens)
             logits.append(row)
             if offset + 1 < target.shape[1]:
                 own = torch.rand(target.shape[0], device=target.device) < rate
@@ -66,4 +68,6 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Logits [B, T, V] of the target's next tokens. ``sampling`` > 0 is scheduled sampling."""
         memory = self.encode(source, lengths, lens=lens)
-        return self.sample(memory, target, sampling) if sampling else self.teach(memory, target, lens=lens)
+        if sampling:
+            return self.sample(memory, target, sampling, lens=lens)
+        return self.teach(memory, target, lens=lens)

@@ -44,7 +44,8 @@ def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[
 
 def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
     """max over adjacent pairs: out[i] = max(x[2i], x[2i+1])."""
-    return x.unflatten(-1, (-1, 2)).amax(dim=-1)
+    pairs: Tensor = x.unflatten(-1, (-1, 2))
+    return pairs.amax(dim=-1)
 
 
 class GatedUnit(nn.Module):
@@ -110,7 +111,7 @@ class _Layer(nn.Module):
 
     def _lstm(self, x: Tensor, lengths: Tensor | None, initial: State | None) -> tuple[Tensor, Tensor]:
         B, T, _ = x.shape
-        weights = dict(self.unit.named_parameters())
+        weights: dict[str, Tensor] = dict(self.unit.named_parameters())
         input_weight = weights.pop("weight_ih_l0")
         if lengths is not None:
             # The fast kernel returns the memory cell of the last step only. One more input, 1 on padding, closes the input

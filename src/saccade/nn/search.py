@@ -157,7 +157,7 @@ def _advance(
     totals: Tensor, log_probs: Tensor, eos: int
 ) -> tuple[Tensor, Tensor, Tensor, list[list[tuple[int, float]]]]:
     """The next K live hypotheses of each item, and the (place, total) of those that ended among the best K."""
-    B, K, V = log_probs.shape
+    _, K, V = log_probs.shape
     best, index = (totals.unsqueeze(-1) + log_probs).flatten(1).topk(min(2 * K, K * V), dim=-1)  # [B, 2K]
     places, tokens = index // V, index % V
     ends = tokens == eos

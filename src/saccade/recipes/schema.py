@@ -381,7 +381,7 @@ def _read_scalar(kind: Any, node: Located, field: str) -> Any:
         if kind is float and abs(value) <= sys.float_info.max:
             return float(value)
         expected = "a finite number" if kind is float else expected
-    quoted = kind in (int, float, bool) and isinstance(value, str) and not isinstance(_resolve(value), str)
+    quoted = isinstance(value, str) and not isinstance(_resolve(value), str)
     raise _refusal(node, field, expected, hint="without quotes" if quoted else None)
 
 
@@ -391,7 +391,8 @@ def _read_choice(kind: Any, node: Located, field: str) -> Any:
         written = node.text if isinstance(choice, str) else node.value
         if type(written) is type(choice) and written == choice:
             return choice
-    raise _refusal(node, field, _describe(kind), hint=_did_you_mean(node.text or "", map(str, get_args(kind))))
+    words = [choice for choice in get_args(kind) if isinstance(choice, str)]
+    raise _refusal(node, field, _describe(kind), hint=_did_you_mean(node.text or "", words))
 
 
 def _read_items(kind: Any, node: Located, field: str) -> list[Any]:
@@ -426,14 +427,13 @@ def _takes_shape(option: Any, node: Located) -> bool:
     if option is NoneType:
         return node.value is None
     origin = dict if dataclasses.is_dataclass(option) else get_origin(option)
-    shape = {dict: dict, list: list, tuple: list}.get(origin) if origin else None
-    return isinstance(node.value, shape) if shape else node.text is not None
+    shapes: dict[Any, type] = {dict: dict, list: list, tuple: list}
+    return isinstance(node.value, shapes[origin]) if origin in shapes else node.text is not None
 
 
 def _misfit(option: Any, node: Located) -> int:
     if dataclasses.is_dataclass(option) and isinstance(node.value, dict):
-        fields, given = _fields(option), node.value
-        return sum(name not in fields for name in given) + sum(fields[name] and name not in given for name in fields)
+        return len(node.value.keys() - _fields(option).keys())
     return -1 if option is type(node.value) else int(option in (str, Path, Any))
 
 
@@ -453,7 +453,7 @@ def _describe(kind: Any) -> str:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _NAMES:
         return _NAMES[kind][0]
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) and kind is not Located:
         return f"a mapping with {', '.join(_fields(kind)) or 'no fields'}"
     if origin is Literal:
         return f"one of {', '.join(repr(choice) for choice in arguments)}"

@@ -26,7 +26,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from saccade.data.batching import plan
-from saccade.data.points import Coordinates, PointData, Points, as_points, generate, load_points, read_file, records_of
+from saccade.data.points import (
+    Coordinates,
+    PointData,
+    Points,
+    as_points,
+    generate,
+    load_points,
+    parse,
+    read_file,
+    records_of,
+)
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import exact_match, perplexity
 from saccade.models.pointer import END
@@ -154,7 +164,7 @@ class Point:
                 "it would reward pointing at what is not there"
             )
         if not _may_revisit(network) and (sampling or batch.repeats):
-            found = f"train.sampling {sampling}" if sampling else f"a point twice in the order of record {batch.repeats}"
+            found = f"train.sampling {sampling}" if sampling else f"a point twice in record {batch.repeats}"
             raise SaccadeError(
                 f"model.revisit must be true where a point may have to be chosen again: got false with {found}"
             )
@@ -175,11 +185,8 @@ class Point:
 
     def _read(self, given: Any, where: str) -> Coordinates:
         if isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError) as fault:
-                example = "[0.3, 0.1]" if self.width == 1 else "[[0.3, 0.1], [0.7, 0.2]]"
-                raise InputError(where, expected=f"points as JSON ({example})", found=f"no JSON: {fault}") from None
+            example = "[0.3, 0.1]" if self.width == 1 else "[[0.3, 0.1], [0.7, 0.2]]"
+            given = parse(given, where, expected=f"points as JSON, such as {example}")
         if isinstance(given, int | float):
             hint = "an input is a list of points; inputs are a list of such lists"
             raise InputError(where, expected="a list of points", found="a number", hint=hint)
@@ -272,7 +279,7 @@ class Point:
     def evaluate(
         self, network: EncoderDecoder, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
     ) -> Evaluation:
-        """``exact_match``: the share of records whose positions are all right, in order; ``perplexity`` of the true ones."""
+        """``exact_match``: the share of records with every position right and in order; ``perplexity`` of the truth."""
         unknown = [name for name in metrics if name not in self.metrics]
         if unknown:
             raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))

@@ -6,6 +6,7 @@ what it looked at a trace labelled with the tokens of both texts.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -116,6 +117,9 @@ class Translate:
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 
     def network(self, network_class: Any, config: Any) -> EncoderDecoder:
+        if "source_size" not in inspect.signature(network_class).parameters:
+            expected = "a network that reads and writes tokens (seq2seq, rnnsearch, luong)"
+            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
         network: EncoderDecoder = network_class(config, self.source.size, self.target.size)
         return network
 

@@ -90,6 +90,7 @@ class Lens:
         self.edits, self.detail = tuple(edits), detail
         self.records: list[Record] = []
         self._applied: set[int] = set()
+        self._seen: set[str] = set()
 
     def wants(self, part: str) -> bool:
         return part in self.detail
@@ -97,7 +98,7 @@ class Lens:
     def fresh(self) -> Lens:
         """A lens with the same settings and no records: a search looks through one a step and sorts out what stays."""
         lens = Lens(self.keep, k=self.k, edits=self.edits, detail=self.detail)
-        lens._applied = self._applied
+        lens._applied, lens._seen = self._applied, self._seen
         return lens
 
     # Writing ------------------------------------------------------------------------------------------------------
@@ -124,8 +125,8 @@ class Lens:
         """Raise when an edit never applied: a misspelt site or a step that never came must not pass for "no effect"."""
         for number, edit in enumerate(self.edits):
             if number not in self._applied:
-                seen = sorted({record.site.name for record in self.records if record.kind != "signal"})
-                raise SaccadeError(f"{edit} never applied: the model looked at sites {', '.join(seen) or 'none'}")
+                seen = ", ".join(sorted(self._seen)) or "none"
+                raise SaccadeError(f"{edit} never applied: the model looked at sites {seen}")
 
     # Recording ----------------------------------------------------------------------------------------------------
 
@@ -133,6 +134,7 @@ class Lens:
         self, site: Site, weights: Float[Tensor, "N H T S"], *, offset: int = 0, scores: Tensor | None = None
     ) -> None:
         """Keep what was asked for of these weights (seen before dropout)."""
+        self._seen.add(site.name)
         weights = weights.detach()
         S = weights.shape[-1]
         if self.keep == "all":

@@ -53,6 +53,7 @@ class Outcome:
     figures: Mapping[str, float]
     progress: Progress
     reason: str
+    device: str
 
 
 def fit(job: Job, *, resume: bool = False) -> Outcome:
@@ -106,7 +107,8 @@ class _Loop:
             report.end()
             self.logs.close()
         figures = dict(self.last.figures) if self.last is not None else {}
-        return Outcome(figures, progress, reason)
+        threads = f"{progress.threads} CPU thread{'s' if progress.threads > 1 else ''}"
+        return Outcome(figures, progress, reason, threads if self.device.type == "cpu" else str(self.device))
 
     def _epoch(self, asked_to_stop: threading.Event) -> None:
         progress, settings = self.progress, self.settings

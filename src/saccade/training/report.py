@@ -59,10 +59,10 @@ class Terminal:
 
     def evaluated(self, epoch: int, line: str, figure: str) -> None:
         self._figure = figure
-        self.console.print(f"epoch {epoch + 1:>3}/{self.epochs}  {line}", highlight=False)
+        self.console.print(f"epoch {epoch + 1:>3}/{self.epochs}  {line}", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         if self._bar is not None:

@@ -103,10 +103,10 @@ def _stacked(labels: Sequence[str], ink: Ink) -> Columns:
 
 
 def _numbered(labels: Sequence[str], ink: Ink) -> Columns:
-    digits = len(str(len(labels)))
-    header = tuple(str(number + 1).rjust(digits) for number in range(len(labels)))
+    width = max(2, len(str(len(labels))))
+    header = tuple(str(number + 1).rjust(width) for number in range(len(labels)))
     legend = tuple(f"{number + 1} {ink.fit(label, min(cell_len(label), 48))}" for number, label in enumerate(labels))
-    return Columns((header,), (max(2, digits),) * len(labels), gap=1, legend=legend)
+    return Columns((header,), (width,) * len(labels), gap=1, legend=legend)
 
 
 def split(columns: Columns, axis: Axis, room: int) -> list[tuple[int, int]]:

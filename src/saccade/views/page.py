@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -72,7 +73,12 @@ class Page:
         """Bars a cell apart, up from ``base`` (down where heights are negative); too many become an outline."""
         middles = left + (np.arange(len(heights)) + 0.5) * cell
         if cell > 0.03:
-            self.sheet.bar(middles, -heights, bottom=base, width=0.6 * cell, color=colour, linewidth=0)
+            corners = ((-0.3 * cell, 0), (-0.3 * cell, 1), (0.3 * cell, 1), (0.3 * cell, 0))
+            bars = [
+                [(middle + across, base - height * up) for across, up in corners]
+                for middle, height in zip(middles, heights, strict=True)
+            ]
+            self.sheet.add_collection(PolyCollection(bars, facecolors=[colour], linewidths=0), autolim=False)
         else:
             self.sheet.fill_between(middles, base, base - heights, color=colour, linewidth=0, step="mid")
 

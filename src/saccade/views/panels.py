@@ -119,9 +119,8 @@ def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
     weights = torch.stack([_weights(map, T, block) for map in maps]).mean(0)
     residual = None
     if first.kind == "top":
-        residual = _array(
-            _greatest(torch.stack([map.tensors["residual"].float() for map in maps]).mean(0)[:, None], block)[:, 0]
-        )
+        mass = torch.stack([map.tensors["residual"].float().cpu() for map in maps]).mean(0)
+        residual = _array(_greatest(mass.unsqueeze(1), (block[0], 1)).squeeze(1))
     rows, columns = (_blocks(axis, size) for axis, size in zip((panel.rows, panel.columns), block, strict=True))
     return replace(panel, rows=rows, columns=columns, weights=_array(weights), residual=residual, block=block)
 

@@ -48,10 +48,11 @@ def render(
     drawn = panels(trace, Limits(MOST_MAPS, labelled=(200, 400), ruled=(64, max(10, ink.width - 16))))
     parts = [_heading(trace, ink)]
     if not drawn:
-        parts.append(["This trace holds no attention maps."])
+        parts.append(_wrap(["This trace holds no attention maps."], " ", ink))
     if len(trace.maps) > len(drawn):
         sites = len({panel.site for panel in drawn})
-        parts.append([f"{len(trace.maps)} maps at {sites} site{'s' * (sites != 1)}: the mean over the heads of each"])
+        many = f"{len(trace.maps)} maps at {sites} site{'s' * (sites != 1)}: the mean over the heads of each"
+        parts.append(_wrap([many], " ", ink))
     parts += [_draw(panel, ink) for panel in drawn]
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts if part)
 
@@ -74,9 +75,9 @@ def _draw(panel: Panel, ink: Ink) -> list[str]:
     title = ink.quiet(ink.fit(ink.label(panel.title), ink.width).rstrip())
     query, key = (ink.label(name) for name in panel.names)
     if not len(panel.rows):
-        return [title, f"Nothing was asked: {query} has no positions here."]
+        return [title, *_wrap([f"Nothing was asked: {query} has no positions here."], " ", ink)]
     if not len(panel.columns):
-        return [title, f"There was nothing to look at: {key} has no positions."]
+        return [title, *_wrap([f"There was nothing to look at: {key} has no positions."], " ", ink)]
     if panel.statistics:
         return [title, *_statistics(panel, ink)]
     if isinstance(panel.columns, Grid):
@@ -202,7 +203,10 @@ def _wrap(parts: Sequence[str], between: str, ink: Ink) -> list[str]:
     used = ink.width + 1
     for part in parts:
         size = cell_len(re.sub("\x1b\\[[0-9;]*m", "", part))
-        if used + len(between) + size > ink.width:
+        if size > ink.width:
+            lines += _wrap(part.split(), " ", ink) if " " in part else [ink.short(part, ink.width)]
+            used = ink.width + 1
+        elif used + len(between) + size > ink.width:
             lines.append(part)
             used = size
         else:

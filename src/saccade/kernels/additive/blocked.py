@@ -155,6 +155,6 @@ def tile_sides(N: int, T: int, S: int, D: int) -> tuple[int, int, int]:
 
 def _slices(length: int, most: int) -> list[slice]:
     """Cut a length into the fewest pieces of at most `most`, equal within one, so that none is too short for a call."""
-    pieces = math.ceil(length / most) if length else 0
-    edges = [length * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    pieces = math.ceil(length / most) if length else 1
+    edges = [length * piece // pieces for piece in range(pieces + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]

@@ -57,10 +57,7 @@ class _Entmax15(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        support = weights > 0
-        # The root is taken of 1 off the support, where its own derivative would be infinite in a second backward pass.
-        roots = torch.where(support, weights.to(_working_dtype(weights.dtype)), 1).sqrt()
-        return _gradient(weights, torch.where(support, roots, 0), *grads)
+        return _gradient(weights, weights.to(_working_dtype(weights.dtype)).sqrt(), *grads)
 
 
 def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
