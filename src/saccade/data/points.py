@@ -66,7 +66,7 @@ class PointData:
         for name in DRAWN:
             given = getattr(self, name)
             if self.source is not None and (isinstance(given, str) or (given is not None and given < 1)):
-                raise ValueError(f"{name} must be a number of records with source {self.source}: got {given}")
+                raise ValueError(f"{name} must be how many records to draw (1 or more) with a source: got {given}")
             if self.source is None and isinstance(given, int):
                 raise ValueError(f"{name} must be a file (records are drawn with a source only): got {given}")
         fewest = FEWEST.get(self.source or "", 1)

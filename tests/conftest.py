@@ -1,0 +1,34 @@
+"""What every test stands on: shapes are checked, one thread, one seed.
+
+The signatures of the attention core, the parts and the models carry their shapes (jaxtyping). Under test each call is
+checked against them, arguments and results: a wrong axis fails where it arises.
+"""
+
+from collections.abc import Iterator
+
+import jaxtyping
+
+# Before saccade is imported: the hook acts on modules as they load. An int is a float here, as it is for mypy.
+jaxtyping.install_import_hook(
+    ["saccade.attention", "saccade.nn", "saccade.models"],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+)
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same numbers, whichever tests ran before it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """For tests of many small calls, whose shapes other tests check: the checks would take most of their time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,164 @@
+"""Luong, Pham & Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation"."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from saccade.attention.core import weigh
+from saccade.attention.scores import dot, general
+from saccade.attention.windows import band, everywhere, gaussian
+from saccade.models.luong import Config, Luong
+from saccade.trace import Lens
+
+SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3, 2], [7, 5, 2, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([7, 3])
+TARGET = torch.tensor([[1, 3, 4, 5], [1, 5, 6, 7]])
+
+
+def small(**options: object) -> Luong:
+    return Luong(Config(6, 4, **options), 9, 11).eval()  # type: ignore[arg-type]
+
+
+def alike(one: Luong, other: Luong) -> None:
+    other.load_state_dict(one.state_dict())
+
+
+def test_local_p_by_hand() -> None:
+    """S = 7, D = 2, v_pᵀ tanh(·) = 0: p = 3.5, the window {1 … 5} counted from 1, flat scores, a sum of 0.4916 and not 1."""
+    centre = torch.tensor([[3.5 - 1]])  # positions here count from 0
+    weights = weigh(torch.zeros(1, 1, 3), torch.randn(1, 7, 3), score=dot, window=gaussian(centre, 2))[0, 0]
+    gains = torch.tensor([0.0439, 0.3247, 0.8825, 0.8825, 0.3247])
+    torch.testing.assert_close(weights[:5], 0.2 * gains, rtol=0, atol=5e-5)
+    assert weights[5:].tolist() == [0.0, 0.0]
+    assert float(weights.sum()) == pytest.approx(0.4916, abs=5e-5)
+
+
+def test_the_model_does_the_same() -> None:
+    model, lens = small(window="local-p", radius=2), Lens()
+    with torch.no_grad():
+        model.position_vector.zero_()  # p = S/2
+        model.attention.weight.zero_()  # flat scores
+    model(SOURCE, LENGTHS, TARGET, lens=lens)
+    for row in lens.traces[0].map().weights:
+        assert float(row.sum()) == pytest.approx(0.4916, abs=5e-5)
+        assert row[5:].tolist() == [0.0, 0.0]
+
+
+def test_the_predicted_position_by_hand() -> None:
+    """S = 20 and a raw score of 0.4: p = 20 σ(0.4) = 11.9738, counted from 1."""
+    model = small(window="local-p")
+    with torch.no_grad():
+        model.position.weight.copy_(torch.eye(6))
+        model.position_vector.copy_(torch.tensor([1.0, 0, 0, 0, 0, 0]))
+    hidden = torch.zeros(1, 1, 6)
+    hidden[..., 0] = math.atanh(0.4)
+    assert float(model.centre(hidden, torch.tensor([20])) + 1) == pytest.approx(11.9738, abs=5e-5)
+
+
+def test_the_gradient_reaches_the_predicted_position_because_only_the_window_is_rounded() -> None:
+    model = small(window="local-p", radius=2)
+    model(SOURCE, LENGTHS, TARGET).square().sum().backward()
+    assert model.position.weight.grad.any()
+    assert model.position_vector.grad.any()
+
+
+def test_general_with_the_identity_is_dot() -> None:
+    query, key = torch.randn(2, 5, 7), torch.randn(2, 3, 7)
+    torch.testing.assert_close(weigh(query, key, score=general(torch.eye(7))), weigh(query, key, score=dot))
+    by_dot, by_general = small(score="dot"), small(score="general")
+    by_general.load_state_dict({**by_dot.state_dict(), "attention.weight": torch.eye(6)})
+    torch.testing.assert_close(by_general(SOURCE, LENGTHS, TARGET), by_dot(SOURCE, LENGTHS, TARGET))
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "location"])
+def test_local_m_as_wide_as_the_source_is_global(score: str) -> None:
+    whole, local = small(score=score), small(score=score, window="local-m", radius=7)
+    alike(whole, local)
+    torch.testing.assert_close(local(SOURCE, LENGTHS, TARGET), whole(SOURCE, LENGTHS, TARGET))
+    narrow = small(score=score, window="local-m", radius=1)
+    alike(whole, narrow)
+    assert not torch.allclose(narrow(SOURCE, LENGTHS, TARGET), whole(SOURCE, LENGTHS, TARGET))
+    query, key = torch.randn(2, 5, 7), torch.randn(2, 3, 7)
+    torch.testing.assert_close(
+        weigh(query, key, score=dot, window=band(5)), weigh(query, key, score=dot, window=everywhere)
+    )
+
+
+def test_concat_puts_one_matrix_on_query_and_key_together() -> None:
+    model, lens = small(score="concat", input_feeding=False), Lens()
+    model(SOURCE, LENGTHS, TARGET, lens=lens)
+    memory = model.encode(SOURCE, LENGTHS)
+    hidden, _ = model.decoder(model.target_embedding(TARGET), initial=memory.start)
+    joint = torch.cat([model.attention.query_weight, model.attention.key_weight], dim=1)  # W_a
+    scores = torch.stack([
+        torch.tanh(torch.cat([hidden[0, 2], memory.annotations[0, s]]) @ joint.mT) @ model.attention.v for s in range(7)
+    ])  # fmt: skip
+    torch.testing.assert_close(lens.traces[0].map().weights[2], torch.softmax(scores, -1))
+
+
+def test_the_look_comes_after_the_step_so_the_word_fed_moves_it() -> None:
+    model, looks = small(), []
+    for token in (3, 9):
+        lens, memory = Lens(), model.encode(SOURCE, LENGTHS)
+        model.step(torch.tensor([token, token]), model.start(memory), memory, offset=0, lens=lens)
+        looks.append(lens.traces[0].map().weights)
+    assert not torch.allclose(looks[0], looks[1])
+
+
+def test_input_feeding_gives_back_the_attentional_vector_and_not_the_context() -> None:
+    model = small()
+    memory = model.encode(SOURCE, LENGTHS)
+    start = model.start(memory)
+    assert not start.fed.any()
+    logits, state = model.step(TARGET[:, 0], start, memory, offset=0)
+    torch.testing.assert_close(logits, model.output(state.fed))  # what is fed back is what was read out: h̃
+    for window in ("global", "local-m", "local-p"):
+        fed, alone = small(window=window), small(window=window, input_feeding=False)
+        assert fed.decoder.forwards[0].unit.input_size == 4 + 6
+        assert alone.decoder.forwards[0].unit.input_size == 4
+
+
+def test_the_papers_sizes() -> None:
+    with torch.device("meta"):
+        model = Luong(Config(hidden=1000, embedding=1000, layers=4, reverse=True), 50_000, 50_000)
+    sizes = [layer.unit.input_size for layer in model.decoder.forwards]
+    assert sizes == [2000, 1000, 1000, 1000]  # [e(y); h̃]
+    assert model.combine.weight.shape == (1000, 2000)
+    assert model.combine.bias is None
+    assert Config().radius == 10
+
+
+def test_windows_of_a_reversed_source_speak_of_the_order_it_was_written_in() -> None:
+    model, lens = small(window="local-m", radius=1, reverse=True), Lens()
+    model(SOURCE, LENGTHS, TARGET, lens=lens)
+    weights = lens.traces[0].map().weights
+    assert [row.nonzero().flatten().tolist() for row in weights] == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_positions_go_by_the_true_length() -> None:
+    """The short item's centre is the same in a padded batch as alone."""
+    model, lens, alone = small(window="local-p", radius=2), Lens(), Lens()
+    model(SOURCE, LENGTHS, TARGET, lens=lens)
+    model(SOURCE[1:, :3], LENGTHS[1:], TARGET[1:], lens=alone)
+    torch.testing.assert_close(lens.traces[1].map().weights[:, :3], alone.trace.map().weights)
+
+
+def test_everything_starts_evenly_between_minus_and_plus_01() -> None:
+    for name, parameter in Luong(Config(30, 20, init="paper", window="local-p"), 40, 40).named_parameters():
+        assert float(parameter.detach().abs().max()) <= 0.1, name
+        if parameter.dim() == 2:
+            assert float(parameter.detach().std()) == pytest.approx(0.1 / 3**0.5, rel=0.1), name
+
+
+def test_short_sentences_use_the_first_rows_of_location() -> None:
+    model, lens = small(score="location", places=9), Lens()
+    model(SOURCE, LENGTHS, TARGET, lens=lens)
+    memory = model.encode(SOURCE, LENGTHS)
+    hidden, _ = model.decoder.step(
+        torch.cat([model.target_embedding(TARGET[:, 0]), torch.zeros(2, 6)], -1), memory.start
+    )
+    expected = torch.softmax(model.attention.weight[:3] @ hidden[1], -1)
+    torch.testing.assert_close(lens.traces[1].map().weights[0, :3], expected)

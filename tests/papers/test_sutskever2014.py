@@ -1,0 +1,105 @@
+"""Sutskever, Vinyals & Le 2014, "Sequence to Sequence Learning with Neural Networks": a deep LSTM and a reversed source."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from saccade.models.seq2seq import Config, Seq2Seq
+from saccade.nn.recurrent import reverse_within
+from saccade.nn.search import Search, search
+
+PAPER = {"hidden": 1000, "embedding": 1000, "layers": 4, "cell": "lstm", "context": "start", "reverse": True}
+LENGTHS = torch.tensor([4, 7, 2])
+
+
+def parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def small() -> Seq2Seq:
+    return Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5}), 20, 13).eval()
+
+
+def sources() -> torch.Tensor:
+    source = torch.randint(3, 20, (3, 7))
+    for row, length in enumerate(LENGTHS.tolist()):
+        source[row, length - 1], source[row, length:] = 2, 0
+    return source
+
+
+def test_the_paper_has_384_million_parameters() -> None:
+    """160k · 1000 + 80k · 1000 + 80k · 1000 + 2 · 4 · (4 · 2000 · 1000), without biases."""
+    with torch.device("meta"):
+        model = Seq2Seq(Config(**PAPER, bias=False), 160_000, 80_000)
+    assert parameters(model) == 384_000_000
+    assert parameters(model.encoder) == parameters(model.decoder) == 32_000_000
+
+
+def test_pytorchs_lstms_add_two_biases_a_gate() -> None:
+    with torch.device("meta"):
+        counts = [parameters(Seq2Seq(Config(**PAPER, bias=bias), 1, 1).encoder) for bias in (True, False)]
+    assert counts[0] - counts[1] == 4 * 8000
+
+
+def test_the_sentence_is_8000_numbers() -> None:
+    with torch.device("meta"):
+        model = Seq2Seq(Config(**PAPER), 1, 1)
+    state = model.encoder.zero_state(1, torch.zeros(()))
+    assert sum(part.numel() for part in state) == 8000
+    memory = small().encode(sources(), LENGTHS)
+    assert [tuple(part.shape) for part in memory.start] == [(3, 4, 6), (3, 4, 6)]  # h and c of all four layers
+    assert memory.context.numel() == 0  # and nothing else
+
+
+def test_the_source_is_reversed_before_padding_with_its_end_mark_last() -> None:
+    rows = torch.tensor([[7, 8, 9, 2, 0, 0], [5, 2, 0, 0, 0, 0]])
+    reversed_rows = [[9, 8, 7, 2, 0, 0], [5, 2, 0, 0, 0, 0]]
+    assert reverse_within(rows, torch.tensor([4, 2]) - 1).tolist() == reversed_rows
+    model = small()
+    plain = Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5, "reverse": False}), 20, 13).eval()
+    plain.load_state_dict(model.state_dict())
+    target = torch.tensor([[1, 3, 4], [1, 5, 6]])
+    expected = plain(torch.tensor(reversed_rows), torch.tensor([4, 2]), target)
+    torch.testing.assert_close(model(rows, torch.tensor([4, 2]), target), expected)
+
+
+def test_the_target_is_not_reversed() -> None:
+    model, source = small(), sources()
+    target = torch.tensor([[1, 3, 4, 5]] * 3)
+    other = torch.tensor([[1, 3, 4, 9]] * 3)
+    torch.testing.assert_close(model(source, LENGTHS, target)[:, :3], model(source, LENGTHS, other)[:, :3])
+
+
+def test_a_sentence_in_a_padded_batch_costs_what_it_costs_alone() -> None:
+    model, source = small(), sources()
+    target = torch.randint(3, 13, (3, 5))
+    together = model(source, LENGTHS, target)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = model(source[row : row + 1, :length], LENGTHS[row : row + 1], target[row : row + 1])
+        ours, theirs = (
+            float(functional.cross_entropy(logits, target[row], reduction="sum"))
+            for logits in (together[row], alone[0])
+        )
+        assert abs(ours - theirs) < 1e-5
+
+
+def test_a_beam_of_one_is_greedy_and_the_list_is_sorted_by_total_log_probability() -> None:
+    model, source = small(), sources()
+    memory = model.encode(source, LENGTHS)
+    marks = {"bos": 1, "eos": 2, "forbidden": (0, 1)}
+    greedy = search(model, memory, [6] * 3, Search(), **marks)
+    many = search(model, memory, [6] * 3, Search(beam=4, n_best=4), **marks)
+    for [one], found in zip(greedy, many, strict=True):
+        totals = [hypothesis.log_prob for hypothesis in found]
+        assert totals == sorted(totals, reverse=True) == [hypothesis.score for hypothesis in found]
+        assert one.score == one.log_prob  # no length normalisation
+
+
+def test_everything_starts_evenly_between_minus_and_plus_008() -> None:
+    model = Seq2Seq(Config(**{**PAPER, "hidden": 30, "embedding": 20}, init="paper"), 50, 50)
+    for name, parameter in model.named_parameters():
+        assert float(parameter.detach().abs().max()) <= 0.08, name
+        if parameter.dim() == 2:
+            assert float(parameter.detach().std()) == pytest.approx(0.08 / 3**0.5, rel=0.1), name

@@ -1,0 +1,90 @@
+"""Recipes: every shipped one reads; every fault names its file, line and field."""
+
+import subprocess
+import sys
+
+import pytest
+
+from saccade.errors import InputError
+from saccade.recipes.recipe import from_plain, read_recipe, shipped_recipes
+
+GOOD = """\
+task: translate
+data: {source: dates}
+model: {name: rnnsearch, hidden: 12}
+train: {epochs: 2, lr: 1e-3}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str):
+        path = tmp_path / "my.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_shipped_recipe_reads_and_survives_a_round_trip(name, tmp_path):
+    recipe = read_recipe(name)
+    again = from_plain(recipe.to_plain(), name=recipe.name, folder=recipe.folder, where="again")
+    assert again == recipe
+    assert recipe.about
+    assert recipe.expect is not None
+    assert recipe.expect.metric in recipe.metrics
+
+
+def test_numbers_are_read_by_the_fields_type(write):
+    recipe = read_recipe(write(GOOD), ["train.lr=5e-4"])
+    assert recipe.train.lr == 5e-4
+    assert recipe.model.hidden == 12
+    assert recipe.changed == ("train.lr",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("hidden: 12", "hiden: 12", r"my\.yaml:3: model\.hiden: expected one of .*did you mean 'hidden'"),
+        ("hidden: 12", "hidden: wide", r"my\.yaml:3: model\.hidden: expected a whole number, found 'wide'"),
+        ("hidden: 12", "hidden: -3", r"my\.yaml:3: model\.hidden: .*at least 1, found -3"),
+        ("rnnsearch", "rnsearch", r"my\.yaml:3: model\.name: expected one of .*did you mean 'rnnsearch'"),
+        ("task: translate", "task: translat", r"my\.yaml:1: task: expected one of .*did you mean 'translate'"),
+        ("task: translate\n", "", r"my\.yaml:?1?: task: .*required"),
+        ("train:", "trian:", r"my\.yaml:4: trian: .*did you mean 'train'"),
+        ("{source: dates}", "{source: date}", r"my\.yaml:2: data\.source: expected .*dates"),
+        ("{source: dates}", "{}", r"my\.yaml:2: data.*source or train must be given"),
+        ("epochs: 2", "epochs: [2]", r"my\.yaml:4: train\.epochs: expected a whole number, found a list"),
+        ("epochs: 2", "epochs: 2, watch: blue", r"my\.yaml.*train.*blue"),
+        ("name: rnnsearch, ", "", r"my\.yaml:3: model\.name: expected one of"),
+        ("task: translate", "task: [translate", r"my\.yaml:2"),
+    ],
+)
+def test_a_fault_names_its_file_line_and_field(write, old, new, message):
+    with pytest.raises(InputError, match=message):
+        read_recipe(write(GOOD.replace(old, new)))
+
+
+def test_an_unknown_name_suggests_a_shipped_recipe():
+    with pytest.raises(InputError, match="did you mean 'rnnsearch_dates'"):
+        read_recipe("rnnsearch_date")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.yaml"):
+        read_recipe(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize("fault", ["train.lr=fast", "data.source=date", "tain.lr=1", "model.name=x", "task=x"])
+def test_most_faults_are_found_before_torch_is_loaded(fault):
+    program = f"""
+import sys
+from saccade.errors import SaccadeError
+from saccade.recipes.recipe import read_recipe
+try:
+    read_recipe("rnnsearch_dates", [{fault!r}])
+except SaccadeError:
+    sys.exit(7 if "torch" not in sys.modules else 8)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7

@@ -1,0 +1,167 @@
+"""Train, load, predict, evaluate, as a program does."""
+
+import pytest
+import torch
+
+import saccade
+from saccade import api
+from saccade.errors import InputError, SaccadeError
+from saccade.nn.search import Search
+from saccade.trace import Lens, Mask, Set
+from tests.tiny import SMALL, tiny
+
+SITE = "decoder.attention"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return api.train(tiny("train.epochs=1"), folder=tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_a_loaded_bundle_predicts_what_the_trained_one_did(bundle):
+    inputs = ["5. Mai 2009", "terça-feira, 5 de maio de 2009"]
+    again = saccade.load(bundle.folder)
+    assert [p.value for p in again.predict(inputs)] == [p.value for p in bundle.predict(inputs)]
+    assert again.figures == bundle.figures
+    assert again.recipe.to_plain() == bundle.recipe.to_plain()
+
+
+def test_predictions_keep_the_order_of_their_inputs(bundle):
+    inputs = ["1. Januar 1999 und noch viel länger", "2. Mai 09", "3. Juni 1999"]
+    alone = [bundle.predict(text)[0].value for text in inputs]
+    assert [p.value for p in bundle.predict(inputs)] == alone
+
+
+def test_a_trace_is_labelled_with_the_tokens_of_both_texts(bundle):
+    prediction = bundle.predict("5. Mai 2009", lens=Lens())[0]
+    trace = prediction.trace
+    assert "".join(trace.axes["source"].labels) == "5. Mai 2009<eos>"
+    assert "".join(trace.axes["target"].labels).removesuffix("<eos>") == prediction.value
+    weights = trace.map(SITE).weights
+    assert weights.shape == (len(trace.axes["target"]), len("5. Mai 2009") + 1)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
+    assert trace.about["model"] == "rnnsearch"
+    assert trace.about["input"] == "5. Mai 2009"
+
+
+def test_unknown_characters_are_labelled_as_written_and_noted(bundle):
+    prediction = bundle.predict("5. Mai ☃ 2009", lens=Lens())[0]
+    assert "☃" in prediction.trace.axes["source"].labels
+    assert prediction.notes[0] == "1 of 13 tokens never seen in training"
+
+
+def test_a_masked_position_is_not_looked_at_and_the_others_take_its_weight(bundle):
+    lens = Lens(edits=[Mask([3, 4], site=SITE)])
+    weights = bundle.predict("5. Mai 2009", lens=lens)[0].trace.map(SITE).weights
+    assert bool((weights[:, 3:5] == 0).all())
+    torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
+
+
+def test_a_set_row_is_what_the_network_reads_at_that_step(bundle):
+    text = "5. Mai 2009"
+    row = [0.0] * (len(text) + 1)
+    row[2] = 1.0
+    plain = bundle.predict(text, lens=Lens(detail=["outputs"]))[0].trace
+    edited = bundle.predict(text, lens=Lens(edits=[Set(row, site=SITE, step=0)], detail=["outputs"]))[0].trace
+    assert edited.map(SITE).weights[0].tolist() == row
+    assert not torch.equal(edited.outputs.probability[0], plain.outputs.probability[0])
+
+
+def test_an_edit_at_a_site_that_does_not_exist_raises(bundle):
+    with pytest.raises(SaccadeError, match=r"never applied: the model looked at sites decoder\.attention"):
+        bundle.predict("5. Mai 2009", lens=Lens(edits=[Mask([0], site="decoder.atention")]))
+
+
+def test_everything_a_step_through_needs_can_be_asked_for(bundle):
+    lens = Lens(detail=["scores", "context", "state", "outputs", "beam"])
+    trace = bundle.predict("5. Mai 2009", lens=lens, search=Search(beam=3))[0].trace
+    T, S = len(trace.axes["target"]), len(trace.axes["source"])
+    assert trace.map(SITE).tensors["scores"].shape == (T, S)
+    assert trace.signals[f"{SITE}.context"].values.shape == (T, 18)
+    assert trace.signals["decoder.state"].values.shape == (T, 9)
+    assert trace.signals["encoder.state"].values.shape == (S, 18)
+    assert len(trace.outputs.labels) == T
+    chosen = [trace.tree.labels[i] for i in torch.nonzero(trace.tree.chosen).flatten().tolist()]
+    assert chosen == list(trace.axes["target"].labels)
+
+
+def test_the_best_of_a_beam_comes_first_and_the_others_follow(bundle):
+    prediction = bundle.predict("5. Mai 2009", search=Search(beam=4, n_best=3))[0]
+    scores = [prediction.score, *(other.score for other in prediction.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "nothing"), ("  \t", "blanks only")])
+def test_an_empty_input_is_an_error_that_names_it(bundle, text, found):
+    with pytest.raises(InputError, match=f"input 2: expected a text, found {found}"):
+        bundle.predict(["5. Mai 2009", text])
+
+
+def test_an_over_long_input_is_an_error_or_a_noted_cut(bundle, tmp_path):
+    with pytest.raises(InputError, match="expected at most 80 tokens, found 99"):
+        bundle.predict("1" * 99)
+    cutting = api.train(
+        tiny("train.updates=1", "data.too_long=truncate", "data.max_length=60"), folder=tmp_path / "cut"
+    )
+    assert cutting.predict("1" * 99, lens=Lens())[0].notes[0] == "cut to its first 60 tokens"
+
+
+def test_evaluation_takes_pairs_a_file_or_the_recipes_test_set(bundle, tmp_path):
+    own = bundle.evaluate()
+    assert own == pytest.approx(bundle.figures["test"])
+    file = tmp_path / "pairs.tsv"
+    file.write_text("5. Mai 2009\t2009-05-05\n")
+    assert bundle.evaluate(file, metrics=["cer"]) == bundle.evaluate([("5. Mai 2009", "2009-05-05")], metrics=["cer"])
+
+
+def test_training_takes_lists_dicts_and_frames(tmp_path):
+    pairs = [(f"quelle {number}", f"ziel {number}") for number in range(33)]
+    dicts = [{"source": source, "target": target} for source, target in pairs]
+
+    class Frame:  # what a pandas DataFrame offers
+        columns = ("source", "target")
+
+        def to_dict(self, orient):
+            return dicts
+
+    recipe = tiny("train.updates=1")
+    for number, data in enumerate((pairs, dicts, Frame(), {"train": pairs, "valid": pairs[:3]})):
+        bundle = api.train(recipe, data, folder=tmp_path / str(number))
+        with pytest.raises(SaccadeError, match="pass data= to evaluate"):
+            bundle.evaluate()
+        assert bundle.task.source.decode(bundle.task.source.encode("quelle 7")) == "quelle 7"
+
+
+def test_overrides_reach_the_recipe(tmp_path):
+    sizes = {"data.dates.train": 40, "data.dates.valid": 9, "data.dates.test": 9}
+    bundle = saccade.train(
+        "rnnsearch_dates", folder=tmp_path / "run", train={"updates": 1}, model={"hidden": 5}, **sizes
+    )
+    assert bundle.recipe.model.hidden == 5
+    assert "model.hidden" in bundle.recipe.changed
+
+
+def test_a_changed_recipe_is_not_held_to_its_figure_but_an_unchanged_one_is(bundle):
+    assert api.verdict(bundle).met
+    assert "not checked" in api.verdict(bundle).text
+    bundle.recipe = api.replace(bundle.recipe, changed=())
+    try:
+        assert not api.verdict(bundle).met
+        assert "missed with" in api.verdict(bundle).text
+    finally:
+        bundle.recipe = api.replace(bundle.recipe, changed=SMALL)
+
+
+def test_a_network_without_attention_trains_and_has_no_maps(tmp_path):
+    small = [part for part in SMALL if not part.startswith("model")]
+    recipe = api.read_recipe("seq2seq_cho_dates", [*small, "model.hidden=9", "train.updates=2"])
+    bundle = api.train(recipe, folder=tmp_path / "run")
+    trace = bundle.predict("5. Mai 2009", lens=Lens(detail=["state"]))[0].trace
+    assert trace.maps == ()
+    assert trace.signals["decoder.state"].values.shape[1] == 9
+
+
+def test_a_run_is_not_written_over(bundle):
+    with pytest.raises(InputError, match="expected a new folder, found a run"):
+        api.train(tiny(), folder=bundle.folder)

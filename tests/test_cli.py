@@ -1,0 +1,225 @@
+"""The command line, as a person uses it: what it prints, and how it fails."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from saccade import api
+from saccade.cli import main
+from tests.tiny import SMALL, tiny
+
+EXECUTABLE = [sys.executable, "-m", "saccade"]
+
+
+@pytest.fixture
+def saccade(monkeypatch, capfd, tmp_path):
+    """Runs the command in this process: (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
+        try:
+            main()
+            status = 0
+        except SystemExit as exit:
+            status = exit.code or 0
+        return (int(status), *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    api.train(tiny("train.epochs=1"), folder=folder)
+    return folder
+
+
+def test_help_is_quick_and_loads_no_torch():
+    program = (
+        "import sys; sys.argv = ['saccade', '--help']\n"
+        "from saccade.cli import main\n"
+        "try: main()\n"
+        "finally: assert 'torch' not in sys.modules"
+    )
+    best = min(_seconds([sys.executable, "-c", program]) for _ in range(3))
+    assert best < 3 * 0.5  # 0.5 s on a quiet machine; the benchmark measures it, this guards against a slip of imports
+
+
+def _seconds(command: list[str]) -> float:
+    begun = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert "Train, see and ship" in done.stdout, done.stderr
+    assert "AssertionError" not in done.stderr
+    return time.perf_counter() - begun
+
+
+def test_import_loads_no_torch():
+    program = "import saccade, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_training_shows_figures_predictions_a_picture_and_what_to_try_next(saccade):
+    status, out, err = saccade("train", "rnnsearch_dates", *SMALL, "--out", "here")
+    assert status == 0, err
+    assert "rnnsearch, " in out
+    assert "parameters" in out
+    assert "epoch   2/2" in out
+    assert "held-out test set: " in out
+    assert "exact_match" in out
+    assert out.count(" → ") >= 3
+    assert "try next:" in out
+    assert Path("here/alignment.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("here/recipe.yaml").is_file()
+
+
+def test_a_missed_figure_is_exit_status_1(saccade, tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(
+        "task: translate\ndata: {source: dates, dates: {train: 40, valid: 5, test: 7, languages: [de]}}\n"
+        "model: {name: rnnsearch, hidden: 5}\ntrain: {updates: 1}\n"
+        "expect: {metric: exact_match, at_least: 0.99}\n"
+    )
+    status, out, _ = saccade("train", str(recipe))
+    assert status == 1
+    assert "expected exact_match at least 0.99: missed with 0.0000" in out
+
+
+def test_own_pairs_train_from_every_format(saccade, tmp_path):
+    rows = [(f"eins {number}", f"one {number}") for number in range(60)]
+    Path("a.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    Path("b.csv").write_text("source,target\n" + "".join(f"{source},{target}\n" for source, target in rows))
+    lines = [json.dumps({"source": source, "target": target}) for source, target in rows]
+    with gzip.open("c.jsonl.gz", "wt") as file:
+        file.write("\n".join(lines))
+    for name in ("a.tsv", "b.csv", "c.jsonl.gz"):
+        Path("my.yaml").write_text(
+            f"task: translate\ndata: {{train: {name}}}\nmodel: {{name: luong, hidden: 6, embedding: 5}}\n"
+            "train: {updates: 2, device: cpu}\n"
+        )
+        status, out, err = saccade("train", "my.yaml", "--out", f"run-{name}")
+        assert status == 0, err
+        assert "valid: 3 records held out of train" in out
+
+
+def test_evaluate_prints_figures(saccade, run_folder):
+    status, out, _ = saccade("evaluate", run_folder, "--metric", "exact_match", "--metric", "bleu")
+    assert status == 0
+    assert "exact_match" in out
+    assert "nrefs:1" in out
+    status, out, _ = saccade("evaluate", run_folder, "--json")
+    assert set(json.loads(out)["figures"]) == {"exact_match", "cer", "perplexity"}
+
+
+def test_predict_prints_one_output_a_line(saccade, run_folder):
+    status, out, _ = saccade("predict", run_folder, "5. Mai 2009", "6. Mai 2009")
+    assert status == 0
+    assert len(out.splitlines()) == 2
+    _, out, _ = saccade("predict", run_folder, "5. Mai 2009", "--json", "--n-best", "2")
+    row = json.loads(out)
+    assert row["input"] == "5. Mai 2009"
+    assert len(row["alternatives"]) == 1
+
+
+def test_predict_reads_lines_from_stdin(run_folder):
+    command = [*EXECUTABLE, "predict", str(run_folder)]
+    done = subprocess.run(command, input="5. Mai 2009\n6. Mai 2009\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "trace"])
+def test_view_writes_every_kind_of_picture(saccade, run_folder, ending):
+    status, _, err = saccade("view", run_folder, "5. Mai 2009", "--out", f"alignment.{ending}")
+    assert status == 0, err
+    assert Path(f"alignment.{ending}").stat().st_size > 1000
+
+
+def test_view_draws_in_the_terminal(saccade, run_folder):
+    status, out, _ = saccade("view", run_folder, "5. Mai 2009")
+    assert status == 0
+    assert len(out.splitlines()) > 5
+
+
+def test_recipes_are_listed_with_their_figures(saccade):
+    status, out, _ = saccade("recipes")
+    assert status == 0
+    assert "rnnsearch_dates" in out
+    assert "[exact_match ≥ 0.995]" in out
+
+
+FAULTS = {
+    "missing file": (["train", "absent.yaml"], "absent.yaml"),
+    "unknown recipe": (["train", "rnnsearch_datse"], "did you mean 'rnnsearch_dates'"),
+    "bad key": (["train", "rnnsearch_dates", "model.hiden=3"], "model.hiden: expected one of"),
+    "wrong type": (
+        ["train", "rnnsearch_dates", "model.hidden=x"],
+        "command line: model.hidden: expected a whole number",
+    ),
+    "no equals": (["train", "rnnsearch_dates", "model.hidden"], "expected key=value"),
+    "unknown model": (["train", "rnnsearch_dates", "model.name=bert2"], "model.name: expected one of"),
+    "nothing to train": (["train"], "expected a RECIPE or --resume RUN, found neither"),
+    "no run": (["predict", "nowhere", "x"], "nowhere: expected a run's folder, found no such folder"),
+    "no run to resume": (["train", "--resume", "nowhere"], "nowhere"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_and_exit_status_1(saccade, fault):
+    words, message = FAULTS[fault]
+    status, _, err = saccade(*words)
+    assert status == 1
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+
+
+FILES = {
+    "wrong column": (
+        "a,b,c\n1,2,3\n",
+        "my.csv:1: expected columns 'source' and 'target', found the columns 'a', 'b', 'c'",
+    ),
+    "empty file": ("", "found an empty file"),
+    "one-sided pair": ("source,target\nx,y\nonly,\n", "my.csv:3: target: expected text"),
+    "unreadable bytes": (b"source,target\nx,\xff\xfe\n", "my.csv:2"),
+}
+
+
+@pytest.mark.parametrize("fault", FILES)
+def test_a_faulty_file_is_named_with_its_line(saccade, fault):
+    content, message = FILES[fault]
+    Path("my.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    Path("my.yaml").write_text("task: translate\ndata: {train: my.csv}\nmodel: {name: luong}\n")
+    status, _, err = saccade("train", "my.yaml")
+    assert status == 1
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_model_without_attention_has_nothing_to_draw(saccade):
+    small = [part for part in SMALL if not part.startswith("model")]
+    saccade("train", "seq2seq_cho_dates", *small, "model.hidden=7", "train.updates=1", "--out", "plain")
+    status, _, err = saccade("view", "plain", "5. Mai 2009")
+    assert status == 1
+    assert "seq2seq does not look back at its input" in err
+
+
+def test_ctrl_c_is_exit_status_130_and_the_run_can_be_resumed(tmp_path):
+    small = [part for part in SMALL if not part.startswith("train.epochs")]
+    command = [*EXECUTABLE, "train", "rnnsearch_dates", *small, "train.epochs=400", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "run").glob("checkpoints/update-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "everything is saved" in err
+    assert f"saccade train --resume {tmp_path / 'run'}" in err
+    assert os.listdir(tmp_path / "run" / "checkpoints")

@@ -1,0 +1,183 @@
+"""Labels cut off padding and nothing else; a trace knows what it holds."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from saccade.errors import SaccadeError
+from saccade.trace.axes import Nodes, Positions, Tokens
+from saccade.trace.lens import Lens, Site
+from saccade.trace.maps import AttentionMap, Signal, Trace, same
+
+CROSS = Site("cross", "target", "source")
+T, S = 5, 7
+
+
+def padded(queries: int = 3, keys: int = 4) -> torch.Tensor:
+    """One head's weights [1, 1, T, S], of which all beyond ``queries`` × ``keys`` is padding (queries still look)."""
+    weights = torch.randn(1, 1, T, S)
+    weights[..., keys:] = -torch.inf
+    return weights.softmax(-1)
+
+
+def seen(keep: str, weights: torch.Tensor, **settings: int) -> Trace:
+    lens = Lens(keep, **settings)  # type: ignore[arg-type]
+    lens.observe(CROSS, weights)
+    return lens.trace
+
+
+def labels(queries: int = 3, keys: int = 4) -> dict[str, Tokens]:
+    return {"target": Tokens(list("uvwxyz")[:queries]), "source": Tokens(list("abcdefgh")[:keys])}
+
+
+class TestLabelled:
+    def test_it_labels_the_axes_and_remembers_what_it_is_about(self) -> None:
+        trace = seen("all", padded()).labelled(labels(T, S), model="m").labelled({}, output="x")
+        assert trace.axes["source"].labels == tuple("abcdefg")
+        assert trace.about == {"model": "m", "output": "x"}
+
+    def test_padding_is_cut_off_a_dense_map(self) -> None:
+        weights = padded()
+        lens = Lens(detail=["scores"])
+        lens.observe(CROSS, weights, scores=weights.log())
+        map = lens.trace.labelled(labels()).maps[0]
+        assert torch.equal(map.weights, weights[0, 0, :3, :4])
+        assert map.tensors["scores"].shape == (3, 4)
+        assert (map.queries, map.keys) == (3, 4)
+
+    @pytest.mark.parametrize("k", [2, 4, 6, 16])
+    def test_padding_is_cut_off_a_top_map(self, k: int) -> None:
+        weights = padded()
+        map = seen("top", weights, k=k).labelled(labels()).maps[0]
+        kept, index = weights[0, 0, :3].topk(min(k, 4))
+        assert torch.equal(map.weights, torch.zeros(3, 4).scatter(1, index, kept))
+        assert map.tensors["residual"].shape == (3,)
+
+    def test_all_keys_may_be_padding(self) -> None:
+        nothing = torch.zeros(1, 1, T, S)
+        for keep in ("all", "top", "statistics"):
+            map = seen(keep, nothing, k=3).labelled(labels(3, 0)).maps[0]
+            assert (map.queries, map.keys) == (3, 0)
+
+    def test_padding_is_cut_off_statistics_where_its_queries_saw_nothing(self) -> None:
+        weights = padded()
+        weights[:, :, 3:] = 0
+        map = seen("statistics", weights).labelled(labels()).maps[0]
+        assert {name: len(tensor) for name, tensor in map.tensors.items()} == {
+            "entropy": 3,
+            "maximum": 3,
+            "argmax": 3,
+            "received": 4,
+        }
+        torch.testing.assert_close(map.tensors["received"], weights[0, 0, :3, :4].sum(0))
+
+    def test_padding_is_cut_off_edges_and_nodes_without_edges_keep_their_labels(self) -> None:
+        edges = torch.tensor([[0, 2, 3, 6], [1, 2, 0, 6]])
+        lens = Lens()
+        lens.observe_edges(Site("gat", "n", "n"), edges, torch.tensor([[0.5], [1.0], [1.0], [0.0]]), keys=7)
+        assert lens.trace.labelled({"n": Nodes(list("abcdefg"))}).maps[0].keys == 7
+        map = lens.trace.labelled({"n": Nodes(list("abcde"))}).maps[0]
+        assert torch.equal(map.tensors["edges"], edges[:, :3])
+        assert (map.queries, map.keys) == (4, 5)
+
+    @pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+    def test_mass_on_keys_is_never_cut_off(self, keep: str) -> None:
+        with pytest.raises(SaccadeError, match="not 0, so they are no padding"):
+            seen(keep, padded(), k=4).labelled(labels(T, 3))
+
+    def test_mass_that_queries_gave_is_never_left_in_what_keys_received(self) -> None:
+        with pytest.raises(SaccadeError, match="no padding"):
+            seen("statistics", padded()).labelled(labels(3, 4))
+
+    def test_edges_with_weight_are_never_cut_off(self) -> None:
+        lens = Lens()
+        lens.observe_edges(Site("gat", "q", "k"), torch.tensor([[0, 1], [1, 4]]), torch.ones(2, 1), keys=5)
+        with pytest.raises(SaccadeError, match="no padding"):
+            lens.trace.labelled({"k": Nodes(list("abcd"))})
+        with pytest.raises(SaccadeError, match="no padding"):
+            lens.trace.labelled({"q": Nodes(["a"])})
+
+    def test_nan_is_no_padding(self) -> None:
+        weights = padded()
+        weights[..., 6] = torch.nan
+        with pytest.raises(SaccadeError, match="no padding"):
+            seen("all", weights).labelled(labels())
+
+    @pytest.mark.parametrize(("queries", "keys"), [(6, 7), (5, 8)])
+    def test_more_labels_than_weights_are_an_error_with_both_numbers(self, queries: int, keys: int) -> None:
+        with pytest.raises(SaccadeError, match=f"{queries} × {keys} labels .* for 5 × 7 weights"):
+            seen("all", padded()).labelled(labels(queries, keys))
+
+    def test_a_map_that_begins_later_is_cut_where_its_labels_end(self) -> None:
+        lens, weights, states = Lens(), padded(), torch.randn(1, 5, 2)
+        lens.observe(CROSS, weights, offset=2)
+        lens.signal("state", "target", states, offset=2)
+        for size, left in ((7, 5), (4, 2), (2, 0), (1, 0)):
+            trace = lens.trace.labelled({"target": Positions.of(size)})
+            assert trace.maps[0].queries == left
+            assert torch.equal(trace.maps[0].weights, weights[0, 0, :left])
+            assert torch.equal(trace.signals["state"].values, states[0, :left])
+
+
+class TestMap:
+    def test_the_one_map_is_found_and_several_are_listed(self) -> None:
+        lens = Lens()
+        lens.observe(CROSS, torch.rand(1, 2, T, S))
+        lens.observe(Site("self", "target", "target"), torch.rand(1, 1, T, T))
+        trace = lens.trace
+        assert trace.map("cross", 1) is trace.maps[1]
+        assert trace.map("self") is trace.maps[2]
+        with pytest.raises(SaccadeError, match=r"found 2; maps: cross\[0\], cross\[1\], self\[0\]"):
+            trace.map("cross")
+        with pytest.raises(SaccadeError, match="found 0; maps: none"):
+            Trace().map()
+
+    def test_edges_that_meet_add_up_and_no_edges_are_no_rows(self) -> None:
+        tensors = {"edges": torch.tensor([[1, 1], [2, 2]]), "weights": torch.tensor([0.25, 0.5])}
+        map = AttentionMap("gat", "n", "n", "edges", tensors, keys=3)
+        assert torch.equal(map.weights, torch.tensor([[0, 0, 0], [0, 0, 0.75]]))
+        none = {"edges": torch.zeros(2, 0, dtype=torch.int64), "weights": torch.zeros(0)}
+        assert AttentionMap("gat", "n", "n", "edges", none, keys=3).weights.shape == (0, 3)
+
+
+class TestSame:
+    def test_a_trace_is_the_same_as_itself_and_as_its_like(self) -> None:
+        weights = torch.tensor([[torch.nan, 0.5]])
+        one, other = (
+            Trace(
+                maps=(AttentionMap("s", "q", "k", "dense", {"weights": weights.clone()}),),
+                about={"score": float("nan")},
+            )
+            for _ in range(2)
+        )
+        assert same(one, other)
+
+    def test_a_difference_anywhere_is_a_difference(self) -> None:
+        weights = torch.tensor([[torch.nan, 0.5]])
+        trace = Trace(axes={"k": Tokens(["a"])}, maps=(AttentionMap("s", "q", "k", "dense", {"weights": weights}),))
+        changed = AttentionMap("s", "q", "k", "dense", {"weights": torch.tensor([[0.5, 0.5]])})
+        assert not same(trace, Trace(axes=trace.axes, maps=(changed,)))
+        assert not same(trace, Trace(axes={"k": Tokens(["b"])}, maps=trace.maps))
+        assert not same(trace, Trace(axes=trace.axes, maps=trace.maps, about={"model": "m"}))
+        assert not same(trace, Trace(trace.axes, trace.maps, signals={"s": Signal("k", torch.zeros(1, 1))}))
+        half = AttentionMap("s", "q", "k", "dense", {"weights": weights.half()})
+        assert not same(trace, Trace(axes=trace.axes, maps=(half,)))
+
+
+class TestSave:
+    @pytest.mark.parametrize("name", ["x", "x.doc", "png", ".png"])
+    def test_an_unknown_ending_is_refused_with_the_known_ones(self, name: str, tmp_path: Path) -> None:
+        with pytest.raises(SaccadeError, match=r"\.pdf, \.png, \.svg, \.trace"):
+            Trace().save(tmp_path / name)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_ending_chooses_the_format_in_either_case(self, tmp_path: Path) -> None:
+        trace = seen("all", padded()).labelled(labels(T, S))
+        assert trace.save(tmp_path / "x.PNG").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in trace.save(str(tmp_path / "x.svg")).read_bytes()
+        assert same(Trace.load(trace.save(tmp_path / "x.trace")), trace)
+
+    def test_show_writes_to_standard_output(self, capsys: pytest.CaptureFixture[str]) -> None:
+        seen("all", padded()).labelled(labels(T, S)).show()
+        assert "abcdefg" in capsys.readouterr().out

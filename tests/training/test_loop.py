@@ -1,0 +1,182 @@
+"""The loop: same seed, same numbers; stopped and resumed, the same numbers still."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import saccade
+from saccade import api
+from saccade.errors import SaccadeError
+from saccade.storage import load_tensors
+from saccade.training.loop import Interrupted, mean_of
+from saccade.training.report import Silence
+from tests.tiny import tiny
+
+ROOT = Path(__file__).parents[2]
+KILLED_AT = 15  # 11 updates an epoch, a checkpoint every 4: in mid-epoch, between two checkpoints
+
+
+def losses(folder: Path) -> list[tuple[str, str, str, str]]:
+    with open(folder / "log.csv", newline="") as file:
+        return [(row["update"], row["loss"], row["lr"], row["norm"]) for row in csv.DictReader(file)]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of the last checkpoint: where the run ended, not its best epoch."""
+    state = sorted((folder / "checkpoints").glob("update-*"))[-1] / "state.safetensors"
+    return {name: tensor for name, tensor in load_tensors(state)[0].items() if not name.startswith("random")}
+
+
+class StopAt(Silence):
+    """Sends a signal to this process after an update."""
+
+    def __init__(self, update: int, number: int) -> None:
+        self.at, self.number = update, number
+
+    def update(self, done: int, epoch: int, loss: float) -> None:
+        if done == self.at:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    api.train(tiny(), folder=folder)
+    return folder
+
+
+def assert_same_run(folder: Path, whole: Path) -> None:
+    assert losses(folder) == losses(whole)
+    expected = weights(whole)
+    found = weights(folder)
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def test_the_same_seed_gives_the_same_numbers(whole, tmp_path):
+    api.train(tiny(), folder=tmp_path / "again")
+    assert_same_run(tmp_path / "again", whole)
+
+
+def test_another_seed_gives_other_numbers(whole, tmp_path):
+    api.train(tiny("train.seed=2"), folder=tmp_path / "other")
+    assert losses(tmp_path / "other") != losses(whole)
+
+
+def test_a_run_killed_in_mid_epoch_and_resumed_equals_an_uninterrupted_one(whole, tmp_path):
+    program = (
+        "import signal; from saccade import api; from tests.tiny import tiny; from tests.training.test_loop import StopAt; "
+        f"api.train(tiny(), folder={str(tmp_path / 'killed')!r}, report=StopAt({KILLED_AT}, signal.SIGKILL))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, check=False, capture_output=True
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert len(losses(tmp_path / "killed")) < len(losses(whole))
+    api.resume(tmp_path / "killed")
+    assert_same_run(tmp_path / "killed", whole)
+
+
+def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
+    with pytest.raises(Interrupted, match=r"saccade train --resume .*interrupted"):
+        api.train(tiny(), folder=tmp_path / "interrupted", report=StopAt(6, signal.SIGINT))
+    assert len(losses(tmp_path / "interrupted")) == 6
+    api.resume(tmp_path / "interrupted")
+    assert_same_run(tmp_path / "interrupted", whole)
+
+
+def test_resuming_a_finished_run_changes_nothing(whole):
+    before = losses(whole)
+    api.resume(whole)
+    assert losses(whole) == before
+
+
+def test_resuming_with_other_data_is_refused(tmp_path):
+    pairs = [(f"quelle {number}", f"ziel {number}") for number in range(40)]
+    recipe = tiny("train.epochs=1")
+    api.train(recipe, pairs, folder=tmp_path / "run")
+    with pytest.raises(SaccadeError, match="the data that the run began with"):
+        api.resume(tmp_path / "run", [("anders", "x"), *pairs])
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_says_what_to_try(tmp_path):
+    with pytest.raises(SaccadeError, match=r"update \d+: expected a finite loss, found (nan|inf).*train\.lr"):
+        api.train(tiny("train.lr=1e30", "train.clip=null", "train.optimiser=sgd"), folder=tmp_path / "run")
+
+
+def test_early_stopping_stops_when_nothing_improves(tmp_path):
+    recipe = tiny("train.epochs=9", "train.stop_after=2", "train.lr=1e-12")
+    bundle = api.train(recipe, folder=tmp_path / "run")
+    assert bundle.figures["updates"] < 9 * 11
+
+
+def test_updates_bound_a_run(tmp_path):
+    bundle = api.train(tiny("train.updates=5"), folder=tmp_path / "run")
+    assert bundle.figures["updates"] == 5 == len(losses(tmp_path / "run"))
+
+
+def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
+    class Heard(Silence):
+        said: list[str] = []  # noqa: RUF012
+
+        def say(self, text: str) -> None:
+            self.said.append(text)
+
+    recipe = tiny("train.average=2", "train.epochs=3")
+    api.train(recipe, folder=tmp_path / "run", report=Heard())
+    assert any("average of the last 2 epochs: loss" in text for text in Heard.said)
+
+
+def test_the_mean_of_weights_is_taken_number_by_number():
+    mean = mean_of([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.tensor([2.0, 7.0])}])
+    assert mean["w"].tolist() == [1.5, 6.0]
+
+
+def test_scheduled_sampling_label_smoothing_and_tensorboard_run(tmp_path):
+    options = ("train.sampling=0.5", "train.label_smoothing=0.1", "train.tensorboard=true", "train.epochs=1")
+    api.train(tiny(*options), folder=tmp_path / "run")
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+
+
+def test_mixed_precision_runs_on_the_cpu(tmp_path):
+    bundle = api.train(tiny("train.precision=bf16", "train.epochs=1"), folder=tmp_path / "run")
+    assert next(bundle.network.parameters()).dtype == torch.float32
+
+
+def test_an_absent_device_is_named(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU, so cuda is no absent device")
+    with pytest.raises(SaccadeError, match=r"train\.device: expected one of this machine's devices \(cpu"):
+        api.train(tiny("train.device=cuda"), folder=tmp_path / "run")
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    import saccade.storage as storage
+
+    real, full = os.fsync, []
+
+    def fsync(handle: int) -> None:
+        if full:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    class FillsUp(Silence):
+        def update(self, done: int, epoch: int, loss: float) -> None:
+            if done == 6:
+                full.append(True)
+
+    monkeypatch.setattr(storage.os, "fsync", fsync)
+    with pytest.raises(SaccadeError, match="No space left on device"):
+        api.train(tiny(), folder=tmp_path / "run", report=FillsUp())
+    full.clear()
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-000000004"]
+    assert isinstance(api.resume(tmp_path / "run"), saccade.Bundle)
