@@ -31,7 +31,7 @@ WHOLE_SUMS = {  # how many tensors of T × S × D a training step holds at once
     "saccade, blocked": 0,
     "eager PyTorch": 3,
     "torch.compile": 2,
-    "Keras AdditiveAttention": 4,
+    "Keras AdditiveAttention": 3,
 }
 MEASURE = Path(__file__).with_name("measure.py")
 GRADIENTS = ("context", "∂query", "∂key", "∂value", "∂v")

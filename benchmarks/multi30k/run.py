@@ -46,8 +46,10 @@ def table(results: dict[str, dict[str, object]], together: bool) -> str:
     lines = [
         "# Multi30k German → English, test 2016",
         "",
-        f"{datetime.date.today()}, {device}{shared}. Python {platform.python_version()}, torch {torch.__version__}, "
-        f"saccade {saccade.__version__}. `python benchmarks/multi30k/run.py`",
+        (
+            f"{datetime.date.today()}, {device}{shared}. Python {platform.python_version()}, torch {torch.__version__}, "
+            f"saccade {saccade.__version__}. `python benchmarks/multi30k/run.py`"
+        ),
         "",
         "| recipe | BLEU | chrF | perplexity | updates | training, s | target tokens/s | expected figure |",
         "|---|---|---|---|---|---|---|---|",

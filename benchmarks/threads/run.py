@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import platform
 import statistics
 import time
 from pathlib import Path
@@ -45,12 +44,15 @@ def main() -> None:
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     counts = [count for count in (1, 2, 4, 8, 16) if count <= cores]
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "CPU")
+    described = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    cpu = next((line.split(":")[1].strip() for line in described if "model name" in line), "CPU")
     lines = [
         "# Threads for a recurrent training step",
         "",
-        f"{datetime.date.today()}, {cpu}, {cores} cores, torch {torch.__version__}; RNNsearch, source {SOURCE}, target {TARGET}, "
-        f"median of {options.repeats}. `python benchmarks/threads/run.py`",
+        (
+            f"{datetime.date.today()}, {cpu}, {cores} cores, torch {torch.__version__}; RNNsearch, source {SOURCE}, "
+            f"target {TARGET}, median of {options.repeats}. `python benchmarks/threads/run.py`"
+        ),
         "",
         "| hidden | batch | "
         + " | ".join(f"{count} thread{'s' * (count > 1)}, ms" for count in counts)

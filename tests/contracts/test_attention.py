@@ -44,30 +44,22 @@ CENTRE = (draw(B, H, T, seed=1) + 2).index_put(
 
 Formula = Callable[..., Tensor]
 SCORES: dict[str, tuple[dict[str, Tensor], int, Callable[..., Any], Formula]] = {
-    "dot": ({}, D, lambda: dot, lambda q, k, s, h: q @ k),
-    "scaled_dot": ({}, D, lambda: scaled_dot, lambda q, k, s, h: q @ k / math.sqrt(D)),
-    "general": ({"W": draw(D, 3, seed=2)}, 3, lambda W: general(W), lambda q, k, s, h, W: q @ W @ k),
+    "dot": ({}, D, lambda: dot, lambda q, k, s: q @ k),
+    "scaled_dot": ({}, D, lambda: scaled_dot, lambda q, k, s: q @ k / math.sqrt(D)),
+    "general": ({"weight": draw(D, 3, seed=2)}, 3, general, lambda q, k, s, weight: q @ weight @ k),
     "additive": (
-        {"v": draw(6, seed=3), "W": draw(6, D, seed=4), "U": draw(6, 3, seed=5)},
-        3,
-        lambda v, W, U: additive(v, W, U),
-        lambda q, k, s, h, v, W, U: v @ torch.tanh(W @ q + U @ k),
+        {"v": draw(6, seed=3), "query_weight": draw(6, D, seed=4), "key_weight": draw(6, 3, seed=5)}, 3, additive,
+        lambda q, k, s, v, query_weight, key_weight: v @ torch.tanh(query_weight @ q + key_weight @ k),
     ),
-    "additive, projected": (
-        {"v": draw(D, seed=6)}, D, lambda v: additive(v), lambda q, k, s, h, v: v @ torch.tanh(q + k),
-    ),
-    "location": ({"W": draw(9, D, seed=7)}, 3, lambda W: location(W), lambda q, k, s, h, W: W[s] @ q),
+    "additive, projected": ({"v": draw(D, seed=6)}, D, additive, lambda q, k, s, v: v @ torch.tanh(q + k)),
+    "location": ({"weight": draw(9, D, seed=7)}, 3, location, lambda q, k, s, weight: weight[s] @ q),
     "location, 3 places": (
-        {"W": draw(3, D, seed=8)},
-        3,
-        lambda W: location(W),
-        lambda q, k, s, h, W: W[s] @ q if s < 3 else torch.tensor(-math.inf),
+        {"weight": draw(3, D, seed=8)}, 3, location,
+        lambda q, k, s, weight: weight[s] @ q if s < 3 else torch.tensor(-math.inf),
     ),
     "cosine": (
-        {"beta": torch.tensor(2.5, dtype=torch.float64)},
-        D,
-        lambda beta: cosine(beta),
-        lambda q, k, s, h, beta: beta * (q @ k) / (q.norm() * k.norm()),
+        {"beta": torch.tensor(2.5, dtype=torch.float64)}, D, cosine,
+        lambda q, k, s, beta: beta * (q @ k) / (q.norm() * k.norm()),
     ),
 }  # fmt: skip
 
@@ -106,28 +98,20 @@ NORMALISERS = {
     "entmax15": (entmax15, _projected(2, 0.5)),
 }
 
-# Windows: (the value for queries ``rows``, what is visible, the gain) ------------------------------------------------------
+# Windows: (the value for queries ``rows``, what is visible), and the gain of the one that has one ---------------------------
 
-PARTS: dict[str, tuple[Callable[..., Any], Callable[..., bool], Callable[..., float]]] = {
-    "causal": (lambda c, rows: causal("top-left"), lambda b, h, t, s: s <= t, lambda b, h, t, s: 1.0),
-    "causal, bottom-right": (
-        lambda c, rows: causal("bottom-right"), lambda b, h, t, s: s <= t + S - T, lambda b, h, t, s: 1.0,
-    ),
-    "band": (lambda c, rows: band(1), lambda b, h, t, s: abs(s - t) <= 1, lambda b, h, t, s: 1.0),
+PARTS: dict[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
+    "causal": (lambda c, rows: causal("top-left"), lambda b, h, t, s: s <= t),
+    "causal, bottom-right": (lambda c, rows: causal("bottom-right"), lambda b, h, t, s: s <= t + S - T),
+    "band": (lambda c, rows: band(1), lambda b, h, t, s: abs(s - t) <= 1),
     "band around": (
-        lambda c, rows: band(1, c[..., rows]),
-        lambda b, h, t, s: abs(s - math.floor(CENTRE[b, h, t])) <= 1,
-        lambda b, h, t, s: 1.0,
+        lambda c, rows: band(1, c[..., rows]), lambda b, h, t, s: abs(s - math.floor(CENTRE[b, h, t])) <= 1,
     ),
     "gaussian": (
-        lambda c, rows: gaussian(c[..., rows], RADIUS),
-        lambda b, h, t, s: abs(s - math.floor(CENTRE[b, h, t])) <= RADIUS,
-        lambda b, h, t, s: math.exp(-((s - CENTRE[b, h, t]) ** 2) / (2 * (RADIUS / 2) ** 2)),
+        lambda c, rows: gaussian(c[..., rows], RADIUS), lambda b, h, t, s: abs(s - math.floor(CENTRE[b, h, t])) <= RADIUS,
     ),
-    "lengths": (
-        lambda c, rows: padding(torch.tensor(LENGTHS)), lambda b, h, t, s: s < LENGTHS[b], lambda b, h, t, s: 1.0,
-    ),
-    "mask": (lambda c, rows: padding(torch.tensor(MASK)), lambda b, h, t, s: MASK[b][s], lambda b, h, t, s: 1.0),
+    "lengths": (lambda c, rows: padding(torch.tensor(LENGTHS)), lambda b, h, t, s: s < LENGTHS[b]),
+    "mask": (lambda c, rows: padding(torch.tensor(MASK)), lambda b, h, t, s: MASK[b][s]),
 }  # fmt: skip
 WINDOWS: dict[str, tuple[str, ...]] = {
     "everywhere": (),
@@ -208,21 +192,18 @@ def weights_of(case: Case) -> Tensor:
 
 @cache
 def visible_of(window: str, heads: bool) -> Tensor:
-    parts = [PARTS[part][1] for part in WINDOWS[window]]
-    seen = [
-        [[[all(p(b, h, t, s) for p in parts) for s in range(S)] for t in range(T)] for h in range(H)] for b in range(B)
-    ]
-    return torch.tensor(seen) if heads else torch.tensor(seen)[:, 0]
+    seen = torch.ones(B, H, T, S, dtype=torch.bool)
+    for place in itertools.product(*map(range, seen.shape)):
+        seen[place] = all(PARTS[part][1](*place) for part in WINDOWS[window])
+    return seen if heads else seen[:, 0]
 
 
 @cache
 def gain_of(window: str, heads: bool) -> Tensor:
-    parts = [PARTS[part][2] for part in WINDOWS[window]]
-    gains = [
-        [[[math.prod(p(b, h, t, s) for p in parts) for s in range(S)] for t in range(T)] for h in range(H)]
-        for b in range(B)
-    ]
-    gain = torch.tensor(gains, dtype=torch.float64)
+    gain = torch.ones(B, H, T, S, dtype=torch.float64)
+    if "gaussian" in WINDOWS[window]:
+        for b, h, t, s in itertools.product(*map(range, gain.shape)):
+            gain[b, h, t, s] = math.exp(-((s - CENTRE[b, h, t]) ** 2) / (2 * (RADIUS / 2) ** 2))
     return gain if heads else gain[:, 0]
 
 
@@ -236,7 +217,7 @@ def scores_of(score: str, heads: bool) -> Tensor:
         query, key = query.unsqueeze(1), key.unsqueeze(1)
     scores = torch.empty(*query.shape[:3], S, dtype=torch.float64)
     for b, h, t, s in itertools.product(*map(range, scores.shape)):
-        scores[b, h, t, s] = formula(query[b, h, t], key[b, h, s], s, h, **parameters)
+        scores[b, h, t, s] = formula(query[b, h, t], key[b, h, s], s, **parameters)
     return scores if heads else scores.squeeze(1)
 
 

@@ -295,7 +295,7 @@ def test_an_override_that_cannot_be_read_says_so(text: str, message: str) -> Non
     with pytest.raises(InputError) as caught:
         parse_override(text)
     assert str(caught.value).startswith(f"command line: {message}")
-    assert " line 1" not in str(caught.value)
+    assert " line " not in str(caught.value).removeprefix("command line: ")
 
 
 def test_overrides_make_a_new_tree_and_the_last_one_wins(tmp_path: Path) -> None:
@@ -519,7 +519,7 @@ FULL = Recipe(
     weights={"<<": 0.1, "7": 2.0, "on": 1e-300, "": 3.0, "x" * 200: 5.0},
     data=Files(("a b", "- c", "#d", "*e", "null"), Path("a/b")),
     limit="12",
-    extra={"a": [0.001, True, "0.5", None, {"b": "1_0"}]},
+    extra={"a": [0.001, True, "0.5", "1e3", None, {"b": "1_0"}]},
     heads=(Model("a\nb"), Model("é\u2028\x00\U0001f441", 3)),
     decay="linear",
 )

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -41,14 +40,16 @@ from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import exact_match, perplexity
 from saccade.models.pointer import END
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.search import Hypothesis, Search
+from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks.decoding import PREDICTED_TOGETHER, read_and_search, trace_of
 from saccade.trace.axes import Tokens
-from saccade.trace.lens import Lens, Record, assemble
-from saccade.trace.maps import Outputs, Trace
+from saccade.trace.lens import Lens, Record
+from saccade.trace.maps import Trace
+from saccade.training.evaluation import corpus_loss, resting
 from saccade.training.losses import sequence_loss
 
-PREDICTED_TOGETHER = 128
 IGNORED = -100  # after the end of a target; every other number is a position
 STOP = "■"  # END, as people see it
 KEPT = "points.json"
@@ -96,9 +97,17 @@ class Point:
     def __init__(self, data: PointData, width: int, least: int, most: int) -> None:
         self.data, self.width, self.least, self.most = data, width, least, most
 
-    load = staticmethod(load_points)
-    read_file = staticmethod(read_file)
-    records = staticmethod(records_of)
+    @staticmethod
+    def load(data: PointData, folder: Path, seed: int) -> Splits:
+        return load_points(data, folder, seed)
+
+    @staticmethod
+    def read_file(path: Path, data: PointData) -> list[Points]:
+        return read_file(path, data)
+
+    @staticmethod
+    def records(data: Any) -> list[Points]:
+        return records_of(data)
 
     def examples(self, folder: Path, seed: int) -> list[str]:
         """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
@@ -200,7 +209,7 @@ class Point:
         """Inputs with as many points are searched together: without padding, no hypothesis can point at it."""
         predictions: dict[int, Prediction] = {}
         order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-        with _resting(network):
+        with resting(network):
             for _, same in groupby(order, key=lambda number: len(sources[number])):
                 alike = list(same)
                 for start in range(0, len(alike), PREDICTED_TOGETHER):
@@ -214,24 +223,16 @@ class Point:
         self, network: EncoderDecoder, sources: Sequence[Coordinates], how: Search, lens: Lens | None
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
         batch = collate([Points(source, ()) for source in sources], range(len(sources)))
-        batch = batch.to(next(network.parameters()).device)
-        reading = lens.fresh() if lens is not None else None
-        with torch.no_grad():
-            memory = network.encode(batch.points, batch.lengths, lens=reading)
         revisit = _may_revisit(network)
         # Each point once and the end; or, where points may come again, a length no sensible output exceeds.
         limits = [3 * len(source) if revisit else len(source) + 1 for source in sources]
-        hypotheses = search(network, memory, limits, how, bos=END, eos=END, lens=lens)
-        if not revisit and not (lens is not None and lens.edits):
-            # A beam with more places than possible outputs fills up with impossible ones; an edit may mean them.
-            hypotheses = [
-                [each for each in found if len(set(each.tokens)) == len(each.tokens)] or found[:1]
-                for found in hypotheses
-            ]
-        records = reading.records if reading is not None else []
-        rows = [torch.tensor([number], device=batch.points.device) for number in range(len(sources))]
+        found = read_and_search(network, batch.points, batch.lengths, limits, how, bos=END, eos=END, lens=lens)
+        if revisit or (lens is not None and lens.edits):
+            return found
+        # A beam with more places than possible outputs fills up with impossible ones; an edit may mean them.
         return [
-            (found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)
+            ([each for each in hypotheses if len(set(each.tokens)) == len(each.tokens)] or hypotheses[:1], read)
+            for hypotheses, read in found
         ]
 
     def _prediction(
@@ -252,27 +253,15 @@ class Point:
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
     def _trace(self, source: Coordinates, value: list[int], hypothesis: Hypothesis, read: list[Record]) -> Trace:
-        trace = assemble([*read, *hypothesis.records], 0)
         labels = (STOP, *point_labels(source))
-        index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))
-        signals = {name: signal for name, signal in trace.signals.items() if not name.startswith("outputs.")}
-        outputs = None
-        if index is not None and probability is not None:
-            names = tuple(tuple(labels[position] for position in row) for row in index.values.tolist())
-            outputs = Outputs("target", names, probability.values, index.values)
-        tree = hypothesis.tree
-        if tree is not None:
-            tree = replace(tree, labels=tuple(labels[position] for position in tree.token.tolist()))
         ended = (END,) if hypothesis.stopped == "eos" else ()
         chosen = tuple(labels[position] for position in (*hypothesis.tokens, *ended))
         axes = {
             "source": Tokens(labels, special=(END,)),
             "target": Tokens(chosen, special=(len(chosen) - 1,) if ended else ()),
         }
-        return replace(trace, signals=signals, outputs=outputs, tree=tree).labelled(
-            axes, task=self.name, input=_written(source), output=json.dumps(value), score=hypothesis.score,
-            stopped=hypothesis.stopped,
-        )  # fmt: skip
+        named = {"task": self.name, "input": _written(source), "output": json.dumps(value)}
+        return trace_of(hypothesis, read, axes, lambda tokens: [labels[token] for token in tokens], **named)
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -286,7 +275,7 @@ class Point:
         corpus = corpus.first(limit)
         scores, outputs, notes = [], list[list[int]](), list[str]()
         if "perplexity" in metrics:
-            scores.append(perplexity(*self._likelihood(network, corpus)))
+            scores.append(perplexity(*corpus_loss(self, network, corpus)))
         if "exact_match" in metrics:
             predictions = self._predict(network, [record.source for record in corpus.records], how, None)
             outputs = [prediction.value for prediction in predictions]
@@ -298,16 +287,6 @@ class Point:
         figures = {each.name: each.value for each in scores}
         higher = {each.name: each.higher_is_better for each in scores}
         return Evaluation(figures, higher_is_better=higher, outputs=outputs, notes=tuple(notes))
-
-    @torch.no_grad()
-    def _likelihood(self, network: EncoderDecoder, corpus: Corpus) -> tuple[float, int]:
-        total, count = 0.0, 0
-        with _resting(network):
-            for numbers in self.plan(corpus, tokens=None, records=PREDICTED_TOGETHER, seed=0, epoch=0):
-                loss = self.loss(network, self.batch(corpus, numbers).to(next(network.parameters()).device))
-                total += float(loss.total)
-                count += loss.count
-        return total, count
 
 
 def collate(records: Sequence[Points], indices: Sequence[int]) -> Batch:
@@ -350,14 +329,3 @@ def _written(source: Coordinates) -> str:
 
 def _may_revisit(network: nn.Module) -> bool:
     return bool(getattr(getattr(network, "config", None), "revisit", True))
-
-
-@contextmanager
-def _resting(network: nn.Module) -> Iterator[None]:
-    """Without dropout while it lasts."""
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)

@@ -7,13 +7,11 @@ what it looked at a trace labelled with the tokens of both texts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from saccade.data.batching import Batch, collate, plan
@@ -25,14 +23,16 @@ from saccade.data.text import Tokenizer
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.search import Hypothesis, Search
+from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks.decoding import PREDICTED_TOGETHER, read_and_search, trace_of
 from saccade.trace.axes import Tokens
-from saccade.trace.lens import Lens, Record, assemble
-from saccade.trace.maps import Outputs, Trace
+from saccade.trace.lens import Lens, Record
+from saccade.trace.maps import Trace
+from saccade.training.evaluation import corpus_loss, resting
 from saccade.training.losses import sequence_loss
 
-PREDICTED_TOGETHER = 128
 SHARED, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 
 
@@ -60,9 +60,17 @@ class Translate:
     def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer) -> None:
         self.data, self.source, self.target = data, source, target
 
-    load = staticmethod(load_splits)
-    read_file = staticmethod(read_file)
-    records = staticmethod(pairs_of)
+    @staticmethod
+    def load(data: PairData, folder: Path, seed: int) -> Splits:
+        return load_splits(data, folder, seed)
+
+    @staticmethod
+    def read_file(path: Path, data: PairData) -> list[Pair]:
+        return read_file(path, data)
+
+    @staticmethod
+    def records(data: Any) -> list[Pair]:
+        return pairs_of(data)
 
     def examples(self, folder: Path, seed: int) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
@@ -138,7 +146,7 @@ class Translate:
         )
         order = sorted(range(len(inputs)), key=lambda number: len(ids[number]))
         predictions: list[Prediction | None] = [None] * len(inputs)
-        with _resting(network):
+        with resting(network):
             for start in range(0, len(order), PREDICTED_TOGETHER):
                 numbers = order[start : start + PREDICTED_TOGETHER]
                 found = self._search(network, [ids[number] for number in numbers], how, lens)
@@ -164,22 +172,13 @@ class Translate:
     def _search(
         self, network: EncoderDecoder, ids: Sequence[list[int]], how: Search, lens: Lens | None
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
-        batch = collate([(source, []) for source in ids], range(len(ids))).to(next(network.parameters()).device)
-        reading = lens.fresh() if lens is not None else None
-        with torch.no_grad():
-            memory = network.encode(batch.source, batch.source_lengths, lens=reading)
+        batch = collate([(source, []) for source in ids], range(len(ids)))
         # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
         limits = [3 * (len(source) + 1) + 10 for source in ids]
-        hypotheses = search(
-            network, memory, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS, lens=lens,
-            forbidden=(Tokenizer.PAD, Tokenizer.BOS),
+        return read_and_search(
+            network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
+            forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
         )  # fmt: skip
-        records = reading.records if reading is not None else []
-        device = batch.source.device
-        rows = [torch.tensor([number], device=device) for number in range(len(ids))]
-        return [
-            (found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)
-        ]
 
     def _prediction(
         self, text: str, notes: tuple[str, ...], hypotheses: list[Hypothesis], read: list[Record], lens: Lens | None
@@ -197,20 +196,8 @@ class Translate:
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
     def _trace(self, text: str, value: str, hypothesis: Hypothesis, read: list[Record]) -> Trace:
-        trace = assemble([*read, *hypothesis.records], 0)
-        index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))
-        signals = {name: signal for name, signal in trace.signals.items() if not name.startswith("outputs.")}
-        outputs = None
-        if index is not None and probability is not None:
-            labels = tuple(tuple(self.target.pieces(row)) for row in index.values.tolist())
-            outputs = Outputs("target", labels, probability.values, index.values)
-        tree = hypothesis.tree
-        if tree is not None:
-            tree = replace(tree, labels=tuple(self.target.pieces(tree.token.tolist())))
         axes = {"source": self.source_axis(text), "target": self.target_axis(hypothesis)}
-        return replace(trace, signals=signals, outputs=outputs, tree=tree).labelled(
-            axes, task=self.name, input=text, output=value, score=hypothesis.score, stopped=hypothesis.stopped
-        )
+        return trace_of(hypothesis, read, axes, self.target.pieces, task=self.name, input=text, output=value)
 
     def source_axis(self, text: str) -> Tokens:
         """The source as the network reads it, each token labelled with what was written there, EOS last."""
@@ -238,7 +225,7 @@ class Translate:
         scores = []
         outputs: list[str] = []
         if "perplexity" in metrics:
-            scores.append(perplexity(*self._likelihood(network, corpus)))
+            scores.append(perplexity(*corpus_loss(self, network, corpus)))
         named = [name for name in metrics if name != "perplexity"]
         if named:
             predictions = self._predict_corpus(network, corpus, how)
@@ -260,31 +247,10 @@ class Translate:
         # The ids are at hand, cut where the recipe says so: they are searched as they are.
         order = sorted(range(len(corpus)), key=lambda number: len(corpus.ids[number][0]))
         predictions: dict[int, Prediction] = {}
-        with _resting(network):
+        with resting(network):
             for start in range(0, len(order), PREDICTED_TOGETHER):
                 numbers = order[start : start + PREDICTED_TOGETHER]
                 found = self._search(network, [corpus.ids[number][0] for number in numbers], how, None)
                 for number, (hypotheses, _) in zip(numbers, found, strict=True):
                     predictions[number] = self._prediction(corpus.pairs[number].source, (), hypotheses, [], None)
         return [predictions[number] for number in range(len(corpus))]
-
-    @torch.no_grad()
-    def _likelihood(self, network: EncoderDecoder, corpus: Corpus) -> tuple[float, int]:
-        total, count = 0.0, 0
-        with _resting(network):
-            for numbers in self.plan(corpus, tokens=None, records=PREDICTED_TOGETHER, seed=0, epoch=0):
-                loss = self.loss(network, self.batch(corpus, numbers).to(next(network.parameters()).device))
-                total += float(loss.total)
-                count += loss.count
-        return total, count
-
-
-@contextmanager
-def _resting(network: nn.Module) -> Iterator[None]:
-    """Without dropout while it lasts."""
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)

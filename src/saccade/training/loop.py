@@ -19,6 +19,7 @@ from saccade.errors import SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.config import Train
 from saccade.training.devices import choose_threads, make_fabric
+from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
 from saccade.training.optimisers import learning_rate, make_optimiser
 from saccade.training.report import Report, Silence
@@ -207,8 +208,9 @@ class _Loop:
 
     def _evaluate(self) -> Evaluation:
         job, watch = self.job, self.settings.watch
-        loss = validation_loss(job.task, job.network, job.valid, self.settings, self.device)
-        figures, higher = {"loss": loss}, {"loss": False}
+        size = {"tokens": self.settings.batch_tokens, "records": self.settings.batch_records}
+        total, count = corpus_loss(job.task, job.network, job.valid, **size)
+        figures, higher = {"loss": total / max(1, count)}, {"loss": False}
         if watch != "loss":
             measured = job.task.evaluate(
                 job.network, job.valid, how=job.how, metrics=[watch], limit=self.settings.watch_records
@@ -253,20 +255,6 @@ class _Loop:
         self.logs.flush()
         folder = self.job.folder / CHECKPOINTS
         save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.kept)
-
-
-@torch.no_grad()
-def validation_loss(task: Task, network: nn.Module, corpus: Any, settings: Train, device: torch.device) -> float:
-    """The mean loss over a corpus, without smoothing or dropout."""
-    was_training = network.training
-    network.eval()
-    total, count = 0.0, 0
-    for numbers in task.plan(corpus, tokens=settings.batch_tokens, records=settings.batch_records, seed=0, epoch=0):
-        loss = task.loss(network, task.batch(corpus, numbers).to(device))
-        total += float(loss.total)
-        count += loss.count
-    network.train(was_training)
-    return total / max(1, count)
 
 
 def mean_of(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:

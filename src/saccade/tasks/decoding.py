@@ -1,0 +1,62 @@
+"""What tasks with a decoder share: read and search a batch, and make a trace of what a hypothesis looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.search import Hypothesis, Search, search
+from saccade.trace.axes import Axis
+from saccade.trace.lens import Lens, Record, assemble
+from saccade.trace.maps import Outputs, Trace
+
+PREDICTED_TOGETHER = 128  # inputs searched in one batch
+
+
+@torch.no_grad()
+def read_and_search(
+    network: EncoderDecoder,
+    source: Tensor,
+    lengths: Tensor,
+    limits: Sequence[int],
+    how: Search,
+    *,
+    bos: int,
+    eos: int,
+    forbidden: Sequence[int] = (),
+    lens: Lens | None = None,
+) -> list[tuple[list[Hypothesis], list[Record]]]:
+    """For each input its hypotheses, best first, and what was recorded while it was read."""
+    device = next(network.parameters()).device
+    reading = lens.fresh() if lens is not None else None
+    memory = network.encode(source.to(device), lengths.to(device), lens=reading)
+    hypotheses = search(network, memory, limits, how, bos=bos, eos=eos, forbidden=forbidden, lens=lens)
+    records = reading.records if reading is not None else []
+    rows = [torch.tensor([number], device=device) for number in range(len(limits))]
+    return [(found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)]
+
+
+def trace_of(
+    hypothesis: Hypothesis,
+    read: Sequence[Record],
+    axes: Mapping[str, Axis],
+    labels: Callable[[list[int]], Sequence[str]],
+    **about: Any,
+) -> Trace:
+    """The hypothesis's own trace over labelled axes; ``labels`` names output tokens (for likely outputs, the beam's tree)."""
+    trace = assemble([*read, *hypothesis.records], 0)
+    index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))
+    signals = {name: signal for name, signal in trace.signals.items() if not name.startswith("outputs.")}
+    outputs, tree = None, hypothesis.tree
+    if index is not None and probability is not None:
+        names = tuple(tuple(labels(row)) for row in index.values.tolist())
+        outputs = Outputs("target", names, probability.values, index.values)
+    if tree is not None:
+        tree = replace(tree, labels=tuple(labels(tree.token.tolist())))
+    about |= {"score": hypothesis.score, "stopped": hypothesis.stopped}
+    return replace(trace, signals=signals, outputs=outputs, tree=tree).labelled(axes, **about)

@@ -1,0 +1,38 @@
+"""A network at rest: without dropout, without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.task import Task
+
+
+@contextmanager
+def resting(network: nn.Module) -> Iterator[None]:
+    """Without dropout while it lasts; training goes on as it was."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
+@torch.no_grad()
+def corpus_loss(
+    task: Task, network: nn.Module, corpus: Any, *, tokens: int | None = None, records: int | None = 128
+) -> tuple[float, int]:
+    """The loss over a whole corpus, without smoothing, and over how many units; ``tokens``, ``records``: a batch's size."""
+    device = next(network.parameters()).device
+    total, count = 0.0, 0
+    with resting(network):
+        for numbers in task.plan(corpus, tokens=tokens, records=records, seed=0, epoch=0):
+            loss = task.loss(network, task.batch(corpus, numbers).to(device))
+            total += float(loss.total)
+            count += loss.count
+    return total, count
