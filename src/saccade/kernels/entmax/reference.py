@@ -37,9 +37,9 @@ def entmax15(scores: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
 class _Sparsemax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
-        heights, sees = _heights(scores, scale=1.0)
+        heights, possible = _heights(scores, scale=1.0)
         weights = (heights - _sparsemax_threshold(heights)).clamp(min=0)
-        return _kept(ctx, weights * sees, scores.dtype)
+        return _kept(ctx, weights * possible, scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
@@ -50,9 +50,9 @@ class _Sparsemax(torch.autograd.Function):
 class _Entmax15(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
-        heights, sees = _heights(scores, scale=0.5)
+        heights, possible = _heights(scores, scale=0.5)
         weights = (heights - _entmax15_threshold(heights)).clamp(min=0).square()
-        return _kept(ctx, weights * sees, scores.dtype)
+        return _kept(ctx, weights * possible, scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
@@ -61,15 +61,16 @@ class _Entmax15(torch.autograd.Function):
 
 
 def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """How far each score lies below its row's best, at most 1, and whether the row sees anything.
+    """How far each score lies below its row's best, at most 1, and whether it can have weight at all.
 
     The best score alone already fills the row when the next is 1 below it, so nothing further down has weight: the
-    clamp changes no result and keeps −∞ out of all arithmetic.
+    clamp changes no result and keeps −∞ out of all arithmetic. A threshold that rounds to just below −1 must not lend
+    weight to what was clamped, so that is said apart.
     """
     scores = scores.to(_working_dtype(scores.dtype))
     best = scores.amax(-1, keepdim=True)
-    sees = best > -torch.inf
-    return ((scores - torch.where(sees, best, 0)) * scale).clamp(min=-1), sees
+    heights = ((scores - torch.where(best > -torch.inf, best, 0)) * scale).clamp(min=-1)
+    return heights, heights > -1
 
 
 def _sparsemax_threshold(heights: Tensor) -> Tensor:
