@@ -250,7 +250,7 @@ def test_shapes_are_checked_against_the_signatures_under_test() -> None:
     query, key, value = sequences()
     with pytest.raises(TypeCheckError, match="'value'"):
         attend(query, key, value[:, :-1], score=dot)  # fewer values than keys
-    with pytest.raises(TypeCheckError, match="'query'|'key'"):
+    with pytest.raises(TypeCheckError, match="'key'"):
         weigh(query, key[:1], score=dot)  # it would broadcast
 
 

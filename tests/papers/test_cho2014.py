@@ -27,7 +27,7 @@ def scalar_unit(update: str) -> GatedUnit:
 def test_one_step_of_the_gated_unit_worked_by_hand(update: str, expected: float) -> None:
     """r = 0.817574, z = 0.320821, h̃ = 0.920335; "keep" is this paper's polarity, "write" that of RNNsearch."""
     moved = scalar_unit(update)(torch.tensor([[1.0]]), torch.tensor([[0.5]]))
-    assert float(moved) == pytest.approx(expected, abs=1e-6)
+    assert moved.item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_reset_gate_acts_before_the_matrix() -> None:

@@ -55,7 +55,7 @@ def test_the_predicted_position_by_hand() -> None:
         model.position_vector.copy_(torch.tensor([1.0, 0, 0, 0, 0, 0]))
     hidden = torch.zeros(1, 1, 6)
     hidden[..., 0] = math.atanh(0.4)
-    assert float(model.centre(hidden, torch.tensor([20])) + 1) == pytest.approx(11.9738, abs=5e-5)
+    assert model.centre(hidden, torch.tensor([20])).item() + 1 == pytest.approx(11.9738, abs=5e-5)
 
 
 def test_the_gradient_reaches_the_predicted_position_because_only_the_window_is_rounded() -> None:

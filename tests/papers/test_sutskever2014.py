@@ -79,7 +79,7 @@ def test_a_sentence_in_a_padded_batch_costs_what_it_costs_alone() -> None:
     for row, length in enumerate(LENGTHS.tolist()):
         alone = model(source[row : row + 1, :length], LENGTHS[row : row + 1], target[row : row + 1])
         ours, theirs = (
-            float(functional.cross_entropy(logits, target[row], reduction="sum"))
+            functional.cross_entropy(logits, target[row], reduction="sum").item()
             for logits in (together[row], alone[0])
         )
         assert abs(ours - theirs) < 1e-5

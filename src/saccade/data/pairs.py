@@ -108,7 +108,7 @@ def _at_least_one(pairs: list[Pair], path: Path) -> list[Pair]:
     return pairs
 
 
-def _lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
     """The lines of a text file with their ends, decoded one by one."""
     number = 0
     try:
@@ -178,7 +178,7 @@ def _pair(source: str, target: str, columns: Columns, path: Path, line: int) -> 
 def _aligned(first: Path, second: Path) -> Iterator[Pair]:
     sides = Columns(first.name, second.name)
     number = 0
-    for number, (source, target) in enumerate(zip_longest(_lines(first), _lines(second)), start=1):
+    for number, (source, target) in enumerate(zip_longest(text_lines(first), text_lines(second)), start=1):
         if source is None or target is None:
             shorter, longer = (first, second) if source is None else (second, first)
             expected, found = f"as many lines as in {longer}", f"the end after {number - 1} lines"
@@ -194,7 +194,7 @@ def _tsv(path: Path, columns: Columns) -> Iterator[Pair]:
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     # Tabs alone divide: a quotation mark is a character like any other.
-    rows = ((number, _without_end(line).split("\t")) for number, line in enumerate(_lines(path), start=1))
+    rows = ((number, _without_end(line).split("\t")) for number, line in enumerate(text_lines(path), start=1))
     return ((number, row) for number, row in rows if row != [""])
 
 
@@ -203,7 +203,7 @@ def _csv(path: Path, columns: Columns) -> Iterator[Pair]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(_lines(path), strict=True)
+    reader = csv.reader(text_lines(path), strict=True)
     while True:
         number = reader.line_num + 1  # where the row begins: a quoted field may run over several lines
         try:
@@ -252,7 +252,7 @@ def _positions(header: list[str], columns: Columns, path: Path, line: int) -> tu
 
 
 def _jsonl(path: Path, columns: Columns) -> Iterator[Pair]:
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if line.strip():
             record = _record(line, path, number)
             source, target = (_field(record, name, path, number) for name in (columns.source, columns.target))

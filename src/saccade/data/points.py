@@ -20,7 +20,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.pairs import OPENERS, _lines
+from saccade.data.pairs import OPENERS, text_lines
 from saccade.data.sources import locate
 from saccade.errors import InputError
 from saccade.splits import Splits, hold_out
@@ -186,7 +186,7 @@ def read_points(path: str | Path) -> list[Points]:
 
 
 def _records(path: Path) -> Iterator[Points]:
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if line.strip():
             record = parse(line, path, line=number, expected="a JSON object")
             if not isinstance(record, dict):
