@@ -70,7 +70,7 @@ def test_training_shows_figures_predictions_a_picture_and_what_to_try_next(sacca
     assert status == 0, err
     assert "rnnsearch, " in out
     assert "parameters" in out
-    assert "epoch   2/2" in out
+    assert "epoch   2/2, update 22: train loss" in out
     assert "held-out test set: " in out
     assert "exact_match" in out
     assert out.count(" → ") >= 3

@@ -119,6 +119,12 @@ def test_early_stopping_stops_when_nothing_improves(tmp_path):
     assert bundle.figures["updates"] < 9 * 11
 
 
+def test_the_validation_set_is_looked_at_every_so_many_updates_and_at_the_end_of_an_epoch(tmp_path):
+    api.train(tiny("train.evaluate_every=5"), folder=tmp_path / "run")
+    with open(tmp_path / "run" / "evaluations.csv", newline="") as file:
+        assert [row["update"] for row in csv.DictReader(file)] == ["5", "10", "11", "15", "20", "22"]
+
+
 def test_updates_bound_a_run(tmp_path):
     bundle = api.train(tiny("train.updates=5"), folder=tmp_path / "run")
     assert bundle.figures["updates"] == 5 == len(losses(tmp_path / "run"))

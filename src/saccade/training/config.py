@@ -37,6 +37,7 @@ class Train:
 
     watch: str = "loss"  # the validation figure that picks the best network
     watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
+    evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress
     average: int = 0  # the weights of the last so many epochs, averaged, if they are better
 
@@ -52,6 +53,7 @@ class Train:
             raise ValueError("batch_tokens or batch_records must be given")
         at_least = {"epochs": 1, "updates": 1, "batch_tokens": 1, "batch_records": 1, "patience": 0, "stop_after": 1}
         at_least |= {"warmup": 0, "width": 1, "average": 0, "threads": 1, "save_every": 1, "watch_records": 1}
+        at_least |= {"evaluate_every": 1}
         for name, least in at_least.items():
             number = getattr(self, name)
             if number is not None and number < least:

@@ -123,6 +123,8 @@ class _Loop:
                     f"stopped after update {progress.update:,}; everything is saved. Go on with: "
                     f"saccade train --resume {self.job.folder}"
                 )
+            if settings.evaluate_every and progress.update % settings.evaluate_every == 0:
+                self._look()
             if settings.save_every and progress.update % settings.save_every == 0:
                 self._save()
 
@@ -164,34 +166,12 @@ class _Loop:
         )
 
     def _close_epoch(self) -> str | None:
-        """Evaluate, keep the best, and say why to stop, if there is a reason."""
-        progress, settings, report = self.progress, self.settings, self.job.report
-        evaluation = self._evaluate()
-        figure = evaluation.figures[settings.watch]
-        higher = evaluation.higher_is_better.get(settings.watch, False)
-        better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
-        if better:
-            progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
-            self._tick()
-            self.job.save_best(evaluation, progress)
-            self.last = evaluation
-        else:
-            progress.still += 1
-            progress.plateau += 1
-            if progress.plateau > settings.patience:
-                progress.shrinks += 1
-                progress.plateau = 0
-        train_loss = progress.loss_total / max(1, progress.loss_count)
-        self._tick()
-        row = {"update": progress.update, "epoch": progress.epoch, "train_loss": train_loss}
-        self.logs.evaluation({**row, **evaluation.figures})
-        shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
-        line = f"train loss {train_loss:.4f}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
-        report.evaluated(progress.epoch, line + ("  ← best" if better else ""), shown)
+        """Look at the validation set, open the next epoch, and say why to stop, if there is a reason."""
+        progress, settings = self.progress, self.settings
+        self._look()
         if settings.average:
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.job.network.state_dict().items()}
-            self.kept[progress.epoch] = weights
-            self.kept = dict(sorted(self.kept.items())[-settings.average :])
+            self.kept = dict(sorted({**self.kept, progress.epoch: weights}.items())[-settings.average :])
             progress.kept = list(self.kept)
         progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
         stopped = settings.stop_after is not None and progress.still >= settings.stop_after
@@ -205,6 +185,34 @@ class _Loop:
             return reason
         self._save()
         return None
+
+    def _look(self) -> None:
+        """Evaluate, and keep the network if it is the best so far."""
+        progress, settings = self.progress, self.settings
+        if progress.looked == progress.update:
+            return
+        evaluation = self._evaluate()
+        figure = evaluation.figures[settings.watch]
+        higher = evaluation.higher_is_better.get(settings.watch, False)
+        better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
+        progress.looked = progress.update
+        if better:
+            progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
+            self._tick()
+            self.job.save_best(evaluation, progress)
+            self.last = evaluation
+        else:
+            progress.still += 1
+            progress.plateau += 1
+            if progress.plateau > settings.patience:
+                progress.shrinks += 1
+                progress.plateau = 0
+        train_loss = progress.loss_total / max(1, progress.loss_count)
+        row = {"update": progress.update, "epoch": progress.epoch, "train_loss": train_loss}
+        self.logs.evaluation({**row, **evaluation.figures})
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
+        line = f"train loss {train_loss:.4f}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
+        self.job.report.evaluated(progress.epoch, progress.update, line + ("  ← best" if better else ""), shown)
 
     def _evaluate(self) -> Evaluation:
         job, watch = self.job, self.settings.watch

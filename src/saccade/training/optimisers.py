@@ -14,11 +14,17 @@ from saccade.training.config import Train
 def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.optim.Optimizer:
     """The recipe's optimiser over these parameters."""
     decay = train.weight_decay
+    # One pass over each tensor instead of ten; in float16 the gradients must be unscaled between scaling and clipping.
+    fused = train.precision != "16"
     match train.optimiser:
         case "adam":
-            return torch.optim.Adam(parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay)
+            return torch.optim.Adam(
+                parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay, fused=fused
+            )
         case "adamw":
-            return torch.optim.AdamW(parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay)
+            return torch.optim.AdamW(
+                parameters, lr=train.lr, betas=train.betas, eps=train.epsilon, weight_decay=decay, fused=fused
+            )
         case "sgd":
             return torch.optim.SGD(parameters, lr=train.lr, momentum=train.momentum, weight_decay=decay)
         case "adadelta":

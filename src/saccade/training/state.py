@@ -37,6 +37,7 @@ class Progress:
     seconds: float = 0.0  # of training proper
     best: float | None = None
     best_epoch: int = 0
+    looked: int = 0  # the update after which the validation set was last looked at
     still: int = 0  # evaluations since the best
     plateau: int = 0  # evaluations since the best or the last shrink
     shrinks: int = 0
