@@ -14,19 +14,17 @@ from typing import Any, Literal
 import pytest
 
 from saccade.errors import InputError
-from saccade.recipes.schema import (
+from saccade.recipes.located import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,
     Located,
-    build,
-    dump_yaml,
     locate,
     override,
     parse_override,
     read_yaml,
-    to_plain,
 )
+from saccade.recipes.schema import build, dump_yaml, to_plain
 
 
 @dataclass(frozen=True)

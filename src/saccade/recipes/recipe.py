@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
-from saccade.recipes.schema import Located, build, locate, override, parse_override, read_yaml, to_plain
+from saccade.recipes.located import Located, locate, override, parse_override, read_yaml
+from saccade.recipes.schema import build, to_plain
 from saccade.tasks import TASKS
 from saccade.training.config import Train
 
