@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PRECISION = {"32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 # Multiply-adds of one recurrent step below which waking a second thread costs more than it saves. Measured with
 # benchmarks/threads/run.py: a step of batch × hidden × 3·hidden.
-WORK_A_THREAD = 32_000_000
+WORK_A_THREAD = 20_000_000
 
 
 def make_fabric(train: Train) -> Fabric:
