@@ -9,6 +9,7 @@ Legend: B batch, T time, m input width, n hidden width, L layers.
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, cast
 
 import torch
@@ -17,6 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
+
+# The LSTM's weights get one more column at each call (see _lstm), so on a GPU they are laid out anew, as this warning says.
+warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 Cell = Literal["rnn", "gru", "lstm", "paper"]
 State = tuple[Tensor, ...]  # (hidden,) or (hidden, memory cell), each [B, L, n]
