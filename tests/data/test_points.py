@@ -26,7 +26,8 @@ from saccade.data.points import (
     sorting_order,
 )
 from saccade.errors import InputError
-from saccade.recipes.schema import build, locate
+from saccade.recipes.located import locate
+from saccade.recipes.schema import build
 
 THREE = Points(((0.1, 0.7), (0.4, 0.2), (0.9, 0.5)), (2, 0, 1))
 
