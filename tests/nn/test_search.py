@@ -282,3 +282,12 @@ def test_a_search_needs_no_gradients() -> None:
             return super().logits(item, prefix) * parameter
 
     run(Learned(), Search(), [3])
+
+
+def test_a_network_that_gives_no_numbers_is_refused():
+    class Broken(Known):
+        def logits(self, item: int, prefix: tuple[int, ...]) -> Tensor:
+            return torch.full((V,), math.nan)
+
+    with pytest.raises(SaccadeError, match="outputs are not numbers"):
+        search(Broken(), (torch.tensor([0]),), [3], Search(), bos=BOS, eos=EOS)

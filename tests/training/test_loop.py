@@ -113,6 +113,14 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_says_what_to_try(tmp_path):
         api.train(tiny("train.lr=1e30", "train.clip=null", "train.optimiser=sgd"), folder=tmp_path / "run")
 
 
+def test_a_validation_loss_that_is_not_finite_stops_the_run_too(tmp_path):
+    recipe = tiny(
+        "train.lr=1e30", "train.clip=null", "train.optimiser=sgd", "train.updates=1", "train.watch=exact_match"
+    )
+    with pytest.raises(SaccadeError, match=r"validation after update 1: expected a finite loss, found (nan|inf)"):
+        api.train(recipe, folder=tmp_path / "run")
+
+
 def test_early_stopping_stops_when_nothing_improves(tmp_path):
     recipe = tiny("train.epochs=9", "train.stop_after=2", "train.lr=1e-12")
     bundle = api.train(recipe, folder=tmp_path / "run")

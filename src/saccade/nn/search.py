@@ -181,6 +181,8 @@ def _cut_off(history: _History, item: int, step: int) -> list[_Ended]:
 def _ranked(
     history: _History, item: int, ended: list[_Ended], how: Search, K: int, lens: Lens | None
 ) -> list[Hypothesis]:
+    if not ended:
+        raise SaccadeError("the network's outputs are not numbers (NaN or infinite): it cannot be searched")
     best = sorted(ended, key=lambda end: how.rank(end.log_prob, end.step + 1), reverse=True)[: how.n_best]
     hypotheses = []
     for number, end in enumerate(best):

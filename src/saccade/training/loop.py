@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -157,11 +157,11 @@ class _Loop:
         )  # fmt: skip
         self.job.report.update(progress.update, progress.epoch, progress.loss_total / progress.loss_count)
 
-    def _refuse(self, value: float, lr: float) -> None:
+    def _refuse(self, value: float, lr: float, where: str = "") -> NoReturn:
         whole = checkpoints(self.job.folder / CHECKPOINTS)
         kept = f"the checkpoint of {whole[-1].name} is whole" if whole else "no checkpoint was reached yet"
         raise SaccadeError(
-            f"update {self.progress.update + 1:,}: expected a finite loss, found {value}; {kept}. "
+            f"{where or f'update {self.progress.update + 1:,}'}: expected a finite loss, found {value}; {kept}. "
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
         )
 
@@ -218,6 +218,9 @@ class _Loop:
         job, watch = self.job, self.settings.watch
         size = {"tokens": self.settings.batch_tokens, "records": self.settings.batch_records}
         total, count = corpus_loss(job.task, job.network, job.valid, **size)
+        if not math.isfinite(total):
+            where = f"validation after update {self.progress.update:,}"
+            self._refuse(total, self.optimiser.param_groups[0]["lr"], where)
         figures, higher = {"loss": total / max(1, count)}, {"loss": False}
         if watch != "loss":
             measured = job.task.evaluate(
