@@ -41,23 +41,16 @@ def run_folder(tmp_path_factory):
     return folder
 
 
-def test_help_is_quick_and_loads_no_torch():
+def test_help_loads_no_torch():
     program = (
         "import sys; sys.argv = ['saccade', '--help']\n"
         "from saccade.cli import main\n"
         "try: main()\n"
         "finally: assert 'torch' not in sys.modules"
     )
-    best = min(_seconds([sys.executable, "-c", program]) for _ in range(3))
-    assert best < 3 * 0.5  # 0.5 s on a quiet machine; the benchmark measures it, this guards against a slip of imports
-
-
-def _seconds(command: list[str]) -> float:
-    begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)
     assert "Train, see and ship" in done.stdout, done.stderr
     assert "AssertionError" not in done.stderr
-    return time.perf_counter() - begun
 
 
 def test_import_loads_no_torch():

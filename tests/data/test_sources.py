@@ -2,7 +2,8 @@
 
 import pytest
 
-from saccade.data.sources import Columns, PairData, PairFiles, load_splits, locate, pairs_of
+from saccade.data.pairs import Columns
+from saccade.data.sources import PairData, PairFiles, load_splits, locate, pairs_of
 from saccade.errors import InputError, SaccadeError
 from saccade.splits import hold_out
 

@@ -41,10 +41,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which fields of a row are the source and the target."""
+    """The names of the columns (TSV, CSV) or keys (JSONL) that are the source and the target."""
 
-    source: str
-    target: str
+    source: str = SOURCE
+    target: str = TARGET
 
     @property
     def named(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade.data.dates import Dates, generate
-from saccade.data.pairs import Pair, read_pairs, without_header
+from saccade.data.pairs import Columns, Pair, read_pairs, without_header
 from saccade.data.text import Tokens
 from saccade.errors import InputError
 from saccade.splits import Splits, hold_out
@@ -24,14 +24,6 @@ class PairFiles:
 
     source: str
     target: str
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The names of the columns (TSV, CSV) or keys (JSONL)."""
-
-    source: str = "source"
-    target: str = "target"
 
 
 @dataclass(frozen=True)
