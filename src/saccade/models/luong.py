@@ -24,6 +24,7 @@ from torch.nn import functional
 from saccade.attention.layers import Attention
 from saccade.attention.scores import Prepared
 from saccade.attention.windows import Window, band, gaussian, padding
+from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
 from saccade.trace.lens import Lens, Site
@@ -51,11 +52,7 @@ class Config:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "embedding", "layers", "radius", "places"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1: got {self.dropout}")
+        check(self, "hidden", "embedding", "layers", "radius", "places")
         if self.bidirectional and self.hidden % 2:
             raise ValueError(f"hidden must be even when bidirectional (half each way): got {self.hidden}")
         if self.bidirectional and self.reverse:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from saccade.attention.core import weigh
 from saccade.attention.scores import Prepared, additive
 from saccade.attention.windows import padding
+from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of
 from saccade.trace.lens import Lens, Site
@@ -37,8 +38,7 @@ class Config:
     init: Literal["default", "paper"] = "default"
 
     def __post_init__(self) -> None:
-        if self.hidden < 1:
-            raise ValueError(f"hidden must be at least 1: got {self.hidden}")
+        check(self, "hidden")
 
 
 class Memory(NamedTuple):

@@ -22,6 +22,7 @@ from torch.nn import functional
 from saccade.attention.core import attend
 from saccade.attention.scores import Prepared, additive
 from saccade.attention.windows import padding
+from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, mask_of, maxout
 from saccade.trace.lens import Lens, Site
@@ -43,11 +44,7 @@ class Config:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "embedding", "maxout"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1: got {self.dropout}")
+        check(self, "hidden", "embedding", "maxout", "alignment")
 
 
 class Memory(NamedTuple):

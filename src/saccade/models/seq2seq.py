@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, maxout, reverse_within
 from saccade.trace.lens import Lens
@@ -42,11 +43,7 @@ class Config:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "embedding", "layers", "maxout"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1: got {self.dropout}")
+        check(self, "hidden", "embedding", "layers", "maxout")
 
 
 class Memory(NamedTuple):
