@@ -26,7 +26,7 @@ from saccade.kernels.additive.tanh_tiles import tanh_of_sums
 
 TILE_ELEMENTS = 1 << 20
 """Numbers in one tile. In float32 two tiles are 8 MB: they stay in the last-level cache, and a call's overhead is lost
-in its work. Of 2^17 to 2^23 this was the fastest on two cores with 0.5 MB of second and 32 MB of third-level cache."""
+in its work. Of 2^17 to 2^23 it was among the fastest on a processor with 0.5 MB of second and 32 MB of third-level cache."""
 
 
 def additive_scores(
