@@ -250,14 +250,13 @@ def _run(recipe: Recipe, splits: Splits, folder: Path, report: Report, *, again:
         f"{len(splits.valid):,} to choose by, {len(splits.test):,} held out"
     )
     outcome = fit(job, resume=again)
-    return _finish(folder, corpora["test"], outcome, report)
+    return _finish(folder, corpora["test"], outcome, report, recipe.changed)
 
 
-def _finish(folder: Path, test: Any, outcome: Outcome, report: Report) -> Bundle:
+def _finish(folder: Path, test: Any, outcome: Outcome, report: Report, changed: tuple[str, ...]) -> Bundle:
     """The best network's figures on the held-out set go into its bundle."""
     bundle = load(folder)
-    run = read_json(folder / RUN)
-    bundle.recipe = replace(bundle.recipe, changed=tuple(run["changed"]))
+    bundle.recipe = replace(bundle.recipe, changed=changed)
     progress = outcome.progress
     report.say(
         f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.errors import SaccadeError
+from saccade.errors import Interrupted, SaccadeError
 
 app = typer.Typer(
     name="saccade",
@@ -187,7 +187,7 @@ def main() -> None:
     try:
         app()
     except SaccadeError as error:
-        interrupted = type(error).__name__ == "Interrupted"
+        interrupted = isinstance(error, Interrupted)
         print(str(error) if interrupted else f"error: {error}", file=sys.stderr)
         sys.exit(130 if interrupted else 1)
     except KeyboardInterrupt:

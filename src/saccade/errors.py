@@ -32,3 +32,7 @@ class InputError(SaccadeError):
         super().__init__(message if hint is None else f"{message} ({hint})")
         self.where, self.line, self.field = where, line, field
         self.expected, self.found = expected, found
+
+
+class Interrupted(SaccadeError):
+    """The person asked to stop; everything was saved."""

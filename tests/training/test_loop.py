@@ -12,9 +12,9 @@ import torch
 
 import saccade
 from saccade import api
-from saccade.errors import SaccadeError
+from saccade.errors import Interrupted, SaccadeError
 from saccade.storage import load_tensors
-from saccade.training.loop import Interrupted, mean_of
+from saccade.training.loop import mean_of
 from saccade.training.report import Silence
 from tests.tiny import tiny
 

@@ -24,7 +24,7 @@ from saccade.attention.scores import Prepared, additive
 from saccade.attention.windows import padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, mask_of, maxout
+from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("decoder.attention", query="target", key="source")
@@ -80,8 +80,10 @@ class RNNSearch(EncoderDecoder):
         nn.init.xavier_uniform_(self.query_weight)
         nn.init.xavier_uniform_(self.key_weight)
         nn.init.uniform_(self.v, -(self.v.numel() ** -0.5), self.v.numel() ** -0.5)
-        if self.config.init == "paper":
-            _init_as_published(self)
+        if self.config.init == "paper":  # appendix B.1; v_a = 0, so the first alignments are uniform
+            init_groundhog(self)
+            nn.init.normal_(self.query_weight, std=0.001)
+            nn.init.normal_(self.key_weight, std=0.001)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         embedded = self._drop(self.source_embedding(source))
@@ -136,17 +138,3 @@ class RNNSearch(EncoderDecoder):
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)
-
-
-def _init_as_published(network: RNNSearch) -> None:
-    """Appendix B.1: recurrent matrices orthogonal, W_a and U_a from N(0, 0.001²), v_a and biases 0, the rest N(0, 0.01²)."""
-    for name, parameter in network.named_parameters():
-        if parameter.dim() < 2:
-            nn.init.zeros_(parameter)
-        elif name in ("query_weight", "key_weight"):
-            nn.init.normal_(parameter, std=0.001)
-        elif "weight_hh" in name or "from_state" in name or "candidate" in name:
-            for block in parameter.split(parameter.shape[1]):
-                nn.init.orthogonal_(block)
-        else:
-            nn.init.normal_(parameter, std=0.01)

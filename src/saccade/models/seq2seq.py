@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, maxout, reverse_within
+from saccade.nn.recurrent import Recurrent, State, init_groundhog, maxout, reverse_within
 from saccade.trace.lens import Lens
 
 
@@ -77,21 +77,11 @@ class Seq2Seq(EncoderDecoder):
         else:
             self.decoder = Recurrent(config.cell, m, n, **options)
             self.output = nn.Linear(n, target_size, bias=config.bias)
-        if config.init == "paper":
-            self._init_as_published()
-
-    def _init_as_published(self) -> None:
-        """Sutskever: U(−0.08, 0.08). Cho: N(0, 0.01²), recurrent matrices orthogonal, biases 0."""
-        for name, parameter in self.named_parameters():
-            if self.config.context == "start":
+        if config.init == "paper" and config.context == "every_step":
+            init_groundhog(self)
+        elif config.init == "paper":
+            for parameter in self.parameters():
                 nn.init.uniform_(parameter, -0.08, 0.08)
-            elif parameter.dim() < 2:
-                nn.init.zeros_(parameter)
-            elif "weight_hh" in name or "from_state" in name or "candidate" in name:
-                for block in parameter.split(parameter.shape[1]):
-                    nn.init.orthogonal_(block)
-            else:
-                nn.init.normal_(parameter, std=0.01)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         if self.config.reverse:

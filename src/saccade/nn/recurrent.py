@@ -52,6 +52,18 @@ def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
     return pairs.amax(dim=-1)
 
 
+def init_groundhog(network: nn.Module) -> None:
+    """As in the code of Cho et al. and Bahdanau et al.: recurrent matrices orthogonal, biases 0, the rest N(0, 0.01²)."""
+    for name, parameter in network.named_parameters():
+        if parameter.dim() < 2:
+            nn.init.zeros_(parameter)
+        elif "weight_hh" in name or "from_state" in name or "candidate" in name:
+            for block in parameter.split(parameter.shape[1]):
+                nn.init.orthogonal_(block)
+        else:
+            nn.init.normal_(parameter, std=0.01)
+
+
 class GatedUnit(nn.Module):
     """The gated unit as published, before it was called GRU.
 

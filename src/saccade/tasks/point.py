@@ -91,7 +91,6 @@ class Point:
     """The task: how wide points are, and how many of them training saw at once (``least`` to ``most``)."""
 
     name = "point"
-    Data = PointData
     metrics = ("exact_match", "perplexity")
 
     def __init__(self, data: PointData, width: int, least: int, most: int) -> None:

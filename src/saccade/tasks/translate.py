@@ -55,7 +55,6 @@ class Translate:
     """The task: two tokenizers and the rules for over-long texts."""
 
     name = "translate"
-    Data = PairData
 
     def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer) -> None:
         self.data, self.source, self.target = data, source, target
@@ -141,20 +140,30 @@ class Translate:
         self, network: EncoderDecoder, inputs: Sequence[str], *, how: Search, lens: Lens | None = None
     ) -> list[Prediction]:
         """The network's output for each text, searched in batches of similar length."""
-        ids, notes = (
-            zip(*(self._read(text, number) for number, text in enumerate(inputs)), strict=True) if inputs else ((), ())
-        )
-        order = sorted(range(len(inputs)), key=lambda number: len(ids[number]))
-        predictions: list[Prediction | None] = [None] * len(inputs)
+        read = [self._read(text, number) for number, text in enumerate(inputs)]
+        predictions = self._predict(network, inputs, [ids for ids, _ in read], [notes for _, notes in read], how, lens)
+        if lens is not None and inputs:
+            lens.check()
+        return predictions
+
+    def _predict(
+        self,
+        network: EncoderDecoder,
+        texts: Sequence[str],
+        ids: Sequence[list[int]],
+        notes: Sequence[tuple[str, ...]],
+        how: Search,
+        lens: Lens | None,
+    ) -> list[Prediction]:
+        order = sorted(range(len(texts)), key=lambda number: len(ids[number]))
+        predictions: dict[int, Prediction] = {}
         with resting(network):
             for start in range(0, len(order), PREDICTED_TOGETHER):
                 numbers = order[start : start + PREDICTED_TOGETHER]
                 found = self._search(network, [ids[number] for number in numbers], how, lens)
-                for number, (hypotheses, records) in zip(numbers, found, strict=True):
-                    predictions[number] = self._prediction(inputs[number], notes[number], hypotheses, records, lens)
-        if lens is not None and inputs:
-            lens.check()
-        return [prediction for prediction in predictions if prediction is not None]
+                for number, (hypotheses, read) in zip(numbers, found, strict=True):
+                    predictions[number] = self._prediction(texts[number], notes[number], hypotheses, read, lens)
+        return [predictions[number] for number in range(len(texts))]
 
     def _read(self, text: str, number: int) -> tuple[list[int], tuple[str, ...]]:
         where = f"input {number + 1}"
@@ -228,7 +237,9 @@ class Translate:
             scores.append(perplexity(*corpus_loss(self, network, corpus)))
         named = [name for name in metrics if name != "perplexity"]
         if named:
-            predictions = self._predict_corpus(network, corpus, how)
+            # The ids are at hand, cut where the recipe says so: they are searched as they are.
+            texts, ids = [pair.source for pair in corpus.pairs], [source for source, _ in corpus.ids]
+            predictions = self._predict(network, texts, ids, [()] * len(corpus), how, None)
             outputs = [prediction.value for prediction in predictions]
             unfinished = sum(prediction.stopped == "length" for prediction in predictions)
             if unfinished:
@@ -242,15 +253,3 @@ class Translate:
             if each.signature:
                 signatures[each.name] = each.signature
         return Evaluation(figures, signatures, higher, outputs, tuple(notes))
-
-    def _predict_corpus(self, network: EncoderDecoder, corpus: Corpus, how: Search) -> list[Prediction]:
-        # The ids are at hand, cut where the recipe says so: they are searched as they are.
-        order = sorted(range(len(corpus)), key=lambda number: len(corpus.ids[number][0]))
-        predictions: dict[int, Prediction] = {}
-        with resting(network):
-            for start in range(0, len(order), PREDICTED_TOGETHER):
-                numbers = order[start : start + PREDICTED_TOGETHER]
-                found = self._search(network, [corpus.ids[number][0] for number in numbers], how, None)
-                for number, (hypotheses, _) in zip(numbers, found, strict=True):
-                    predictions[number] = self._prediction(corpus.pairs[number].source, (), hypotheses, [], None)
-        return [predictions[number] for number in range(len(corpus))]

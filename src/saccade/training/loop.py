@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import SaccadeError
+from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.config import Train
 from saccade.training.devices import choose_threads, make_fabric
@@ -26,10 +26,6 @@ from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
 
 CHECKPOINTS = "checkpoints"
-
-
-class Interrupted(SaccadeError):
-    """The person asked to stop; everything was saved."""
 
 
 @dataclass
@@ -49,9 +45,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: the best validation figures, updates and seconds, and why it stopped."""
+    """How a run ended: how far it got, why it stopped, and on what it ran."""
 
-    figures: Mapping[str, float]
     progress: Progress
     reason: str
     device: str
@@ -81,7 +76,6 @@ class _Loop:
         if self.device.type == "cpu":
             torch.set_num_threads(self.progress.threads)
         self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard)
-        self.last: Evaluation | None = None
         self._clock = time.perf_counter()
         self._before = self.progress.seconds
 
@@ -99,7 +93,11 @@ class _Loop:
             with _listening() as asked_to_stop:
                 while progress.epoch < self.settings.epochs and not progress.finished:
                     self._epoch(asked_to_stop)
-                    reason = self._close_epoch() or reason
+                    enough = self._close_epoch()
+                    if enough is not None:
+                        reason = enough
+                        break
+                    self._save()
             if not progress.finished:
                 self._average()
                 progress.finished = True
@@ -107,9 +105,8 @@ class _Loop:
         finally:
             report.end()
             self.logs.close()
-        figures = dict(self.last.figures) if self.last is not None else {}
         threads = f"{progress.threads} CPU thread{'s' if progress.threads > 1 else ''}"
-        return Outcome(figures, progress, reason, threads if self.device.type == "cpu" else str(self.device))
+        return Outcome(progress, reason, threads if self.device.type == "cpu" else str(self.device))
 
     def _epoch(self, asked_to_stop: threading.Event) -> None:
         progress, settings = self.progress, self.settings
@@ -172,19 +169,11 @@ class _Loop:
         if settings.average:
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.job.network.state_dict().items()}
             self.kept = dict(sorted({**self.kept, progress.epoch: weights}.items())[-settings.average :])
-            progress.kept = list(self.kept)
         progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
         stopped = settings.stop_after is not None and progress.still >= settings.stop_after
-        if stopped or progress.update >= self.total:
-            reason = (
-                f"no progress in {progress.still} evaluations" if stopped else f"{progress.update:,} updates were done"
-            )
-            self._average()
-            progress.finished = True
-            self._save()
-            return reason
-        self._save()
-        return None
+        if stopped:
+            return f"no progress in {progress.still} evaluations"
+        return f"{progress.update:,} updates were done" if progress.update >= self.total else None
 
     def _look(self) -> None:
         """Evaluate, and keep the network if it is the best so far."""
@@ -200,7 +189,6 @@ class _Loop:
             progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
             self._tick()
             self.job.save_best(evaluation, progress)
-            self.last = evaluation
         else:
             progress.still += 1
             progress.plateau += 1
@@ -244,7 +232,7 @@ class _Loop:
         verdict = "kept" if better else f"not kept: the best single one has {best:.4f}"
         self.job.report.say(f"average of the last {len(self.kept)} epochs: {watch} {figure:.4f} ({verdict})")
         if better:
-            self.progress.best, self.last = figure, evaluation
+            self.progress.best = figure
             self.job.save_best(evaluation, self.progress)
         self.job.network.load_state_dict(before)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,6 @@ class Progress:
     shrinks: int = 0
     threads: int = 1
     finished: bool = False
-    kept: list[int] = field(default_factory=list)  # epochs whose weights are kept for averaging
 
 
 def save_checkpoint(
