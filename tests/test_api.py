@@ -1,5 +1,7 @@
 """Train, load, predict, evaluate, as a program does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import saccade
 from saccade import api
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.search import Search
+from saccade.recipes.recipe import read_recipe
 from saccade.trace import Lens, Mask, Set
 from tests.tiny import SMALL, tiny
 
@@ -145,17 +148,17 @@ def test_overrides_reach_the_recipe(tmp_path):
 def test_a_changed_recipe_is_not_held_to_its_figure_but_an_unchanged_one_is(bundle):
     assert api.verdict(bundle).met
     assert "not checked" in api.verdict(bundle).text
-    bundle.recipe = api.replace(bundle.recipe, changed=())
+    bundle.recipe = replace(bundle.recipe, changed=())
     try:
         assert not api.verdict(bundle).met
         assert "missed with" in api.verdict(bundle).text
     finally:
-        bundle.recipe = api.replace(bundle.recipe, changed=SMALL)
+        bundle.recipe = replace(bundle.recipe, changed=SMALL)
 
 
 def test_a_network_without_attention_trains_and_has_no_maps(tmp_path):
     small = [part for part in SMALL if not part.startswith("model")]
-    recipe = api.read_recipe("seq2seq_cho_dates", [*small, "model.hidden=9", "train.updates=2"])
+    recipe = read_recipe("seq2seq_cho_dates", [*small, "model.hidden=9", "train.updates=2"])
     bundle = api.train(recipe, folder=tmp_path / "run")
     trace = bundle.predict("5. Mai 2009", lens=Lens(detail=["state"]))[0].trace
     assert trace.maps == ()

@@ -1,0 +1,35 @@
+"""``saccade evaluate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Beam, Json, Run
+from saccade.cli.predict import searching
+
+
+def evaluate(
+    run: Run,
+    data: Annotated[Path | None, typer.Option(help="A file of pairs; the recipe's test set unless given.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="A metric to compute; may be repeated.")] = None,
+    beam: Beam = None,
+    as_json: Json = False,
+) -> None:
+    """Compute a model's figures on held-out data."""
+    from saccade.api import load
+
+    bundle = load(run)
+    evaluation = bundle.evaluation(data, metrics=metric, search=searching(bundle, beam, None))
+    if as_json:
+        print(
+            json.dumps({"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes})
+        )
+        return
+    for name, figure in evaluation.figures.items():
+        print(f"{name:<12} {figure:.4f}  {evaluation.signatures.get(name, '')}".rstrip())
+    for note in evaluation.notes:
+        print(f"note: {note}")

@@ -1,0 +1,25 @@
+"""``saccade recipes``."""
+
+from __future__ import annotations
+
+import json
+
+from saccade.cli.options import Json
+
+
+def recipes(as_json: Json = False) -> None:
+    """List the recipes that come with saccade."""
+    import yaml
+
+    from saccade.recipes.recipe import shipped_recipes
+
+    found = {name: yaml.safe_load(path.read_text(encoding="utf-8")) for name, path in shipped_recipes().items()}
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    width = max(len(name) for name in found)
+    for name, recipe in found.items():
+        expect = recipe.get("expect") or {}
+        bound = f"≥ {expect['at_least']}" if "at_least" in expect else f"≤ {expect.get('at_most')}"
+        figure = f"  [{expect['metric']} {bound}]" if expect else ""
+        print(f"{name:<{width}}  {recipe.get('about', '')}{figure}")
