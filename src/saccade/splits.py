@@ -1,21 +1,26 @@
 """Records to train on, to choose by and to report on. A split that is not given is held out of the training records by a
-seeded draw; records with the same source go to the same side, so that nothing held out was trained on."""
+seeded draw: records of one group (a document, an author) go to the same side, and where there are no groups, records with
+the same source, so that nothing held out was trained on. What splits that were given have in common is counted, and
+dropped where that is asked for."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from saccade.errors import SaccadeError
 
 HELD_OUT_AT_MOST = 2000
+Overlap = Literal["keep", "drop_test", "drop_train", "error"]
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Three lists of records (dataclasses with a ``source``); ``notes`` says what was held out."""
+    """Three lists of records (dataclasses with a ``source``, perhaps a ``group``); ``notes`` says what was held out, left
+    out and found in common."""
 
     train: Sequence[Any]
     valid: Sequence[Any]
@@ -29,14 +34,17 @@ def hold_out(records: Mapping[str, Sequence[Any]], share: float, seed: int) -> S
     for name in ("valid", "test"):
         if name in records:
             continue
-        train, held = _draw(records["train"], share, seed, name)
+        grouped = any(_group(record) is not None for record in records["train"])
+        draw = _draw_groups if grouped else _draw
+        train, held = draw(records["train"], share, seed, name)
         if not train or not held:
+            what = "training records in their groups" if grouped else "training records"
             raise SaccadeError(
-                f"{len(records['train'])} training records are too few to hold out a {name} set: "
-                f"give data.{name}, or more records"
+                f"{len(records['train'])} {what} are too few to hold out a {name} set: give data.{name}, or more records"
             )
         records = {**records, "train": train, name: held}
-        notes.append(f"{name}: {len(held):,} records held out of train (no data.{name} was given)")
+        groups = f" in {len({_key(record) for record in held}):,} groups" if grouped else ""
+        notes.append(f"{name}: {len(held):,} records{groups} held out of train (no data.{name} was given)")
     return Splits(records["train"], records["valid"], records["test"], tuple(notes))
 
 
@@ -46,3 +54,78 @@ def _draw(records: Sequence[Any], share: float, seed: int, name: str) -> tuple[l
     chosen = set(sources[: min(max(1, round(share * len(sources))), HELD_OUT_AT_MOST)])
     kept = [record for record in records if record.source not in chosen]
     return kept, [record for record in records if record.source in chosen]
+
+
+def _draw_groups(records: Sequence[Any], share: float, seed: int, name: str) -> tuple[list[Any], list[Any]]:
+    """Whole groups in the order drawn, until there are enough records; those larger than all that is wanted are passed
+    over, unless there are no others: then the smallest is taken."""
+    sizes = Counter(_key(record) for record in records)
+    wanted = min(max(1, round(share * len(records))), HELD_OUT_AT_MOST)
+    keys = sorted(sizes)
+    random.Random(f"{seed} {name}").shuffle(keys)
+    chosen: set[tuple[int, Any]] = set()
+    count = 0
+    for key in (key for key in keys if sizes[key] <= wanted):
+        if count >= wanted:
+            break
+        chosen.add(key)
+        count += sizes[key]
+    if not chosen:
+        chosen.add(min(keys, key=lambda key: sizes[key]))
+    kept = [record for record in records if _key(record) not in chosen]
+    return kept, [record for record in records if _key(record) in chosen]
+
+
+def _group(record: Any) -> str | None:
+    group: str | None = getattr(record, "group", None)
+    return group
+
+
+def _key(record: Any) -> tuple[int, Any]:
+    """What a record is held together by; one without a group among grouped ones stands by its source."""
+    group = _group(record)
+    return (1, record.source) if group is None else (0, group)
+
+
+def settle_overlap(splits: Splits, overlap: Overlap) -> Splits:
+    """What becomes of records of ``valid`` and ``test`` whose source also occurs in ``train``, letter by letter.
+
+    "keep": they stay, and a note counts them; "drop_test": they are dropped; "drop_train": the training records with these
+    sources are dropped; "error": they are refused.
+    """
+    trained = {record.source for record in splits.train}
+    shared = {name: _shared(getattr(splits, name), trained) for name in ("valid", "test")}
+    shared = {name: sources for name, sources in shared.items() if sources}
+    if not shared:
+        return splits
+    if overlap == "drop_train":
+        return _without_trained(splits, set().union(*shared.values()))
+    notes = list(splits.notes)
+    kept: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
+    for name, sources in shared.items():
+        common = sum(record.source in sources for record in kept[name])
+        said = f"{name}: the sources of {common:,} of {len(kept[name]):,} records also occur in train"
+        if overlap == "error":
+            example = repr(min(sources, key=lambda source: (len(source), source)))
+            shown = example if len(example) <= 60 else f"{example[:59]}…"
+            raise SaccadeError(f"{said}, such as {shown}: data.overlap may drop or keep them")
+        if overlap == "keep":
+            notes.append(f"{said} (data.overlap may drop them)")
+            continue
+        kept[name] = [record for record in kept[name] if record.source not in sources]
+        if not kept[name]:
+            raise SaccadeError(f"{said}: with data.overlap: drop_test nothing is left of it")
+        notes.append(f"{said}: dropped from {name}, {len(kept[name]):,} are left")
+    return Splits(splits.train, kept["valid"], kept["test"], tuple(notes))
+
+
+def _shared(records: Sequence[Any], trained: set[Any]) -> set[Any]:
+    return {record.source for record in records if record.source in trained}
+
+
+def _without_trained(splits: Splits, sources: set[Any]) -> Splits:
+    kept = [record for record in splits.train if record.source not in sources]
+    dropped = f"train: {len(splits.train) - len(kept):,} of {len(splits.train):,} records have sources of valid or test"
+    if not kept:
+        raise SaccadeError(f"{dropped}: with data.overlap: drop_train nothing is left to train on")
+    return replace(splits, train=kept, notes=(*splits.notes, f"{dropped}: dropped, {len(kept):,} are left"))

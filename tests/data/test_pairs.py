@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data import pairs
+from saccade.data.files import lines
 from saccade.data.pairs import Pair, read_pairs
 from saccade.errors import InputError
 
@@ -149,7 +149,11 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
         ("a.tsv.gz", gzip.compress(os.urandom(5000).hex().encode())[:700], "expected whole gz data"),
         ("a.tsv.xz", lzma.compress(b"x\ty\n" * 99)[:-20], "expected whole xz data"),
         ("a.tsv.xz", b"x\ty\n", "expected whole xz data"),
-        ("a.txt", "x\ty\n", "expected a file of pairs (tsv, csv, jsonl, also .gz or .xz), found the suffix '.txt'"),
+        (
+            "a.txt",
+            "x\ty\n",
+            "expected a file of pairs (tsv, csv, jsonl, parquet, po, tmx, also .gz or .xz), found the suffix '.txt'",
+        ),
         ("a.txt.gz", "x\ty\n", "found the suffix '.txt'"),
         ("pairs", "x\ty\n", "found a name without a suffix"),
     ],
@@ -189,7 +193,7 @@ def test_a_file_without_permission_is_told(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "x\ty\n")
-    assert "format: expected one of tsv, csv, jsonl, found 'parquet'" in fault(path, format="parquet")
+    assert "format: expected one of tsv, csv, jsonl, parquet, po, tmx, found 'xls'" in fault(path, format="xls")
 
 
 def test_files_of_different_lengths_name_the_shorter_one_and_both_ends(tmp_path: Path) -> None:
@@ -217,7 +221,7 @@ def test_three_files_or_a_format_for_two_are_told(tmp_path: Path) -> None:
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairs, "LINE_LIMIT", 1000)
+    monkeypatch.setattr(lines, "LINE_LIMIT", 1000)
     longest = "x" * 997 + "\ty\n"
     assert len(read_pairs(write(tmp_path, "a.tsv", longest))[0].source) == 997
     bomb = write(tmp_path, "b.tsv.gz", gzip.compress(b"a\tb\n" + b"x" * 50_000_000, mtime=0))
@@ -227,7 +231,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
 def test_a_csv_field_that_never_ends_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'source,target\n"x,y\n' + "a,b\n" * 50_000)
     message = fault(path)
-    assert message.startswith(f"{path}:2: expected a CSV row, found field larger than field limit")
+    assert message.startswith(f"{path}:2: expected a CSV row, found one that runs on after 1,000 lines")
     assert "a quotation mark that is never closed?" in message
 
 

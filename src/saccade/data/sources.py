@@ -1,4 +1,4 @@
-"""Pairs from wherever a recipe says: the built-in dates, the user's own files, or what a program has in hand.
+"""Pairs from wherever a recipe says: a built-in source, the user's own files, or what a program has in hand.
 
 Imports no torch.
 """
@@ -6,16 +6,23 @@ Imports no torch.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from saccade.data.dates import Dates, generate
-from saccade.data.pairs import Columns, Pair, read_pairs, without_header
+from saccade.data.copies import Copies
+from saccade.data.dates import Dates
+from saccade.data.files.hub import on_hub
+from saccade.data.made import Made, make
+from saccade.data.memory import pairs_of
+from saccade.data.pairs import FORMATS, OPENERS, Columns, Files, Pair, gather, without_header
+from saccade.data.phonemes import Phonemes
+from saccade.data.spelling import Spelling
 from saccade.data.text import Tokens
 from saccade.errors import InputError
-from saccade.splits import Splits, hold_out
+from saccade.splits import Overlap, Splits, hold_out, settle_overlap
+
+__all__ = ["PairData", "PairFiles", "load_splits", "locate", "pairs_of", "read_file"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +37,22 @@ class PairFiles:
 class PairData:
     """The ``data`` part of a recipe for pairs of texts."""
 
-    source: Literal["dates"] | None = None  # a built-in source, or
-    train: str | PairFiles | None = None  # files; $VARIABLES are filled in, relative paths start at the recipe's folder
+    source: Made | None = None  # a built-in source, or
+    # Files, or hf://OWNER/NAME; $VARIABLES are filled in, relative paths start at the recipe's folder.
+    train: str | PairFiles | None = None
     valid: str | PairFiles | None = None
     test: str | PairFiles | None = None
     hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = (
+        None  # where a file's suffix does not say it
+    )
     columns: Columns = field(default_factory=Columns)
+    faults: Literal["error", "drop"] = "error"  # what a line that is no pair is; dropped ones are counted and reported
+    overlap: Overlap = "keep"  # what becomes of sources that train has in common with valid or test
     dates: Dates = field(default_factory=Dates)
+    spelling: Spelling = field(default_factory=Spelling)
+    phonemes: Phonemes = field(default_factory=Phonemes)
+    copies: Copies = field(default_factory=Copies)
     tokens: Tokens = field(default_factory=Tokens)
     target_tokens: Tokens | None = None  # when the two sides are cut differently
     shared: bool = False  # one vocabulary for both sides
@@ -46,6 +62,9 @@ class PairData:
     def __post_init__(self) -> None:
         if (self.source is None) == (self.train is None):
             raise ValueError("source or train must be given, and not both: 'source: dates' or 'train: FILE'")
+        files = [file for file in (self.train, self.valid, self.test) if isinstance(file, str)]
+        if self.format is not None and not files:
+            raise ValueError(f"format must be left out where there is no single file of pairs: got {self.format}")
         if not 0 < self.hold_out < 0.5:
             raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
         if self.max_length < 1:
@@ -55,59 +74,54 @@ class PairData:
 
 
 def read_file(path: Path, data: PairData) -> list[Pair]:
-    """The pairs of one file, by the recipe's columns."""
-    return read_pairs(path, source=data.columns.source, target=data.columns.target)
+    """The pairs of one more file, by the recipe's columns, and by its format where the suffix says none.
+
+    Read strictly whatever ``data.faults`` says: a figure on what happens to be left of a file would mean nothing.
+    """
+    columns = replace(data.columns, group=None)
+    format = None if on_hub(path) or _suffix(path) in FORMATS else data.format
+    return gather(path, columns=columns, format=format)[0]
+
+
+def _suffix(path: Path) -> str:
+    name = path.with_suffix("") if path.suffix.lower() in OPENERS else path
+    return name.suffix.lower().removeprefix(".")
 
 
 def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
     """The pairs that ``data`` names; relative paths start at ``folder``."""
-    if data.source == "dates":
-        made = generate(data.dates)
-        train, valid, test = ([Pair(*pair) for pair in made[name]] for name in ("train", "valid", "test"))
-        return Splits(train, valid, test)
-    given = {name: getattr(data, name) for name in ("train", "valid", "test")}
-    pairs = {name: _read(files, data.columns, folder) for name, files in given.items() if files is not None}
-    splits = hold_out(pairs, data.hold_out, seed)
-    return replace(splits, notes=(*_headless(given, data.columns, folder), *splits.notes))
+    if data.source is not None:
+        made = make(data, lambda name: locate(name, folder))
+        return hold_out({name: [Pair(*pair) for pair in part] for name, part in made.items()}, data.hold_out, seed)
+    pairs: dict[str, list[Pair]] = {}
+    notes: list[str] = []
+    for name in ("train", "valid", "test"):
+        files = getattr(data, name)
+        if files is not None:
+            pairs[name], said = _read(files, data, folder, grouped=name == "train")
+            notes += said
+    splits = settle_overlap(hold_out(pairs, data.hold_out, seed), data.overlap)
+    return replace(splits, notes=(*notes, *splits.notes))
 
 
-def _headless(given: Mapping[str, str | PairFiles | None], columns: Columns, folder: Path) -> list[str]:
-    """A header by other names looks like a pair: the reader is told that the first line was taken for one."""
-    return [
-        f"{files}: no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
-        for files in given.values()
-        if isinstance(files, str) and without_header(locate(files, folder), columns.source)
-    ]
-
-
-def pairs_of(data: Any) -> list[Pair]:
-    """Pairs from a list of (source, target), of dicts or of pairs, or from a DataFrame with those columns."""
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        data = data.to_dict("records")
-    pairs = []
-    for number, item in enumerate(data, start=1):
-        parts = (item.source, item.target) if isinstance(item, Pair) else item
-        if isinstance(item, Mapping):
-            missing = [name for name in ("source", "target") if name not in item]
-            if missing:
-                raise InputError(
-                    "data", line=number, field=missing[0], expected="text", found=f"keys {', '.join(item)}"
-                )
-            parts = (item["source"], item["target"])
-        if not isinstance(parts, tuple | list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-            raise InputError("data", line=number, expected="a pair of texts", found=repr(item)[:60])
-        if not parts[0].strip() or not parts[1].strip():
-            raise InputError("data", line=number, expected="text on both sides", found="an empty side")
-        pairs.append(Pair(*parts))
-    if not pairs:
-        raise InputError("data", expected="pairs of texts", found="none")
-    return pairs
-
-
-def _read(files: str | PairFiles, columns: Columns, folder: Path) -> list[Pair]:
+def _read(files: str | PairFiles, data: PairData, folder: Path, *, grouped: bool) -> tuple[list[Pair], list[str]]:
+    """The pairs of a split, and what the reader must know of how they were come by."""
+    # A split that is given is not held out of anything: its groups do not matter.
+    columns = data.columns if grouped else replace(data.columns, group=None)
+    path: Files
     if isinstance(files, PairFiles):
-        return read_pairs((locate(files.source, folder), locate(files.target, folder)))
-    return read_pairs(locate(files, folder), source=columns.source, target=columns.target)
+        path, format, name = (locate(files.source, folder), locate(files.target, folder)), None, files.source
+    else:
+        path, format, name = files if on_hub(files) else locate(files, folder), data.format, files
+    pairs, left_out = gather(path, columns=columns, format=format, faults=data.faults)
+    notes = []
+    if not isinstance(path, tuple) and without_header(path, columns.source, format):
+        # A header by other names looks like a pair.
+        headless = f"no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
+        notes.append(f"{name}: {headless}")
+    if left_out:
+        notes.append(f"{name}: {len(left_out):,} left out beside {len(pairs):,} pairs: {left_out}")
+    return pairs, notes
 
 
 def locate(name: str, folder: Path) -> Path:

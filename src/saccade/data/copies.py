@@ -1,0 +1,49 @@
+"""The bottleneck laid bare: a row of random words is to be written again, word for word.
+
+    "k3 b1 q7 b1 …"  →  "k3 b1 q7 b1 …"
+
+Nothing is to be understood, only kept: an encoder that hands over one vector must fit the whole row into it, while one that
+can be looked back at need not. Lengths are spread evenly from ``shortest`` to ``longest``.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How many rows, of how many words each, out of how many different words, and the seed of the draw."""
+
+    train: int = 20_000
+    valid: int = 500
+    test: int = 2_000
+    shortest: int = 10
+    longest: int = 200
+    words: int = 50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test", "shortest"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        if self.longest < self.shortest:
+            raise ValueError(f"longest must be at least shortest={self.shortest}: got {self.longest}")
+        if self.words < 2:
+            raise ValueError(f"words must be at least 2: got {self.words}")
+
+
+def generate(copies: Copies) -> dict[str, list[tuple[str, str]]]:
+    """(row, row) pairs of each split."""
+    words = [f"{chr(ord('a') + number % 26)}{number // 26}" for number in range(copies.words)]
+    draw = random.Random(copies.seed)
+    made: dict[str, list[tuple[str, str]]] = {}
+    lengths = range(copies.shortest, copies.longest + 1)
+    for split in ("test", "valid", "train"):
+        count = getattr(copies, split)
+        # Evenly, not by chance: the k-th of n rows takes the k-th of n steps through the lengths.
+        rows = [" ".join(draw.choices(words, k=lengths[number * len(lengths) // count])) for number in range(count)]
+        draw.shuffle(rows)
+        made[split] = [(row, row) for row in rows]
+    return made

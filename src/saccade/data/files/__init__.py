@@ -1,0 +1,1 @@
+"""How each kind of file gives its pairs: one module a format. ``saccade.data.pairs`` chooses among them."""

@@ -1,0 +1,164 @@
+"""The lines of a text file in bounded memory, whatever the file holds: plain, gzipped or xz'd.
+
+A plain file is read up to the size it has when it is opened, so that one that grows is read as it was; a last line that
+this cuts through is a fault. A line of more than LINE_LIMIT bytes is a fault too, and is passed over without being held.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL, Fault, fault
+from saccade.errors import InputError
+
+LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
+SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are passed over in search of its end
+CHUNK = 1 << 16
+OPENERS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".xz": lzma.open}
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+SIGNATURES = {  # what the first bytes of a file that is not UTF-8 give away
+    b"\x1f\x8b": "gzip data: its name should end in .gz",
+    b"\xfd7zXZ": "xz data: its name should end in .xz",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+    b"PK\x03\x04": "a zip archive or a spreadsheet: save it as TSV or CSV",
+    b"PAR1": "Parquet: its name should end in .parquet",
+}
+SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+class Line(NamedTuple):
+    """A line with its end. Where it has a fault, ``text`` is what can be made of it."""
+
+    number: int
+    text: str
+    fault: Fault | None
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file with their ends; the first fault is raised."""
+    for line in lines_of(path):
+        if line.fault is not None:
+            raise line.fault.error
+        yield line.text
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """The lines of a text file with their ends and their faults."""
+    number = 0
+    with opened(path) as file:
+        left = _size(file, path)
+        while raw := _line(file, left, path, number + 1):
+            number += 1
+            left = None if left is None else left - len(raw)
+            if len(raw) > LINE_LIMIT:
+                expected = f"lines of at most {LINE_LIMIT:,} bytes"
+                yield Line(number, "", fault(number, LONG, path, expected=expected, found="a longer one"))
+                left = _skip(file, raw, left, path, number)
+            elif left == 0 and raw[-1] != 0x0A and _size(file, path) != file.tell():
+                expected, found = "a whole last line", "one that is still being written"
+                hint = "the file grew while it was read"
+                yield Line(number, "", fault(number, GROWING, path, expected=expected, found=found, hint=hint))
+            else:
+                yield _decoded(raw, path, number)
+        if left:
+            expected, found = "the file to stay as it is while it is read", f"{left:,} bytes gone from its end"
+            raise InputError(path, line=number + 1, expected=expected, found=found)
+
+
+def _line(file: BinaryIO, left: int | None, path: Path, number: int) -> bytes:
+    try:
+        return file.readline(LINE_LIMIT + 1 if left is None else min(LINE_LIMIT + 1, left))
+    except BROKEN as error:
+        raise _damaged(path, error, number) from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file's bytes, unpacked; what the system or the packing has against it becomes an InputError."""
+    try:
+        _check(path)
+        opener = OPENERS.get(path.suffix.lower())
+        file = path.open("rb") if opener is None else cast(BinaryIO, opener(path))
+        with file:
+            yield file
+    except BROKEN as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        raise InputError(path, expected="a file that can be read", found=error.strerror or str(error)) from error
+
+
+def _damaged(path: Path, error: Exception, line: int | None = None) -> InputError:
+    found = f"data that breaks off or is damaged ({error})"
+    return InputError(path, line=line, expected=f"whole {path.suffix.removeprefix('.')} data", found=found)
+
+
+def _check(path: Path) -> None:
+    if not path.exists():
+        raise InputError(path, expected="a file", found="nothing of that name", hint=_nearby(path))
+    if path.is_dir():
+        raise InputError(path, expected="a file", found="a folder")
+    special = SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
+    if special is not None:
+        hint = "data are read more than once: write them to a file first"
+        raise InputError(path, expected="a file", found=special, hint=hint)
+
+
+def _nearby(path: Path) -> str:
+    """What the folder of a missing file holds under a similar name."""
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    close = get_close_matches(path.name, sorted(entry.name for entry in path.parent.iterdir()), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else f"the folder {path.parent} has no similar name"
+
+
+def _size(file: BinaryIO, path: Path) -> int | None:
+    """The bytes that a plain file has now; how many a packed one holds is not known."""
+    return None if path.suffix.lower() in OPENERS else os.fstat(file.fileno()).st_size
+
+
+def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int) -> int | None:
+    """Pass over the rest of an over-long line."""
+    skipped = 0
+    while raw and raw[-1] != 0x0A and left != 0:
+        raw = file.readline(CHUNK if left is None else min(CHUNK, left))
+        skipped += len(raw)
+        left = None if left is None else left - len(raw)
+        if skipped > SKIP_LIMIT:
+            expected = f"lines of at most {LINE_LIMIT:,} bytes"
+            found = f"one that does not end within {SKIP_LIMIT:,}"
+            raise InputError(path, line=number, expected=expected, found=found)
+    return left
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> Line:
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        # error.object is what was decoded: without the byte order mark, where there was one
+        offset = error.start + len(raw) - len(error.object)
+        reason, found = NOT_UTF8, f"the byte 0x{raw[offset]:02x} at offset {offset} of the line"
+    else:
+        if "\0" not in text:
+            return Line(number, text, None)
+        reason, found = NUL, f"a NUL byte at offset {raw.index(0)} of the line"
+    kinds = [kind for signature, kind in SIGNATURES.items() if number == 1 and raw.startswith(signature)]
+    hint = f"this looks like {kinds[0]}" if kinds else None
+    broken = fault(number, reason, path, expected="UTF-8 text", found=found, hint=hint)
+    if kinds:
+        raise broken.error  # nothing that follows can be text
+    return Line(number, raw.decode("utf-8", errors="replace").replace("\0", "\ufffd"), broken)
+
+
+def without_end(text: str) -> str:
+    """A line without the characters that end it."""
+    return text.removesuffix("\n").removesuffix("\r")

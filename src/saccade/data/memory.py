@@ -1,0 +1,146 @@
+"""Pairs from what a program has in hand: a list of pairs or of dicts, a dict of columns, a DataFrame, an Arrow table.
+
+Tables are known by what they can do, so that no package need be there: pandas, polars, PyArrow and HF datasets all name
+their columns and give one by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from saccade.data.files.jsonl import inner
+from saccade.data.files.records import SOURCE, TARGET, Columns, GroupedPair, Pair, text_fault
+from saccade.errors import InputError
+
+WHERE = "data"
+DEFAULT = Columns()
+ACCEPTED = "pairs of texts, dicts, a DataFrame or a dict of columns"
+Values = tuple[Any, Any, Any]  # source, target, group: still to be checked
+
+
+def pairs_of(data: Any, columns: Columns = DEFAULT) -> list[Pair]:
+    """Pairs from a list of (source, target), of dicts or of pairs, from a dict of columns, or from a DataFrame or table.
+
+    ``columns`` name the keys or columns; those called ``source`` and ``target`` are taken where the named ones are not
+    there. Of a list of tuples they may be numbers from 1. A fault names the record's number, from 1.
+    """
+    pairs = []
+    for number, (source, target, group) in enumerate(_values(data, columns), start=1):
+        for name, text in ((columns.source, source), (columns.target, target)):
+            _check(text, str(name), number)
+        # Subclasses of str, such as numpy's, become plain.
+        pair = Pair(str(source), str(target))
+        grouped = group is not None and group == group and str(group).strip()  # NaN differs from itself
+        pairs.append(GroupedPair(pair.source, pair.target, str(group)) if grouped else pair)
+    if not pairs:
+        raise InputError(WHERE, expected="pairs of texts", found="none")
+    return pairs
+
+
+def _check(text: Any, name: str, number: int) -> None:
+    if not isinstance(text, str):
+        missing = text is None or type(text).__name__ in ("NAType", "NaTType") or text != text
+        found = f"nothing ({text!r})" if missing else _short(text)
+        raise InputError(WHERE, line=number, field=name, expected="text", found=found)
+    fault = text_fault(text, name, number, WHERE)
+    if fault is not None:
+        raise fault.error
+    if not text.strip():
+        found = "nothing" if not text else "only spaces"
+        raise InputError(WHERE, line=number, field=name, expected="text on both sides of a pair", found=found)
+
+
+def _values(data: Any, columns: Columns) -> Iterator[Values]:
+    if isinstance(data, str | bytes | Path):
+        hint = "a file is named in the recipe, as data.train"
+        raise InputError(WHERE, expected=ACCEPTED, found=_short(data), hint=hint)
+    names = _names(data)
+    if names is not None and hasattr(data, "__getitem__"):
+        return _of_table(data, names, columns)
+    if hasattr(data, "to_dict") and names is not None:
+        data = data.to_dict("records")
+    if not isinstance(data, Iterable):
+        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}")
+    return (_of_record(item, number, columns) for number, item in enumerate(data, start=1))
+
+
+def _names(data: Any) -> list[Any] | None:
+    """The names of a table's columns; None for what is no table."""
+    if isinstance(data, Mapping):
+        return list(data)
+    names = getattr(data, "column_names", None)
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None or callable(names) else list(names)
+
+
+def _of_table(data: Any, names: Sequence[Any], columns: Columns) -> Iterator[Values]:
+    chosen = _chosen(columns, names)
+    lists = []
+    for column in chosen.wanted:
+        name = names[column - 1] if isinstance(column, int) and column <= len(names) else column
+        outer = name if name in names else str(name).split(".")[0]
+        if outer not in names:
+            shown = ", ".join(map(_short, names[:20]))
+            hint = "data.columns names them"
+            raise InputError(WHERE, field=str(name), expected=str(columns), found=f"the columns {shown}", hint=hint)
+        values = _listed(data[outer], str(outer))
+        lists.append(values if outer == name else [_inside(value, str(name)) for value in values])
+    for column, values in zip(chosen.wanted, lists, strict=True):
+        if len(values) != len(lists[0]):
+            expected = f"{len(lists[0]):,} values, as in {chosen.source!r}"
+            raise InputError(WHERE, field=str(column), expected=expected, found=f"{len(values):,}")
+    groups = lists[2] if len(lists) > 2 else ()
+    return ((source, target, group) for source, target, group in zip_longest(lists[0], lists[1], groups))
+
+
+def _chosen(columns: Columns, names: Iterable[Any]) -> Columns:
+    """The columns that were named, or those that every program may use where none of them is there."""
+    known = set(map(str, names))
+    named = any(isinstance(column, int) or column.split(".")[0] in known or column in known
+                for column in (columns.source, columns.target))  # fmt: skip
+    return columns if named or not {SOURCE, TARGET} <= known else Columns(SOURCE, TARGET, columns.group)
+
+
+def _listed(column: Any, name: str) -> list[Any]:
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
+        hint = "one record? put it into a list"
+        raise InputError(WHERE, field=name, expected="a column of texts", found=_short(column), hint=hint)
+    return list(column)
+
+
+def _inside(value: Any, name: str) -> Any:
+    return inner(value, name.partition(".")[2])[0] if isinstance(value, Mapping) else None
+
+
+def _of_record(item: Any, number: int, columns: Columns) -> Values:
+    if isinstance(item, Pair):
+        return item.source, item.target, getattr(item, "group", None)
+    if isinstance(item, Mapping):
+        chosen = _chosen(columns, item)
+        parts = []
+        for name in map(str, chosen.wanted):
+            value, known = inner(item, name)
+            if not known:
+                found = f"keys {', '.join(map(str, list(item)[:20]))}" if item else "no keys"
+                raise InputError(WHERE, line=number, field=name, expected="text", found=found)
+            parts.append(value)
+        return parts[0], parts[1], parts[2] if len(parts) > 2 else None
+    places = [column - 1 if isinstance(column, int) else None for column in columns.wanted]
+    if isinstance(item, tuple | list):
+        counted = [place for place in places if place is not None]
+        if len(counted) == len(places) and max(counted) < len(item):
+            return item[counted[0]], item[counted[1]], item[counted[2]] if len(counted) > 2 else None
+        if not counted and len(item) == 2:
+            return item[0], item[1], None
+    raise InputError(WHERE, line=number, expected="a pair of texts", found=_short(item))
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:59]}…"

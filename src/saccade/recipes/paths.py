@@ -1,0 +1,34 @@
+"""Where a recipe's paths start: those in its file at the file's folder, those of the command line or a call where it was made.
+
+A name typed in a shell means a file beside the person who typed it, whatever recipe it goes into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from saccade.data.files.hub import on_hub
+from saccade.recipes.located import Located
+
+PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words")
+
+
+def from_here(root: Located, changed: Sequence[str]) -> Located:
+    """The tree, the relative paths among its changed fields made whole from the working folder."""
+    for key in changed:
+        if any(key == path or key.startswith(f"{path}.") for path in PATHS):
+            root = _at(root, key.split("."))
+    return root
+
+
+def _at(node: Located, keys: Sequence[str]) -> Located:
+    if isinstance(node.value, dict):
+        wanted = keys[:1] or list(node.value)  # at the end of the keys: {source: …, target: …}, whole
+        return replace(node, value={**node.value, **{key: _at(node.value[key], keys[1:]) for key in wanted}})
+    text = node.text
+    if text is None or text[:1] in ("$", "~") or on_hub(text) or Path(text).is_absolute():
+        return node
+    whole = str(Path.cwd() / text)
+    return replace(node, value=whole, text=whole)

@@ -1,0 +1,140 @@
+"""Tables of any width, by names or by numbers; a quotation mark that never closes costs its own row alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from saccade.data.files import tables
+from saccade.data.files.records import NO_ROW, NOT_UTF8, QUOTE, WIDTH
+from saccade.data.pairs import Columns, Fault, Found, Pair, header_of, scan, without_header
+from saccade.errors import InputError
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def kinds(path: Path, **options: object) -> list[tuple[int, str]]:
+    return [(item.line, getattr(item, "reason", "pair")) for item in scan(path, **options)]
+
+
+def test_numbers_choose_columns_of_a_table_without_a_header(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "eng\tpor\tHi.\tOi.\neng\tpor\tBye.\tTchau.\n")
+    found = list(scan(path, columns=Columns(3, 4), format="tsv"))
+    assert [item.pair for item in found] == [Pair("Hi.", "Oi."), Pair("Bye.", "Tchau.")]
+    assert not without_header(path, 3, "tsv")
+
+
+@pytest.mark.parametrize("columns", [Columns("de", "en", "doc"), Columns("de", 2, "doc"), Columns("de", "en", 1)])
+def test_a_group_is_the_value_of_its_column(tmp_path: Path, columns: Columns) -> None:
+    path = write(tmp_path, "a.csv", "doc,en,de\nx,one,eins\n ,two,zwei\n")
+    found = list(scan(path, columns=columns))
+    assert found == [Found(2, Pair("eins", "one"), "x"), Found(3, Pair("zwei", "two"), None)]
+
+
+@pytest.mark.parametrize("columns", [Columns(1, 5), Columns(1, "en"), Columns("de", "en", "doc"), Columns("de", 1)])
+def test_columns_that_are_not_there_are_told(tmp_path: Path, columns: Columns) -> None:
+    with pytest.raises(InputError, match=r":1: expected columns .* found the columns 'de', 'x', 'y'") as told:
+        list(scan(write(tmp_path, "a.tsv", "de\tx\ty\n1\t2\t3\n"), columns=columns))
+    assert all(repr(column) in str(told.value) for column in columns.wanted)
+
+
+@pytest.mark.parametrize("bad", [{"source": 0}, {"target": -3}, {"group": 0}, {"source": ""}, {"target": "source"}])
+def test_impossible_columns_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Columns(**bad)
+
+
+def test_rows_of_another_width_are_faults_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "source\ttarget\n1\t2\n3\n4\t5\t6\n7\t8\n")
+    assert kinds(path) == [(2, "pair"), (3, WIDTH), (4, WIDTH), (5, "pair")]
+
+
+def test_a_quotation_mark_that_never_closes_names_where_it_opened_and_reading_goes_on(tmp_path: Path) -> None:
+    rows = [f"a{number},b{number}" for number in range(1, 5001)]
+    rows[2] = '"a3,b3'
+    found = kinds(write(tmp_path, "a.csv", "\n".join(rows)))
+    assert found[:4] == [(1, "pair"), (2, "pair"), (3, QUOTE), (4, "pair")]
+    assert len(found) == 5000
+    assert sum(kind == "pair" for _, kind in found) == 4999
+
+
+def test_a_quotation_mark_that_another_one_closes_by_accident_costs_its_own_row(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'a,b\n"c,d\ne,f\ng,"h"\ni,j\n')
+    assert kinds(path) == [(1, "pair"), (2, QUOTE), (3, "pair"), (4, "pair"), (5, "pair")]
+
+
+def test_every_row_with_an_open_quotation_mark_is_its_own_fault(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "a,b\n" + '"c,d\n' * 2000)
+    found = kinds(path)
+    assert [line for line, _ in found] == list(range(1, 2002))
+    assert {kind for _, kind in found[1:]} == {QUOTE}
+
+
+def test_a_field_of_many_lines_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poem = "\n".join(f"line {number}" for number in range(7))
+    path = write(tmp_path, "a.csv", f'source,target\n"{poem}",x\ny,z\n')
+    assert [item.pair.source for item in scan(path)] == [poem, "y"]
+    monkeypatch.setattr(tables, "ROW_LINES", 5)
+    assert kinds(path)[0] == (2, QUOTE)
+
+
+def test_a_bad_byte_within_a_quoted_field_is_one_fault(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", b'a,b\n"c\nd,\xff\ne",f\ng,h\n')
+    assert kinds(path) == [(1, "pair"), (3, NOT_UTF8), (5, "pair")]
+
+
+def test_what_follows_a_closing_quotation_mark_is_no_row(tmp_path: Path) -> None:
+    assert kinds(write(tmp_path, "a.csv", 'a,b\n"c"d,e\nf,g\n')) == [(1, "pair"), (2, NO_ROW), (3, "pair")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("a.csv", "source;target\na;b\n", "divided by semicolons: save it with commas"),
+        ("a.csv", "source\ttarget\n", "divided by tabs: set format: tsv"),
+        ("a.tsv", "source,target\n", "divided by commas: set format: csv"),
+    ],
+)
+def test_another_divider_is_guessed(tmp_path: Path, name: str, content: str, hint: str) -> None:
+    with pytest.raises(InputError, match=f"this looks {hint}"):
+        list(scan(write(tmp_path, name, content)))
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [
+        ("source\ttarget\na\tb\n", ["source", "target"]),
+        ("id\ten\tpt_BR\n1\ta\tb\n", ["id", "en", "pt_BR"]),
+        ("German\tEnglish\tremark\n1\ta\tb\n", ["German", "English", "remark"]),
+        ("Haus\thouse\n", None),
+        ("eng\tpor\tHow are you today, my dear?\tComo vai?\n", None),
+        ("", None),
+    ],
+)
+def test_a_header_is_told_from_a_pair_where_that_can_be_done(
+    tmp_path: Path, content: str, header: list[str] | None
+) -> None:
+    assert header_of(write(tmp_path, "a.tsv", content)) == header
+    assert header_of(write(tmp_path, "a.csv", content.replace(",", ";").replace("\t", ","))) == header
+
+
+def test_a_fault_before_the_header_does_not_hide_it(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", b"\xff\nen\tde\none\teins\n")
+    found = list(scan(path, columns=Columns("de", "en")))
+    assert isinstance(found[0], Fault)
+    assert found[1:] == [Found(3, Pair("eins", "one"))]
+
+
+def test_a_published_table_without_a_header_is_read_by_numbers() -> None:
+    path = Path(os.environ.get("SACCADE_DATA", "")) / "tatoeba_challenge/tatoeba-test-v2020-07-28.eng-por.txt.gz"
+    if not path.exists():
+        pytest.skip("SACCADE_DATA names no folder with tatoeba_challenge")
+    found = list(scan(path, columns=Columns(3, 4, 1), format="tsv"))
+    assert len(found) == 10_000
+    assert all(isinstance(item, Found) and item.group == "eng" for item in found)

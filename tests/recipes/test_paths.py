@@ -1,0 +1,41 @@
+"""Paths of overrides start where the command was typed; those of the file beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from saccade.recipes.recipe import change, read_recipe
+
+
+@pytest.fixture
+def recipe(tmp_path, monkeypatch):
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    file = tmp_path / "recipes" / "my.yaml"
+    file.write_text("task: translate\ndata: {train: a.tsv, test: b.tsv}\nmodel: {name: rnnsearch, hidden: 7}\n")
+    return file
+
+
+def test_a_path_on_the_command_line_starts_at_the_working_folder_and_one_in_the_file_does_not(recipe):
+    data = read_recipe(recipe, ["data.test=c.tsv"]).data
+    assert (data.train, data.test) == ("a.tsv", str(Path.cwd() / "c.tsv"))
+    data = read_recipe(recipe, changes={"data": {"valid": "../d.tsv"}}).data
+    assert data.valid == str(Path.cwd() / "../d.tsv")
+
+
+def test_both_files_of_a_pair_start_there_one_by_one_or_together(recipe):
+    together = read_recipe(recipe, ["data.test={source: s.de, target: /t.en}"]).data.test
+    assert (together.source, together.target) == (str(Path.cwd() / "s.de"), "/t.en")
+    again = change(read_recipe(recipe, ["data.test={source: s.de, target: t.en}"]), ["data.test.source=u.de"]).data.test
+    assert (again.source, again.target) == (str(Path.cwd() / "u.de"), str(Path.cwd() / "t.en"))
+
+
+@pytest.mark.parametrize("name", ["$HOME/x.tsv", "~/x.tsv", "/x.tsv", "hf://owner/name"])
+def test_what_says_itself_where_it_starts_is_left_alone(recipe, name):
+    assert read_recipe(recipe, [f"data.train={name}"]).data.train == name
+
+
+def test_the_words_of_a_shipped_recipe_are_found_beside_the_person_who_names_them(recipe):
+    data = read_recipe("rnnsearch_spelling", ["data.spelling.words=notes.txt"]).data
+    assert data.spelling.words == str(Path.cwd() / "notes.txt")
