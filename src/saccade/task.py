@@ -35,7 +35,8 @@ class Prediction:
 
     Attributes:
         value: the output, as the task's users write it.
-        score: what it was ranked by; ``log_prob`` is its log-probability.
+        score: what it was ranked by; ``log_prob`` is its log-probability, ``parts`` what the score is made of:
+            score = log_prob / length_penalty + coverage.
         stopped: "eos" when the network ended it, "length" when the limit did.
         notes: what the reader must know: cut inputs, unknown characters, a limit reached.
         trace: what it looked at, when a lens was given.
@@ -49,6 +50,16 @@ class Prediction:
     notes: tuple[str, ...] = ()
     trace: Trace | None = None
     alternatives: tuple[Prediction, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What one input's output must begin with, must hold, and may not hold, as text."""
+
+    prefix: str = ""
+    require: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,8 +88,8 @@ class Task(Protocol):
         """The records of one file."""
 
     @staticmethod
-    def records(data: Any) -> list[Any]:
-        """Records from what a program has in hand: lists, dicts, a DataFrame."""
+    def records(given: Any, data: Any) -> list[Any]:
+        """Records from what a program has in hand (lists, dicts, a DataFrame), read as the recipe's ``data`` says."""
 
     @classmethod
     def learn(cls, data: Any, train: Sequence[Any]) -> Task:
@@ -91,8 +102,8 @@ class Task(Protocol):
     def corpus(self, records: Sequence[Any], where: str) -> Any:
         """Records made ready for batching."""
 
-    def examples(self, folder: Path, seed: int) -> list[Any]:
-        """Inputs worth looking at."""
+    def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
+        """Inputs worth looking at, of the test records where they are in hand; else the data is read again."""
 
     def network(self, network_class: Any, config: Any) -> nn.Module:
         """A fresh network of the sizes that the data ask for."""
@@ -107,7 +118,11 @@ class Task(Protocol):
         """What training minimises."""
 
     def predict(self, network: Any, inputs: Sequence[Any], *, how: Any, lens: Lens | None = None) -> list[Prediction]:
-        """One prediction an input, with its trace when a lens is given."""
+        """One prediction an input, with its trace when a lens is given.
+
+        A task whose outputs can be steered also takes ``wishes``, a :class:`Wish` an input, and ``dictionary``, source word →
+        target word for unknown words; they are passed only where the caller gave them.
+        """
 
     def evaluate(
         self, network: Any, corpus: Any, *, how: Any, metrics: Sequence[str], limit: int | None = None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, search, select
+from saccade.nn.search import Diverse, Hypothesis, Sampling, Search, search, select
 from saccade.trace import Lens, Site, assemble
 
 BOS, EOS, A, C = 0, 1, 2, 3  # four tokens: the start, the end and two letters
@@ -149,6 +149,25 @@ def test_a_batch_gives_what_each_item_gives_alone() -> None:
         assert together[item] == alone
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_items_that_are_done_are_stepped_on_with_no_longer_and_nothing_else_changes(beam: int) -> None:
+    class Counting(Known):
+        def step(self, token, state, memory, *, offset, lens=None):
+            rows.append(len(token))
+            return super().step(token, state, memory, offset=offset, lens=lens)
+
+    limits, how, rows = [2, 9, 5, 3, 7], Search(beam=beam, n_best=beam), []
+    network = Counting(seed=7, ends=-2.0)
+    together = run(network, how, limits)
+    stepped = rows.copy()
+    for item, limit in enumerate(limits):
+        memory = network.encode(torch.tensor([[item]]), torch.ones(1, dtype=torch.int64))
+        assert [together[item]] == search(network, memory, [limit], how, bos=BOS, eos=EOS, forbidden=(BOS,))
+    assert stepped[0] == 5 * beam
+    assert stepped == sorted(stepped, reverse=True)
+    assert stepped[-1] < 5 * beam
+
+
 def test_what_is_forbidden_is_never_written_and_takes_no_probability() -> None:
     network = Known(seed=1)
     memory = network.encode(torch.arange(4).unsqueeze(1), torch.ones(4, dtype=torch.int64))
@@ -262,9 +281,28 @@ def test_settings_that_mean_nothing_are_refused() -> None:
         ({"beam": 2, "n_best": 3}, "n_best must be between 1 and beam=2: got 3"),
         ({"n_best": 0}, "n_best must be between 1"),
         ({"length_penalty": -0.5}, "length_penalty must not be negative"),
+        ({"coverage": -0.1}, "coverage must not be negative: got -0.1"),
+        ({"coverage": math.nan}, "coverage must not be negative: got nan"),
+        ({"block_ngrams": 0}, "block_ngrams must be at least 1: got 0"),
+        ({"sample": Sampling(), "beam": 2}, r"beam must be 1 when sampling .*: got 2"),
+        ({"sample": Sampling(), "n_best": 0}, "n_best must be at least 1: got 0"),
+        ({"sample": Sampling(), "diverse": Diverse(3)}, "diverse must be left out when sampling: got 3 groups"),
+        ({"beam": 5, "diverse": Diverse(2)}, "beam must be a multiple of its 2 groups: got 5"),
     ):
         with pytest.raises(ValueError, match=message):
             Search(**options)  # type: ignore[arg-type]
+    for kind, options, message in (
+        (Sampling, {"temperature": 0.0}, "temperature must be above 0: got 0.0"),
+        (Sampling, {"temperature": math.inf}, "temperature must be above 0"),
+        (Sampling, {"top_k": 0}, "top_k must be at least 1: got 0"),
+        (Sampling, {"top_p": 0.0}, "top_p must be above 0 and at most 1: got 0.0"),
+        (Sampling, {"top_p": 1.1}, "top_p must be above 0 and at most 1: got 1.1"),
+        (Sampling, {"seed": -1}, "seed must be between 0 and"),
+        (Diverse, {"groups": 1}, "groups must be at least 2: got 1"),
+        (Diverse, {"strength": -1.0}, "strength must not be negative: got -1.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kind(**options)
     with pytest.raises(SaccadeError, match="a length limit must be at least 1: got 0"):
         run(Known(), Search(), [3, 0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,15 +12,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from saccade.api.wishes import Words, wishes_of
 from saccade.bundle import Contents, load_bundle, save_bundle
 from saccade.card import write_card
 from saccade.errors import InputError, SaccadeError
 from saccade.models import network_class
-from saccade.nn.search import Search
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.ensemble import Ensemble
+from saccade.nn.search import WIDE, Search
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.task import Evaluation, Prediction
 from saccade.tasks import task_class
+from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
+from saccade.training.devices import choose_threads
 
 IN_MEMORY = "(given in memory)"
 
@@ -28,9 +34,15 @@ class Bundle:
     """A trained model: it predicts, it evaluates, and it knows its recipe and its figures.
 
     Attributes:
-        recipe: what it was trained by. ``figures``: what it reached, by split and metric.
-        task, network: the two halves; ``folder``: where it lies.
+        recipe: what it was trained by.
+        figures: what it reached, by split and metric.
+        task: how records become batches, and outputs predictions.
+        network: the network that was best.
+        folder: where it lies.
+        members: the bundles that an ensemble is made of.
     """
+
+    members: tuple[Bundle, ...] = ()
 
     def __init__(
         self,
@@ -44,6 +56,7 @@ class Bundle:
     ) -> None:
         self.recipe, self.task, self.network = recipe, task, network
         self.folder, self.figures, self.threads = folder, dict(figures), threads
+        self.test_records: Sequence[Any] | None = None  # where training has them in hand still
 
     @property
     def parameters(self) -> int:
@@ -51,20 +64,48 @@ class Bundle:
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     def predict(
-        self, inputs: str | Sequence[Any], lens: Lens | None = None, search: Search | None = None
+        self,
+        inputs: str | Sequence[Any],
+        lens: Lens | None = None,
+        search: Search | None = None,
+        *,
+        prefix: str | Sequence[str | None] | None = None,
+        require: Words = None,
+        forbid: Words = None,
+        dictionary: Mapping[str, str] | None = None,
     ) -> list[Prediction]:
         """One prediction an input; with a lens each carries its trace (and the lens's edits apply).
+
+        Args:
+            search: how to search; the recipe's own way unless given, with a wider beam where words are required.
+            prefix: what the output must begin with: one text for all inputs, or a list with one an input.
+            require: words and phrases that it must hold: a list for all inputs, or a list of lists, one an input.
+            forbid: words and phrases that it may not hold, in the same way.
+            dictionary: source word → target word, for unknown words that are copied (``unknown="copy"``).
 
         >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
         """
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
-        with threads(self.threads):
-            predictions: list[Prediction] = self.task.predict(
-                self.network, texts, how=search or self.recipe.search, lens=lens
-            )
+        options: dict[str, Any] = {}
+        if prefix or require or forbid:
+            options["wishes"] = wishes_of(len(texts), prefix, require, forbid)
+        if dictionary is not None:
+            options["dictionary"] = dictionary
+        how = self._searching(search, require=bool(require), copying=dictionary is not None)
+        missing = [name for name in options if name not in inspect.signature(self.task.predict).parameters]
+        if missing:
+            raise SaccadeError(f"the task {self.task.name!r} does not take {missing[0]}")
+        with threads(self._threads(len(texts), how)):
+            predictions: list[Prediction] = self.task.predict(self.network, texts, how=how, lens=lens, **options)
         if lens is None:
             return predictions
         return [self._signed(prediction) for prediction in predictions]
+
+    def _searching(self, search: Search | None, *, require: bool, copying: bool) -> Search:
+        how = search or self.recipe.search
+        if search is None and require and how.sample is None and how.diverse is None:
+            how = replace(how, beam=max(how.beam, WIDE))
+        return replace(how, unknown="copy") if copying else how
 
     def _signed(self, prediction: Prediction) -> Prediction:
         """The trace says whose it is."""
@@ -85,30 +126,40 @@ class Bundle:
     ) -> Evaluation:
         """As :meth:`evaluate`, with signatures, outputs and notes."""
         records, where = self._records(data)
-        with threads(self.threads):
+        how = search or self.recipe.search
+        with threads(self._threads(len(records), how)):
             corpus = self.task.corpus(records, where)
             evaluation: Evaluation = self.task.evaluate(
-                self.network, corpus, how=search or self.recipe.search, metrics=metrics or self.recipe.metrics
+                self.network, corpus, how=how, metrics=metrics or self.recipe.metrics
             )
         return evaluation
 
+    def _threads(self, inputs: int, how: Search) -> int:
+        """As many as it was trained with, or more where a batch of hypotheses keeps more of them busy."""
+        rows = how.lanes * how.width * min(inputs, inputs_together(how, PREDICTED_TOGETHER))
+        return max(self.threads, choose_threads(self.recipe.train, self.network, rows))
+
     def _records(self, data: Any) -> tuple[list[Any], str]:
         recipe = self.recipe
-        if data is None and recipe.data.train == IN_MEMORY:
+        if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
             raise SaccadeError("this model was trained on data given in memory: pass data= to evaluate it")
         if data is None:
             return self.task.load(recipe.data, recipe.folder, recipe.train.seed).test, "test"
         if isinstance(data, str | Path):
             return self.task.read_file(Path(data), recipe.data), str(data)
-        return self.task.records(data), "data"
+        return self.task.records(data, recipe.data), "data"
 
     def examples(self, count: int) -> list[Any]:
         """Inputs worth looking at."""
-        examples: list[Any] = self.task.examples(self.recipe.folder, self.recipe.train.seed)[:count]
+        recipe = self.recipe
+        examples: list[Any] = self.task.examples(recipe.folder, recipe.train.seed, test=self.test_records)[:count]
         return examples
 
     def save(self, folder: str | Path) -> None:
         """Write the bundle: config.json, model.safetensors, tokenizers, card.md."""
+        if self.members:
+            runs = ", ".join(str(member.folder) for member in self.members)
+            raise SaccadeError(f"an ensemble has no file of its own: load its runs together ({runs})")
         config = {
             "name": self.recipe.name,
             "folder": str(self.recipe.folder.resolve()),
@@ -121,8 +172,13 @@ class Bundle:
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
 
 
-def load(folder: str | Path, device: str = "auto") -> Bundle:
-    """The bundle in a run's folder. A truncated or altered one is refused."""
+def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bundle:
+    """The bundle in a run's folder, or the ensemble of several runs. A truncated or altered one is refused.
+
+    An ensemble averages its members' probabilities at each step; its recipe and its data are those of the first.
+    """
+    if not isinstance(folder, str | Path):
+        return _together([load(each, device) for each in folder])
     folder = Path(folder)
     contents = load_bundle(folder)
     config = contents.config
@@ -137,6 +193,42 @@ def load(folder: str | Path, device: str = "auto") -> Bundle:
     network.to(_device(device)).eval()
     figures, threads = config.get("figures", {}), int(config.get("threads", 1))
     return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)
+
+
+def _together(members: Sequence[Bundle]) -> Bundle:
+    if not members:
+        raise SaccadeError("expected a run or several to load together, found none")
+    first = members[0]
+    if len(members) == 1:
+        return first
+    for other in members[1:]:
+        _check_alike(first, other)
+    name = " + ".join(member.recipe.name for member in members)
+    model_name = " + ".join(member.recipe.model_name for member in members)
+    recipe = replace(first.recipe, name=name, model_name=model_name)
+    network = Ensemble([member.network for member in members if isinstance(member.network, EncoderDecoder)]).eval()
+    most = max(member.threads for member in members)
+    bundle = Bundle(recipe, first.task, network, folder=first.folder, figures={}, threads=most)
+    bundle.members = tuple(members)
+    return bundle
+
+
+def _check_alike(first: Bundle, other: Bundle) -> None:
+    """Members of an ensemble read and write the same tokens."""
+    if first.recipe.task != other.recipe.task:
+        expected = f"a run of the task {first.recipe.task!r}, as {first.folder}"
+        raise InputError(other.folder, expected=expected, found=f"one of {other.recipe.task!r}")
+    for each in (first, other):
+        if not isinstance(each.network, EncoderDecoder):
+            expected, found = "a network that writes token by token", type(each.network).__name__
+            raise InputError(each.folder, expected=expected, found=found, hint="others cannot be averaged here")
+    ours, theirs = first.task.files(), other.task.files()
+    differing = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    if differing:
+        side = next((side for side in ("source", "target") if f".{side}." in differing[-1]), "same")
+        what = f"the {side} vocabulary of {first.folder}".replace("same ", "")
+        hint = "train members on the same records; those held out by chance change with train.seed: name valid and test"
+        raise InputError(other.folder, expected=what, found=f"another one ({differing[-1]})", hint=hint)
 
 
 def _device(name: str) -> str:

@@ -8,22 +8,25 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Beam, Json, Run
-from saccade.cli.predict import searching
+from saccade.cli.completion import metric_names
+from saccade.cli.options import Json, Run
+from saccade.cli.searching import SearchOptions, with_options
 
 
+@with_options(SearchOptions)
 def evaluate(
     run: Run,
     data: Annotated[Path | None, typer.Option(help="A file of pairs; the recipe's test set unless given.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A metric to compute; may be repeated.")] = None,
-    beam: Beam = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric to compute; may be repeated.", autocompletion=metric_names)
+    ] = None,
     as_json: Json = False,
+    *,
+    options: SearchOptions,
 ) -> None:
     """Compute a model's figures on held-out data."""
-    from saccade.api import load
-
-    bundle = load(run)
-    evaluation = bundle.evaluation(data, metrics=metric, search=searching(bundle, beam, None))
+    bundle = options.load(run)
+    evaluation = bundle.evaluation(data, metrics=metric, search=options.search(bundle))
     if as_json:
         print(
             json.dumps({"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes})

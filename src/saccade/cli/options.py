@@ -8,11 +8,20 @@ from typing import Annotated
 
 import typer
 
+from saccade.cli.completion import trained_runs
 from saccade.errors import SaccadeError
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained run, e.g. runs/rnnsearch_dates-….")]
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="The folder of a trained run, e.g. runs/rnnsearch_dates-….", autocompletion=trained_runs
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.")]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),
+]
 
 
 def lines() -> list[str]:

@@ -9,25 +9,36 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Beam, Json, Run, lines
+from saccade.cli.options import Json, Run, lines
+from saccade.cli.searching import SEARCH, Steering, with_options
 from saccade.errors import SaccadeError
 
 
+@with_options(Steering)
 def predict(
     run: Run,
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
     ] = None,
-    beam: Beam = None,
-    n_best: Annotated[int | None, typer.Option(min=1, help="How many outputs an input; needs a beam as large.")] = None,
+    n_best: Annotated[
+        int | None, typer.Option(min=1, help="How many outputs an input, each with its score.", rich_help_panel=SEARCH)
+    ] = None,
     as_json: Json = False,
+    *,
+    options: Steering,
 ) -> None:
-    """Write a model's output for each input."""
-    from saccade.api import load
+    """Write a model's output for each input.
 
-    bundle = load(run)
+    \b
+    saccade predict runs/my "a text"
+    saccade predict runs/my "a text" --beam 5 --n-best 3
+    saccade predict runs/my "a text" --prefix "It is" --require "house"
+    saccade predict runs/my "a text" --sample --temperature 0.8 --n-best 3
+    saccade predict runs/my "a text" --with runs/other
+    """
+    bundle = options.load(run)
     texts = inputs or lines()
-    for text, prediction in zip(texts, bundle.predict(texts, search=searching(bundle, beam, n_best)), strict=True):
+    for text, prediction in zip(texts, options.predict(bundle, texts, n_best=n_best or 1), strict=True):
         if as_json:
             print(json.dumps(_as_json(text, prediction), ensure_ascii=False))
             continue
@@ -37,6 +48,7 @@ def predict(
             print(f"note: {text!r}: {note}", file=sys.stderr)
 
 
+@with_options(Steering)
 def view(
     run: Run,
     inputs: Annotated[
@@ -45,15 +57,15 @@ def view(
     out: Annotated[
         Path | None, typer.Option(help="Write a .png, .svg, .pdf or .trace instead of drawing here.")
     ] = None,
-    beam: Beam = None,
+    *,
+    options: Steering,
 ) -> None:
     """Show where a model looks: an alignment in the terminal, or a picture."""
-    from saccade.api import load
     from saccade.trace import Lens
 
-    bundle = load(run)
+    bundle = options.load(run)
     texts = inputs or lines()
-    predictions = bundle.predict(texts, lens=Lens(), search=searching(bundle, beam, None))
+    predictions = options.predict(bundle, texts, lens=Lens())
     for number, (text, prediction) in enumerate(zip(texts, predictions, strict=True)):
         for note in prediction.notes:
             print(f"note: {text!r}: {note}", file=sys.stderr)
@@ -69,19 +81,19 @@ def view(
         print(f"{text} → {prediction.value}  {path}")
 
 
-def searching(bundle: Any, beam: int | None, n_best: int | None) -> Any:
-    from dataclasses import replace
-
-    try:
-        wanted = {"beam": beam or max(bundle.recipe.search.beam, n_best or 1), "n_best": n_best or 1}
-        return replace(bundle.recipe.search, **wanted)
-    except ValueError as error:
-        raise SaccadeError(f"command line: {error}") from None
-
-
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:
-    plain = {"input": text, "output": prediction.value, "score": prediction.score, "log_prob": prediction.log_prob}
-    plain |= {"stopped": prediction.stopped, "notes": list(prediction.notes)}
+    plain = {"input": text, **_output(prediction)}
     if prediction.alternatives:
-        plain["alternatives"] = [{"output": each.value, "score": each.score} for each in prediction.alternatives]
+        plain["alternatives"] = [_output(each) for each in prediction.alternatives]
     return plain
+
+
+def _output(prediction: Any) -> dict[str, Any]:
+    return {
+        "output": prediction.value,
+        "score": prediction.score,
+        "log_prob": prediction.log_prob,
+        "parts": dict(prediction.parts),
+        "stopped": prediction.stopped,
+        "notes": list(prediction.notes),
+    }

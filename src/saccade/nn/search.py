@@ -1,88 +1,140 @@
-"""Finding a likely output: greedy and beam search, batched, with what each hypothesis looked at.
+"""Finding a likely output: greedy, beam, diverse beams, samples; batched, with what each hypothesis looked at.
 
 A beam of size K keeps the K likeliest unfinished hypotheses of each item; a hypothesis that writes EOS leaves the beam
-(Sutskever et al. 2014). An item is done when K hypotheses have ended, or at its length limit, which is reported
-(``stopped="length"``), never silent. Finished hypotheses are ranked by
+(Sutskever et al. 2014). Hypotheses that ended are ranked by
 
-    log p(y | x) / ((5 + |y|) / 6)^α        (Wu et al. 2016; α = 0: the plain sum; |y| counts EOS)
+    log p(y | x) / ((5 + |y|) / 6)^α + β Σₛ log min(Σₜ aₜₛ, 1)        (Wu et al. 2016; |y| counts EOS)
+
+An item is done when nothing that is still live could come among its n best (``stop="exact"``): log p only falls, so a
+live hypothesis scores at most what it has now over the penalty of the longest output. With ``stop="beam"`` it is done
+when K hypotheses have ended, as is common. A beam of 1 is greedy and done at its first end. At an item's length limit
+the search stops in any case; where nothing had ended, that is reported (``stopped="length"``), never silent.
 
 What was recorded at step t for the row a hypothesis had then follows the back-pointers: each hypothesis has its own maps,
 equal to those of forced decoding.
 
-Legend: B items, K beam, V vocabulary; row = item · K + place in the beam.
+Legend: B items; L lanes: beams of their own (one an item, a group or a sample); W places a lane; V vocabulary;
+row = lane · W + place.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.searching.beams import Choose, likeliest
+from saccade.nn.searching.constraints import Constraints, rules_of
+from saccade.nn.searching.diversity import Diverse, Groups
+from saccade.nn.searching.gaze import Gaze, Looked
+from saccade.nn.searching.history import Ended, History, Stopped
+from saccade.nn.searching.required import Required
+from saccade.nn.searching.sampling import Draws, Sampling
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Tree
 
 OUTPUTS_KEPT = 5
+SHRINK = 0.75  # lanes that are done are left out when no more than this share is live: each time costs a copy
+WIDE = 10  # a beam in which required words find their place
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output: its tokens (without BOS and EOS), its log-probability, the score it was ranked by, why it ended."""
+    """One output: its tokens (without BOS and EOS), its log-probability, the score it was ranked by, why it ended.
+
+    ``coverage`` is the coverage penalty in its score, ``looked[t]`` the source position looked at most when token t was
+    written (−1: none; empty where nobody asked), ``unmet`` the numbers of the required phrases it lacks.
+    """
 
     tokens: tuple[int, ...]
     log_prob: float
     score: float
-    stopped: Literal["eos", "length"]
+    stopped: Stopped
     records: tuple[Record, ...] = ()
     tree: Tree | None = None
+    coverage: float = 0.0
+    looked: tuple[int, ...] = ()
+    unmet: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Search:
-    """How to search. ``beam=1`` is greedy; ``length_penalty`` is α; ``n_best`` ≤ beam hypotheses are returned."""
+    """How to search.
+
+    Attributes:
+        beam: how many hypotheses are followed; 1 is greedy.
+        length_penalty: α. ``coverage``: β, the reward for having looked at every source word.
+        n_best: how many outputs are returned, at most ``beam``; when sampling, how many are drawn.
+        stop: ``exact``, or ``beam``: as soon as ``beam`` hypotheses have ended.
+        block_ngrams: n: no n tokens in a row are written twice.
+        unknown: what becomes of an unknown word in an output: ``keep``, or ``copy`` the source word looked at most.
+        sample: draw outputs by chance instead of searching for the best.
+        diverse: part the beam into groups that differ.
+
+    >>> Search(beam=5, length_penalty=1.0).rank(log_prob=-2.0, length=7)  # −2 / 2
+    -1.0
+    """
 
     beam: int = 1
     length_penalty: float = 0.0
     n_best: int = 1
+    coverage: float = 0.0
+    stop: Literal["exact", "beam"] = "exact"
+    block_ngrams: int | None = None
+    unknown: Literal["keep", "copy"] = "keep"
+    sample: Sampling | None = None
+    diverse: Diverse | None = None
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ValueError(f"beam must be at least 1: got {self.beam}")
-        if not 1 <= self.n_best <= self.beam:
+        check(self, "beam", "block_ngrams")
+        if self.sample is not None and self.diverse is not None:
+            raise ValueError(f"diverse must be left out when sampling: got {self.diverse.groups} groups")
+        if self.sample is not None and self.beam != 1:
+            raise ValueError(f"beam must be 1 when sampling (n_best says how many are drawn): got {self.beam}")
+        if self.diverse is not None and self.beam % self.diverse.groups:
+            raise ValueError(f"beam must be a multiple of its {self.diverse.groups} groups: got {self.beam}")
+        if self.sample is not None and self.n_best < 1:
+            raise ValueError(f"n_best must be at least 1: got {self.n_best}")
+        if self.sample is None and not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best must be between 1 and beam={self.beam}: got {self.n_best}")
-        if self.length_penalty < 0:
-            raise ValueError(f"length_penalty must not be negative: got {self.length_penalty}")
+        for name in ("length_penalty", "coverage"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must not be negative: got {getattr(self, name)}")
 
-    def rank(self, log_prob: float, length: int) -> float:
-        penalty: float = ((5 + length) / 6) ** self.length_penalty
-        return log_prob / penalty
+    @property
+    def lanes(self) -> int:
+        """Beams of their own an item."""
+        return self.n_best if self.sample is not None else 1 if self.diverse is None else self.diverse.groups
 
+    @property
+    def width(self) -> int:
+        """Hypotheses a lane."""
+        return 1 if self.sample is not None else self.beam // self.lanes
 
-@dataclass
-class _Ended:
-    """A hypothesis that ended at ``step``, in row ``place`` of its item's beam, by writing ``token``."""
+    @property
+    def looks(self) -> str:
+        """Which setting needs to see the attention; empty where none does."""
+        return "coverage" if self.coverage else "unknown: copy" if self.unknown == "copy" else ""
 
-    step: int
-    place: int
-    token: int
-    log_prob: float
-    stopped: Literal["eos", "length"]
+    def penalty(self, length: int) -> float:
+        """((5 + |y|) / 6)^α."""
+        return float(((5 + length) / 6) ** self.length_penalty)
 
+    def rank(self, log_prob: float, length: int, coverage: float = 0.0) -> float:
+        return log_prob / self.penalty(length) + coverage
 
-@dataclass
-class _History:
-    """Back-pointers: place j of the beam after step t came from place ``parents[t][b][j]`` and wrote ``tokens[t][b][j]``."""
-
-    parents: list[Any] = field(default_factory=list)
-    tokens: list[Any] = field(default_factory=list)
-    log_probs: list[Any] = field(default_factory=list)
-    records: list[list[Record]] = field(default_factory=list)
+    def parts(self, found: Hypothesis) -> dict[str, float]:
+        """What a score is made of: score = log_prob / length_penalty + coverage."""
+        penalty = self.penalty(len(found.tokens) + (found.stopped == "eos"))
+        return {"log_prob": found.log_prob, "length_penalty": penalty, "coverage": found.coverage}
 
 
 def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
@@ -93,6 +145,20 @@ def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
         parts = [select(item, rows) for item in part]
         return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
     return part
+
+
+@dataclass(frozen=True)
+class _Aim:
+    """What is searched for: the limits and wishes of the items, and what the tokens mean."""
+
+    limits: Sequence[int]
+    bos: int
+    eos: int
+    forbidden: Sequence[int] = ()
+    constraints: Sequence[Constraints] = ()
+    words: Tensor | None = None
+    begins: Tensor | None = None
+    seeds: Sequence[int] = ()
 
 
 @torch.no_grad()
@@ -106,6 +172,10 @@ def search(
     eos: int,
     forbidden: Sequence[int] = (),
     lens: Lens | None = None,
+    constraints: Sequence[Constraints] | None = None,
+    words: Bool[Tensor, "B S"] | None = None,
+    begins: Bool[Tensor, " V"] | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best outputs of each item, best first.
 
@@ -114,128 +184,195 @@ def search(
         limits: the longest output of each item, EOS counted.
         forbidden: tokens that are never written (padding, BOS).
         lens: records what each hypothesis looked at; its edits at step t apply to every live hypothesis at t.
+        constraints: what each item's output must begin with, hold and not hold.
+        words: the source positions that coverage counts and unknown words are copied from; all unless given.
+        begins: the tokens that begin a word: a required phrase then ends where a word does.
+        seeds: one an item, mixed with the seed of ``how.sample``; 0, 1, 2, … unless given.
     """
-    B, K, device = len(limits), how.beam, _device(memory)
+    B = len(limits)
     if min(limits, default=1) < 1:
         raise SaccadeError(f"a length limit must be at least 1: got {min(limits)}")
-    spread = torch.arange(B, device=device).repeat_interleave(K)
-    memory = select(memory, spread)
-    state = network.start(memory)
-    token = torch.full((B * K,), bos, device=device)
-    totals = torch.full((B, K), -math.inf, device=device)
-    totals[:, 0] = 0.0  # all rows of an item start alike: one of them counts
-    base = (torch.arange(B, device=device) * K).unsqueeze(1)  # [B, 1]
-    history = _History()
-    ended: list[list[_Ended]] = [[] for _ in range(B)]
-    live = list(range(B))
+    wishes = constraints or [Constraints()] * B
+    if any(each.require for each in wishes) and (how.sample or how.diverse):
+        found = "sampling" if how.sample else "diverse groups"
+        raise SaccadeError(f"required words must be searched for with a plain beam: got {found}")
+    aim = _Aim(limits, bos, eos, forbidden, wishes, words, begins, seeds or range(B))
+    walk = _Walk(network, memory, aim, how, lens)
     for step in range(max(limits, default=0)):
-        looking = lens.fresh() if lens is not None else None
-        logits, state = network.step(token, state, memory, offset=step, lens=looking)
+        walk.choose(walk.look(step), step)
+        if not walk.live:
+            break
+        walk.move()
+    return [walk.best(item) for item in range(B)]
+
+
+class _Walk:
+    """A search under way: the live hypotheses of every lane, and those that ended."""
+
+    def __init__(self, network: EncoderDecoder, memory: Any, aim: _Aim, how: Search, lens: Lens | None) -> None:
+        B, W, device = len(aim.limits), how.width, _device(memory)
+        self.network, self.aim, self.how, self.lens = network, aim, how, lens
+        self.owner = [item for item in range(B) for _ in range(how.lanes)]  # lane → item
+        L = len(self.owner)
+        spread = torch.tensor(self.owner, dtype=torch.int64, device=device).repeat_interleave(W)
+        self.memory = select(memory, spread)
+        self.state = network.start(self.memory)
+        self.token = torch.full((L * W,), aim.bos, device=device)
+        self.totals = torch.full((L, W), -math.inf, device=device)
+        self.totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
+        self.base = (torch.arange(L, device=device) * W).unsqueeze(1)  # [L, 1]
+        self.rows = self.token  # where each row's hypothesis stood before; known after a step
+        self.history, self.live = History(), list(range(L))
+        self.lanes = list(range(L))  # those that the network's rows are of, in their order
+        self.ended: list[list[Ended]] = [[] for _ in range(L)]
+        words = None if aim.words is None else aim.words.to(device)[spread]
+        self.looked = Looked(words) if how.looks else None
+        wishes = [aim.constraints[item] for item in self.owner]
+        self.required = None
+        if any(each.require for each in wishes):
+            self.required = Required([each.require for each in wishes], W, aim.eos, aim.begins, device)
+        each_row = [wish for wish in wishes for _ in range(W)]
+        self.rules = rules_of(each_row, how.block_ngrams, aim.eos, aim.begins, self.required)
+        self.pick = self._pick(device)
+        # Nothing else counts by rows: lanes that are done need not be stepped on with.
+        self.alone = lens is None and self.looked is None and not self.rules and not how.sample and not how.diverse
+
+    def _pick(self, device: torch.device) -> Choose:
+        how, aim = self.how, self.aim
+        if self.required is not None:
+            return self.required
+        if how.sample is not None:
+            return Draws(how.sample, aim.limits, aim.seeds, how.n_best, aim.eos, device)
+        if how.diverse is not None:
+            return Groups(how.diverse, aim.eos)
+        return lambda totals, log_probs: likeliest(totals, log_probs, aim.eos)
+
+    def look(self, step: int) -> Float[Tensor, "L W V"]:
+        """One step of the network: the log-probabilities of what each hypothesis may write next."""
+        looking = self.lens.fresh() if self.lens is not None else None
+        gaze = Gaze(looking) if self.looked is not None else None
+        seen = looking if gaze is None else gaze
+        logits, self.state = self.network.step(self.token, self.state, self.memory, offset=step, lens=seen)
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         if looking is not None:
             _keep_outputs(looking, log_probs, step)
-            history.records.append(looking.records)
-        if forbidden:
-            log_probs[:, list(forbidden)] = -math.inf
-        totals, places, tokens, over = _advance(totals, log_probs.view(B, K, -1), eos)
-        history.parents.append(places.tolist())
-        history.tokens.append(tokens.tolist())
-        history.log_probs.append(totals.tolist())
-        for item in live:
-            ended[item] += [_Ended(step, place, eos, total, "eos") for place, total in over[item]]
-            if step + 1 == limits[item] and not ended[item]:
-                ended[item] += _cut_off(history, item, step)
-        live = [item for item in live if len(ended[item]) < K and step + 1 < limits[item]]
-        if not live:
-            break
-        rows = (base + places).flatten()
-        token, state = tokens.flatten(), select(state, rows)
-    return [_ranked(history, item, ended[item], how, K, lens) for item in range(B)]
+            self.history.records.append(looking.records)
+        if gaze is not None and self.looked is not None:
+            weights = gaze.weights(type(self.network).__name__, self.how.looks)
+            self.history.looked.append(self.looked.add(weights).tolist())
+        if self.aim.forbidden:
+            log_probs[:, list(self.aim.forbidden)] = -math.inf
+        if self.rules:
+            plain = log_probs
+            log_probs = plain.clone()
+            for rule in self.rules:
+                rule.narrow(log_probs, plain, step)
+        return log_probs.view(len(self.lanes), self.how.width, -1)
 
+    def choose(self, log_probs: Float[Tensor, "L W V"], step: int) -> None:
+        """Which hypotheses go on, which have ended, and which lanes are done."""
+        chosen = self.pick(self.totals, log_probs)
+        self.history.add(chosen, self.lanes)
+        over = dict(zip(self.lanes, chosen.over, strict=True))
+        self.totals, self.token = chosen.totals, chosen.tokens.flatten()
+        self.rows = (self.base + chosen.places).flatten()
+        covered = self.looked.covered().tolist() if self.looked is not None and self.how.coverage else None
+        for lane in self.live:
+            ends = [
+                (place, self.aim.eos, total, self.required.unmet(lane, place, before=True) if self.required else ())
+                for place, total in over[lane]
+            ]
+            stopped: Stopped = "eos"
+            if step + 1 == self.aim.limits[self.owner[lane]] and not ends and not self.ended[lane]:
+                ends, stopped = self._cut_off(lane), "length"
+            for place, token, total, unmet in ends:
+                coverage = self.how.coverage * covered[lane * self.how.width + place] if covered else 0.0
+                score = self.how.rank(total, step + 1, coverage)
+                self.ended[lane].append(Ended(step, place, token, total, stopped, score, coverage, unmet))
+        self.live = [lane for lane in self.live if not self._done(lane, step)]
 
-def _advance(
-    totals: Tensor, log_probs: Tensor, eos: int
-) -> tuple[Tensor, Tensor, Tensor, list[list[tuple[int, float]]]]:
-    """The next K live hypotheses of each item, and the (place, total) of those that ended among the best K."""
-    _, K, V = log_probs.shape
-    best, index = (totals.unsqueeze(-1) + log_probs).flatten(1).topk(min(2 * K, K * V), dim=-1)  # [B, 2K]
-    places, tokens = index // V, index % V
-    ends = tokens == eos
-    over: list[list[tuple[int, float]]] = []
-    for row_ends, row_places, row_best in zip(
-        ends[:, :K].tolist(), places[:, :K].tolist(), best[:, :K].tolist(), strict=True
-    ):
-        candidates = zip(row_ends, row_places, row_best, strict=True)
-        over.append([(place, total) for end, place, total in candidates if end and total > -math.inf])
-    going = torch.argsort(ends.to(torch.int8), dim=-1, stable=True)[:, :K]  # those that go on first, in their order
-    totals = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
-    return totals, places.gather(1, going), tokens.gather(1, going), over
+    def _cut_off(self, lane: int) -> list[tuple[int, int, float, tuple[int, ...]]]:
+        """At the limit nothing has ended: the live hypotheses stand as they are, and say so."""
+        return [
+            (parent, token, total, self.required.unmet(lane, place) if self.required else ())
+            for place, (parent, token, total) in enumerate(self.history.live(lane))
+            if total > -math.inf
+        ]
 
+    def _done(self, lane: int, step: int) -> bool:
+        limit, how = self.aim.limits[self.owner[lane]], self.how
+        # While others can come, what lacks required words does not count.
+        ended = [end for end in self.ended[lane] if not end.unmet]
+        best = max(self.history.log_probs[-1][lane])
+        if step + 1 == limit or best == -math.inf:
+            return True
+        if how.width == 1 or how.stop == "beam":
+            return len(ended) >= how.width
+        wanted = min(how.n_best, how.width)
+        if len(ended) < wanted:
+            return False
+        return sorted((end.score for end in ended), reverse=True)[wanted - 1] >= how.rank(best, limit)
 
-def _cut_off(history: _History, item: int, step: int) -> list[_Ended]:
-    """At the limit nothing has ended: the live hypotheses stand as they are, and say so."""
-    rows = zip(history.parents[step][item], history.tokens[step][item], history.log_probs[step][item], strict=True)
-    return [_Ended(step, place, token, total, "length") for place, token, total in rows if total > -math.inf]
+    def move(self) -> None:
+        """The state, and whatever follows the hypotheses, go where they went."""
+        if self.alone and len(self.live) <= SHRINK * len(self.lanes):
+            self._leave_out_the_done()
+        self.state = select(self.state, self.rows)
+        if self.looked is not None:
+            self.looked.follow(self.rows)
+        for rule in self.rules:
+            rule.follow(self.rows, self.token)
 
+    def _leave_out_the_done(self) -> None:
+        """The network steps on with the live lanes alone; a row's place in it is then no longer its lane's."""
+        W, living = self.how.width, set(self.live)
+        kept = [place for place, lane in enumerate(self.lanes) if lane in living]
+        places = torch.tensor(kept, device=self.token.device)
+        rows = (places.unsqueeze(1) * W + torch.arange(W, device=places.device)).flatten()
+        self.lanes = [self.lanes[place] for place in kept]
+        self.memory, self.totals = select(self.memory, rows), self.totals[places]
+        self.token, self.rows, self.base = self.token[rows], self.rows[rows], self.base[: len(kept)]
 
-def _ranked(
-    history: _History, item: int, ended: list[_Ended], how: Search, K: int, lens: Lens | None
-) -> list[Hypothesis]:
-    if not ended:
-        raise SaccadeError("the network's outputs are not numbers (NaN or infinite): it cannot be searched")
-    best = sorted(ended, key=lambda end: how.rank(end.log_prob, end.step + 1), reverse=True)[: how.n_best]
-    hypotheses = []
-    for number, end in enumerate(best):
-        path, tokens = _trail(history, item, end)
-        records: list[Record] = []
-        for step, place in enumerate(path if lens is not None else []):
-            for record in history.records[step]:
-                row = torch.tensor([item * K + place], device=next(iter(record.tensors.values())).device)
-                records.append(record.select(row))
-        tree = _tree(history, item, ended, end) if lens is not None and lens.wants("beam") and number == 0 else None
+    def best(self, item: int) -> list[Hypothesis]:
+        """The item's n best, best first."""
+        lanes = range(item * self.how.lanes, (item + 1) * self.how.lanes)
+        ended = [(lane, self.ended[lane]) for lane in lanes]
+        if not any(ends for _, ends in ended):
+            if self.rules:
+                raise SaccadeError("nothing can be written: the wishes leave no token, or the outputs are not numbers")
+            raise SaccadeError("the network's outputs are not numbers (NaN or infinite): it cannot be searched")
+        chosen = self._in_turns(ended) if self.how.diverse else [(lane, end) for lane, ends in ended for end in ends]
+        chosen = sorted(chosen, key=lambda pair: _worst_last(pair[1]))[: self.how.n_best]
+        return [self._hypothesis(lane, end, ended, first=number == 0) for number, (lane, end) in enumerate(chosen)]
+
+    def _in_turns(self, ended: Sequence[tuple[int, Sequence[Ended]]]) -> list[tuple[int, Ended]]:
+        """The n outputs of diverse groups: the best of each, then the second best of each, …, and none twice."""
+        turns = [(turn, lane, end) for lane, ends in ended for turn, end in enumerate(sorted(ends, key=_worst_last))]
+        distinct: dict[tuple[int, ...], tuple[int, Ended]] = {}
+        for _, lane, end in sorted(turns, key=lambda each: (each[0], _worst_last(each[2]))):
+            distinct.setdefault(tuple(self.history.trail(lane, end)[1]), (lane, end))
+        return list(distinct.values())[: self.how.n_best]
+
+    def _hypothesis(
+        self, lane: int, end: Ended, ended: Sequence[tuple[int, Sequence[Ended]]], *, first: bool
+    ) -> Hypothesis:
+        path, tokens = self.history.trail(lane, end)
+        rows = [lane * self.how.width + place for place in path]
         written = tokens[:-1] if end.stopped == "eos" else tokens
-        rank = how.rank(end.log_prob, end.step + 1)
-        hypotheses.append(Hypothesis(tuple(written), end.log_prob, rank, end.stopped, tuple(records), tree))
-    return hypotheses
+        looked = [self.history.looked[step][row] for step, row in enumerate(rows)] if self.looked is not None else []
+        records = self.history.kept(rows) if self.lens is not None else []
+        tree = None
+        if first and self.lens is not None and self.lens.wants("beam"):
+            tree = self.history.tree(ended, end)
+        return Hypothesis(
+            tuple(written), end.log_prob, end.score, end.stopped, tuple(records), tree, end.coverage,
+            tuple(looked[: len(written)]), end.unmet,
+        )  # fmt: skip
 
 
-def _trail(history: _History, item: int, end: _Ended) -> tuple[list[int], list[int]]:
-    """The hypothesis's place in the beam at each step, and what it wrote there."""
-    path, tokens, place = [end.place], [end.token], end.place
-    for step in range(end.step - 1, -1, -1):
-        tokens.append(history.tokens[step][item][place])
-        place = history.parents[step][item][place]
-        path.append(place)
-    return path[::-1], tokens[::-1]
-
-
-def _tree(history: _History, item: int, ended: list[_Ended], chosen: _Ended) -> Tree:
-    """Every hypothesis that was ever in the beam, as nodes; labels are the task's to give."""
-    number: dict[tuple[int, int], int] = {}  # (step, place) → node
-    nodes: list[tuple[int, int, int, float, bool]] = []  # parent, step, token, log_prob, ended
-    last = chosen_node = -1
-    for end in ended:
-        last = max(last, end.step)
-    for step in range(last + 1):
-        for end in ended:
-            if end.step == step and end.stopped == "eos":
-                if end is chosen:
-                    chosen_node = len(nodes)
-                nodes.append((number.get((step - 1, end.place), -1), step, end.token, end.log_prob, True))
-        rows = zip(history.parents[step][item], history.tokens[step][item], history.log_probs[step][item], strict=True)
-        for place, (source, token, total) in enumerate(rows):
-            if total > -math.inf:
-                number[step, place] = len(nodes)
-                if chosen.stopped == "length" and (step, source, token) == (chosen.step, chosen.place, chosen.token):
-                    chosen_node = len(nodes)
-                nodes.append((number.get((step - 1, source), -1), step, token, total, False))
-    on_path = [False] * len(nodes)
-    while chosen_node >= 0:
-        on_path[chosen_node] = True
-        chosen_node = nodes[chosen_node][0]
-    parents, steps, tokens, log_probs, ends = (torch.tensor(part) for part in zip(*nodes, strict=True))
-    labels = tuple(str(token) for token in tokens.tolist())
-    return Tree(labels, parents, steps, tokens, log_probs, ends, torch.tensor(on_path))
+def _worst_last(end: Ended) -> tuple[int, bool, float]:
+    """Before the score counts that nothing is missing, and that there is an end."""
+    return len(end.unmet), end.stopped == "length", -end.score
 
 
 def _keep_outputs(lens: Lens, log_probs: Tensor, step: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,18 @@ from torch import Tensor
 
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.searching.constraints import Constraints
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
 
 PREDICTED_TOGETHER = 128  # inputs searched in one batch
+ROWS_TOGETHER = 2048  # hypotheses of a batch at most: a hundred samples an input would fill the memory
+
+
+def inputs_together(how: Search, most: int) -> int:
+    """How many inputs are searched in one batch."""
+    return max(1, min(most, ROWS_TOGETHER // (how.lanes * how.width)))
 
 
 @torch.no_grad()
@@ -30,15 +38,30 @@ def read_and_search(
     eos: int,
     forbidden: Sequence[int] = (),
     lens: Lens | None = None,
+    constraints: Sequence[Constraints] | None = None,
+    words: Tensor | None = None,
+    begins: Tensor | None = None,
 ) -> list[tuple[list[Hypothesis], list[Record]]]:
-    """For each input its hypotheses, best first, and what was recorded while it was read."""
+    """For each input its hypotheses, best first, and what was recorded while it was read.
+
+    The arguments are those of :func:`saccade.nn.search.search`. What is drawn by chance depends on the input and the seed
+    alone, not on the inputs beside it.
+    """
     device = next(network.parameters()).device
     reading = lens.fresh() if lens is not None else None
     memory = network.encode(source.to(device), lengths.to(device), lens=reading)
-    hypotheses = search(network, memory, limits, how, bos=bos, eos=eos, forbidden=forbidden, lens=lens)
+    seeds = None if how.sample is None else [_seed(row[:n]) for row, n in zip(source, lengths.tolist(), strict=True)]
+    hypotheses = search(
+        network, memory, limits, how, bos=bos, eos=eos, forbidden=forbidden, lens=lens, constraints=constraints,
+        words=words, begins=begins, seeds=seeds,
+    )  # fmt: skip
     records = reading.records if reading is not None else []
     rows = [torch.tensor([number], device=device) for number in range(len(limits))]
     return [(found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)]
+
+
+def _seed(row: Tensor) -> int:
+    return zlib.crc32(row.cpu().contiguous().numpy().tobytes())
 
 
 def trace_of(

@@ -105,13 +105,14 @@ class Point:
         return read_file(path, data)
 
     @staticmethod
-    def records(data: Any) -> list[Points]:
-        return records_of(data)
+    def records(given: Any, data: PointData) -> list[Points]:
+        return records_of(given)
 
-    def examples(self, folder: Path, seed: int) -> list[str]:
+    def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
         """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
-        drawn = self.data.source is not None
-        test = generate(self.data, ["test"])["test"] if drawn else load_points(self.data, folder, seed).test
+        if test is None:
+            drawn = self.data.source is not None
+            test = generate(self.data, ["test"])["test"] if drawn else load_points(self.data, folder, seed).test
         return [_written(record.source) for record in test[:10]]
 
     @classmethod
@@ -215,7 +216,7 @@ class Point:
                     numbers = alike[start : start + PREDICTED_TOGETHER]
                     found = self._search(network, [sources[number] for number in numbers], how, lens)
                     for number, (hypotheses, read) in zip(numbers, found, strict=True):
-                        predictions[number] = self._prediction(sources[number], hypotheses, read, lens)
+                        predictions[number] = self._prediction(sources[number], hypotheses, read, how, lens)
         return [predictions[number] for number in range(len(sources))]
 
     def _search(
@@ -225,7 +226,10 @@ class Point:
         revisit = _may_revisit(network)
         # Each point once and the end; or, where points may come again, a length no sensible output exceeds.
         limits = [3 * len(source) if revisit else len(source) + 1 for source in sources]
-        found = read_and_search(network, batch.points, batch.lengths, limits, how, bos=END, eos=END, lens=lens)
+        points = torch.arange(batch.points.shape[1] + 1).expand(len(sources), -1) != END
+        found = read_and_search(
+            network, batch.points, batch.lengths, limits, how, bos=END, eos=END, lens=lens, words=points
+        )
         if revisit or (lens is not None and lens.edits):
             return found
         # A beam with more places than possible outputs fills up with impossible ones; an edit may mean them.
@@ -235,7 +239,7 @@ class Point:
         ]
 
     def _prediction(
-        self, source: Coordinates, hypotheses: list[Hypothesis], read: list[Record], lens: Lens | None
+        self, source: Coordinates, hypotheses: list[Hypothesis], read: list[Record], how: Search, lens: Lens | None
     ) -> Prediction:
         notes: tuple[str, ...] = ()
         if not self.least <= len(source) <= self.most:
@@ -246,7 +250,10 @@ class Point:
             value = [position - 1 for position in found.tokens]
             limit = ("reached the length limit without an end",) if found.stopped == "length" else ()
             trace = None if lens is None else self._trace(source, value, found, read)
-            made.append(Prediction(value, found.score, found.log_prob, found.stopped, notes + limit, trace))
+            parts = how.parts(found)
+            made.append(
+                Prediction(value, found.score, found.log_prob, found.stopped, notes + limit, trace, parts=parts)
+            )
         return replace(made[0], alternatives=tuple(made[1:]))
 
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
@@ -327,4 +334,5 @@ def _written(source: Coordinates) -> str:
 
 
 def _may_revisit(network: nn.Module) -> bool:
-    return bool(getattr(getattr(network, "config", None), "revisit", True))
+    members = getattr(network, "members", [network])  # of an ensemble
+    return any(bool(getattr(getattr(member, "config", None), "revisit", True)) for member in members)

@@ -7,26 +7,29 @@ what it looked at a trace labelled with the tokens of both texts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from saccade.data.batching import Batch, collate, plan
-from saccade.data.dates import EXAMPLES
 from saccade.data.lengths import fit, fit_all
+from saccade.data.made import EXAMPLES
 from saccade.data.pairs import Pair
 from saccade.data.sources import PairData, load_splits, pairs_of, read_file
 from saccade.data.text import Tokenizer
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
 from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.recurrent import mask_of
 from saccade.nn.search import Hypothesis, Search
 from saccade.splits import Splits
-from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.decoding import PREDICTED_TOGETHER, read_and_search, trace_of
+from saccade.task import Evaluation, Loss, Prediction, Wish
+from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
+from saccade.tasks.wishes import Spelling, Wanted, source_word
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -51,6 +54,16 @@ class Corpus:
         return self if count is None else replace(self, pairs=self.pairs[:count], ids=self.ids[:count])
 
 
+@dataclass(frozen=True)
+class Asked:
+    """An input: its text, its ids, what the reader must know of it, and what is wished of its output."""
+
+    text: str
+    ids: list[int]
+    notes: tuple[str, ...] = ()
+    wanted: Wanted = field(default_factory=Wanted)
+
+
 class Translate:
     """The task: two tokenizers and the rules for over-long texts."""
 
@@ -68,14 +81,15 @@ class Translate:
         return read_file(path, data)
 
     @staticmethod
-    def records(data: Any) -> list[Pair]:
-        return pairs_of(data)
+    def records(given: Any, data: PairData) -> list[Pair]:
+        return pairs_of(given, data.columns)
 
-    def examples(self, folder: Path, seed: int) -> list[str]:
+    def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
-        if self.data.source == "dates":
-            return list(EXAMPLES)
-        return [pair.source for pair in load_splits(self.data, folder, seed).test[:10]]
+        if self.data.source in EXAMPLES:
+            return list(EXAMPLES[self.data.source])
+        test = load_splits(self.data, folder, seed).test if test is None else test
+        return [pair.source for pair in test[:10]]
 
     @classmethod
     def learn(cls, data: PairData, train: Sequence[Pair]) -> Translate:
@@ -137,11 +151,24 @@ class Translate:
     # An input becomes a prediction ---------------------------------------------------------------------------------
 
     def predict(
-        self, network: EncoderDecoder, inputs: Sequence[str], *, how: Search, lens: Lens | None = None
+        self,
+        network: EncoderDecoder,
+        inputs: Sequence[str],
+        *,
+        how: Search,
+        lens: Lens | None = None,
+        wishes: Sequence[Wish] = (),
+        dictionary: Mapping[str, str] | None = None,
     ) -> list[Prediction]:
-        """The network's output for each text, searched in batches of similar length."""
-        read = [self._read(text, number) for number, text in enumerate(inputs)]
-        predictions = self._predict(network, inputs, [ids for ids, _ in read], [notes for _, notes in read], how, lens)
+        """The network's output for each text, searched in batches of similar length.
+
+        ``wishes``, one an input, steer it; ``dictionary`` says how source words that are copied are written.
+        """
+        asked = [self._read(text, number) for number, text in enumerate(inputs)]
+        if wishes:
+            pairs = enumerate(zip(asked, wishes, strict=True), start=1)
+            asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
+        predictions = self._predict(network, asked, how, lens, dictionary or {})
         if lens is not None and inputs:
             lens.check()
         return predictions
@@ -149,23 +176,29 @@ class Translate:
     def _predict(
         self,
         network: EncoderDecoder,
-        texts: Sequence[str],
-        ids: Sequence[list[int]],
-        notes: Sequence[tuple[str, ...]],
+        asked: Sequence[Asked],
         how: Search,
         lens: Lens | None,
+        dictionary: Mapping[str, str],
     ) -> list[Prediction]:
-        order = sorted(range(len(texts)), key=lambda number: len(ids[number]))
+        order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
         predictions: dict[int, Prediction] = {}
+        most = inputs_together(how, PREDICTED_TOGETHER)
         with resting(network):
-            for start in range(0, len(order), PREDICTED_TOGETHER):
-                numbers = order[start : start + PREDICTED_TOGETHER]
-                found = self._search(network, [ids[number] for number in numbers], how, lens)
+            for start in range(0, len(order), most):
+                numbers = order[start : start + most]
+                found = self._search(network, [asked[number] for number in numbers], how, lens)
                 for number, (hypotheses, read) in zip(numbers, found, strict=True):
-                    predictions[number] = self._prediction(texts[number], notes[number], hypotheses, read, lens)
-        return [predictions[number] for number in range(len(texts))]
+                    made = [self._prediction(asked[number], each, read, how, lens, dictionary) for each in hypotheses]
+                    predictions[number] = replace(made[0], alternatives=tuple(made[1:]))
+        return [predictions[number] for number in range(len(asked))]
 
-    def _read(self, text: str, number: int) -> tuple[list[int], tuple[str, ...]]:
+    @cached_property
+    def spelling(self) -> Spelling:
+        """How outputs are spelt."""
+        return Spelling(self.target)
+
+    def _read(self, text: str, number: int) -> Asked:
         where = f"input {number + 1}"
         if not isinstance(text, str):
             raise InputError(where, expected="a text", found=type(text).__name__)
@@ -176,36 +209,70 @@ class Translate:
         unknown = ids.count(Tokenizer.UNK)
         if unknown:
             notes.append(f"{unknown} of {len(ids)} tokens never seen in training")
-        return ids, tuple(notes)
+        return Asked(text, ids, tuple(notes))
 
     def _search(
-        self, network: EncoderDecoder, ids: Sequence[list[int]], how: Search, lens: Lens | None
+        self, network: EncoderDecoder, asked: Sequence[Asked], how: Search, lens: Lens | None
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
-        batch = collate([(source, []) for source in ids], range(len(ids)))
+        batch = collate([(each.ids, []) for each in asked], range(len(asked)))
         # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
-        limits = [3 * (len(source) + 1) + 10 for source in ids]
+        limits = [3 * (len(each.ids) + 1) + 10 + each.wanted.length for each in asked]
+        wished = any(each.wanted != Wanted() for each in asked)
         return read_and_search(
             network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
+            constraints=[each.wanted.constraints for each in asked] if wished else None,
+            words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # EOS is no word
+            begins=self.spelling.begins if wished else None,
         )  # fmt: skip
 
     def _prediction(
-        self, text: str, notes: tuple[str, ...], hypotheses: list[Hypothesis], read: list[Record], lens: Lens | None
+        self,
+        asked: Asked,
+        found: Hypothesis,
+        read: list[Record],
+        how: Search,
+        lens: Lens | None,
+        dictionary: Mapping[str, str],
     ) -> Prediction:
-        made = []
-        for hypothesis in hypotheses:
-            value = self.target.decode(hypothesis.tokens, unknown="<unk>")
-            limit = ("reached the length limit without an end",) if hypothesis.stopped == "length" else ()
-            trace = None if lens is None else self._trace(text, value, hypothesis, read)
-            made.append(
-                Prediction(value, hypothesis.score, hypothesis.log_prob, hypothesis.stopped, notes + limit, trace)
-            )
-        return replace(made[0], alternatives=tuple(made[1:]))
+        replaced, notes = dict(asked.wanted.given), [*asked.notes, *asked.wanted.notes, *asked.wanted.missed(found)]
+        if found.stopped == "length":
+            notes.append("reached the length limit without an end")
+        if how.unknown == "copy":
+            copied = self._copied(asked, found, dictionary)
+            replaced |= {number: word for number, (_, word) in copied.items()}
+            notes += [f"<unk> replaced by {word!r}, for {source!r} in the input" for source, word in copied.values()]
+        value = self.spelling.written(found.tokens, replaced) if replaced else self.target.decode(found.tokens, "<unk>")
+        trace = None if lens is None else self._trace(asked.text, value, found, read, replaced)
+        parts = how.parts(found)
+        return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
+
+    def _copied(self, asked: Asked, found: Hypothesis, dictionary: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+        """For each <unk> the source word looked at most and what is written for it (Luong et al. 2015, Jean et al. 2015)."""
+        copied: dict[int, tuple[str, str]] = {}
+        given = asked.wanted.given
+        unknown = [n for n, token in enumerate(found.tokens) if token == Tokenizer.UNK and n not in given]
+        spans = self.source.spans(asked.text) if unknown else []
+        for number in unknown:
+            if found.looked[number] >= 0:
+                whole = self.target.config.kind == "words"
+                source = source_word(asked.text, spans[found.looked[number]], whole)
+                # As an output would write it: in small letters, where the network knows no others.
+                word = self.target.canonical(dictionary.get(source, dictionary.get(source.lower(), source)))
+                if word and word not in asked.wanted.barred:
+                    copied[number] = (source, word)
+        return copied
 
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
-    def _trace(self, text: str, value: str, hypothesis: Hypothesis, read: list[Record]) -> Trace:
-        axes = {"source": self.source_axis(text), "target": self.target_axis(hypothesis)}
+    def _trace(
+        self, text: str, value: str, hypothesis: Hypothesis, read: list[Record], replaced: Mapping[int, str]
+    ) -> Trace:
+        target = self.target_axis(hypothesis)
+        if replaced:
+            marked = [f"‹{replaced[n]}›" if n in replaced else label for n, label in enumerate(target.labels)]
+            target = replace(target, labels=tuple(marked), text=value)
+        axes = {"source": self.source_axis(text), "target": target}
         return trace_of(hypothesis, read, axes, self.target.pieces, task=self.name, input=text, output=value)
 
     def source_axis(self, text: str) -> Tokens:
@@ -238,8 +305,8 @@ class Translate:
         named = [name for name in metrics if name != "perplexity"]
         if named:
             # The ids are at hand, cut where the recipe says so: they are searched as they are.
-            texts, ids = [pair.source for pair in corpus.pairs], [source for source, _ in corpus.ids]
-            predictions = self._predict(network, texts, ids, [()] * len(corpus), how, None)
+            asked = [Asked(pair.source, ids) for pair, (ids, _) in zip(corpus.pairs, corpus.ids, strict=True)]
+            predictions = self._predict(network, asked, how, None, {})
             outputs = [prediction.value for prediction in predictions]
             unfinished = sum(prediction.stopped == "length" for prediction in predictions)
             if unfinished:

@@ -1,0 +1,96 @@
+"""Several networks as one: the mean of their probabilities at each step.
+
+    p(yₜ | y₍<ₜ₎, x) = (1/M) Σₘ pₘ(yₜ | y₍<ₜ₎, x)        computed as log p = logsumexpₘ log pₘ − log M
+
+All members read the same source and write the same vocabulary. What the m-th member looks at is recorded, and can be
+edited, under its own name: ``1/decoder.attention``, ``2/decoder.attention``, …
+
+Legend: B batch, T target, V vocabulary, M members.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.nn.decoder import EncoderDecoder
+from saccade.trace.lens import Lens, Site
+
+
+class Ensemble(EncoderDecoder):
+    """The members side by side; its memory and its state are the tuples of theirs.
+
+    Shapes: source [B, S], target [B, T] → log-probabilities [B, T, V], which serve as logits (softmax(log p) = p).
+    """
+
+    def __init__(self, members: Sequence[EncoderDecoder]) -> None:
+        super().__init__()
+        if not members:
+            raise SaccadeError("an ensemble needs at least one network: got none")
+        self.members = nn.ModuleList(members)
+
+    def _each(self, lens: Lens | None) -> Iterator[tuple[EncoderDecoder, Lens | None]]:
+        for number, member in enumerate(self.members, start=1):
+            yield cast(EncoderDecoder, member), None if lens is None else Named(lens, number)
+
+    def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> tuple[Any, ...]:
+        return tuple(member.encode(source, lengths, lens=seen) for member, seen in self._each(lens))
+
+    def start(self, memory: Any) -> tuple[Any, ...]:
+        return tuple(member.start(part) for (member, _), part in zip(self._each(None), memory, strict=True))
+
+    def step(
+        self, token: Int[Tensor, " B"], state: Any, memory: Any, *, offset: int, lens: Lens | None = None
+    ) -> tuple[Float[Tensor, "B V"], tuple[Any, ...]]:
+        logits, states = [], []
+        for (member, seen), own, part in zip(self._each(lens), state, memory, strict=True):
+            row, moved = member.step(token, own, part, offset=offset, lens=seen)
+            logits.append(row)
+            states.append(moved)
+        return mean_log_prob(logits), tuple(states)
+
+    def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
+        each = zip(self._each(lens), memory, strict=True)
+        return mean_log_prob([member.teach(part, target, lens=seen) for (member, seen), part in each])
+
+
+def mean_log_prob(logits: Sequence[Float[Tensor, "*rows V"]]) -> Float[Tensor, "*rows V"]:
+    """log (1/M) Σₘ softmax(logitsₘ)."""
+    log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
+    return torch.logsumexp(log_probs, dim=0) - math.log(len(logits))
+
+
+class Named(Lens):
+    """One member's view of a lens: its sites and signals carry the member's number."""
+
+    def __init__(self, behind: Lens, number: int) -> None:
+        super().__init__()
+        self.behind, self.number = behind, number
+
+    def _site(self, site: Site) -> Site:
+        return replace(site, name=f"{self.number}/{site.name}")
+
+    def wants(self, part: str) -> bool:
+        return self.behind.wants(part)
+
+    def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
+        return self.behind.edit_scores(self._site(site), scores, offset)
+
+    def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
+        return self.behind.edit_weights(self._site(site), weights, offset)
+
+    def observe(self, site: Site, weights: Tensor, *, offset: int = 0, scores: Tensor | None = None) -> None:
+        self.behind.observe(self._site(site), weights, offset=offset, scores=scores)
+
+    def observe_edges(self, site: Site, edges: Tensor, weights: Tensor, *, keys: int) -> None:
+        self.behind.observe_edges(self._site(site), edges, weights, keys=keys)
+
+    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0) -> None:
+        self.behind.signal(f"{self.number}/{name}", axis, values, offset=offset)

@@ -1,0 +1,197 @@
+"""``saccade predict``, ``view`` and ``evaluate`` with everything that steers a search."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from saccade import api
+from saccade.cli import main
+from saccade.errors import InputError
+from saccade.recipes.recipe import read_recipe
+
+TEXT = "der hund ist rot"
+RECIPE = """
+task: translate
+data: {train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, tokens: {kind: words, min_count: 2}}
+model: {name: rnnsearch, hidden: 7, embedding: 5, maxout: 3}
+train: {updates: 2, device: cpu}
+search: {beam: 3, coverage: 0.1, length_penalty: 0.6}
+metrics: [perplexity]
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of one recipe and one without attention."""
+    home = tmp_path_factory.mktemp("home")
+    animals, colours = ("hund dog", "katze cat", "maus mouse"), ("rot red", "alt old", "neu new")
+    rows = [
+        (f"der {a.split()[0]} ist {c.split()[0]}", f"the {a.split()[1]} is {c.split()[1]}")
+        for a in animals
+        for c in colours
+    ]
+    (home / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows * 3))
+    (home / "my.yaml").write_text(RECIPE)
+    api.train(read_recipe(home / "my.yaml"), folder=home / "one")
+    api.train(read_recipe(home / "my.yaml", ["train.seed=2"]), folder=home / "two")
+    plain = RECIPE.replace("rnnsearch", "seq2seq").replace("coverage: 0.1, ", "")
+    (home / "plain.yaml").write_text(plain)
+    api.train(read_recipe(home / "plain.yaml"), folder=home / "plain")
+    return home
+
+
+@pytest.fixture
+def saccade(monkeypatch, capfd, runs):
+    """Runs the command in this process, beside the runs: (exit status, stdout, stderr)."""
+    monkeypatch.chdir(runs)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
+        try:
+            main()
+            status = 0
+        except SystemExit as exit:
+            status = exit.code or 0
+        return (int(status), *capfd.readouterr())
+
+    return run
+
+
+def outputs(saccade, *words: str) -> list[str]:
+    status, out, err = saccade("predict", "one", TEXT, *words)
+    assert status == 0, err
+    return out.splitlines()
+
+
+def test_wishes_steer_outputs(saccade) -> None:
+    assert outputs(saccade, "--prefix", "the cat")[0].startswith("the cat")
+    [both] = outputs(saccade, "--require", "mouse", "--require", "is old")
+    assert "mouse" in both.split() and "is old" in both
+    [found] = outputs(saccade, "--forbid", "the", "--forbid", "is")
+    assert not {"the", "is"} & set(found.split())
+
+
+def test_json_shows_what_a_score_is_made_of(saccade) -> None:
+    [line] = outputs(saccade, "--json", "--n-best", "2", "--beam", "4", "--coverage", "0.5")
+    row = json.loads(line)
+    assert len(row["alternatives"]) == 1
+    for each in (row, *row["alternatives"]):
+        parts = each["parts"]
+        assert each["score"] == pytest.approx(parts["log_prob"] / parts["length_penalty"] + parts["coverage"])
+        assert parts["length_penalty"] > 1  # α is the recipe's own
+        assert {"output", "stopped", "notes", "log_prob"} <= set(each)
+
+
+def test_a_seed_repeats_samples_and_n_best_says_how_many(saccade) -> None:
+    options = ("--sample", "--temperature", "2", "--top-k", "9", "--top-p", "0.99", "--n-best", "4", "--seed")
+    first = outputs(saccade, *options, "3")
+    assert len(first) == 4
+    assert outputs(saccade, *options, "3") == first
+    assert outputs(saccade, *options, "4") != first
+
+
+def test_groups_widen_the_beam_to_a_multiple(saccade) -> None:
+    found = outputs(saccade, "--groups", "2", "--diversity", "9", "--n-best", "3")
+    assert 2 <= len({line.split("\t")[1] for line in found}) == len(found)
+
+
+def test_no_n_gram_comes_twice(saccade) -> None:
+    [found] = outputs(saccade, "--block-ngrams", "1")
+    assert len(set(found.split())) == len(found.split())
+
+
+def test_runs_are_averaged_and_viewed_together(saccade) -> None:
+    [alone] = outputs(saccade, "--json")
+    [both] = outputs(saccade, "--with", "two", "--json")
+    assert json.loads(alone)["log_prob"] != json.loads(both)["log_prob"]
+    status, out, _ = saccade("view", "one", TEXT, "--with", "two", "--prefix", "the cat")
+    assert status == 0
+    assert "1/decoder.attention" in out and "2/decoder.attention" in out
+    assert "the cat" in out
+    figures = []
+    for words in ((), ("--with", "two")):
+        status, out, err = saccade("evaluate", "one", *words, "--beam", "2", "--json")
+        assert status == 0, err
+        figures.append(json.loads(out)["figures"]["perplexity"])
+    assert figures[0] != figures[1]
+
+
+def test_a_dictionary_asks_for_copies(saccade, runs) -> None:
+    (runs / "words.tsv").write_text("zebra\tzèbre\nzebra\tother\n")
+    words = ("der zebra ist zebra", "--prefix", "the", "--dictionary", "words.tsv", "--json")
+    status, out, err = saccade("predict", "one", *words)
+    assert status == 0, err
+    row = json.loads(out)
+    assert ("zèbre" in row["output"]) == any("zèbre" in note for note in row["notes"])
+    assert "other" not in row["output"]
+
+
+FAULTS = {
+    "samples without sampling": (["--temperature", "2"], "--temperature needs --sample"),
+    "samples in a beam": (["--sample", "--beam", "4"], "beam must be 1 when sampling"),
+    "samples in groups": (["--sample", "--groups", "2"], "diverse must be left out when sampling: got 2 groups"),
+    "diversity of one group": (["--diversity", "2"], "--diversity needs --groups of 2 or more"),
+    "groups that do not fit": (["--groups", "2", "--beam", "5"], "beam must be a multiple of its 2 groups: got 5"),
+    "too many": (["--n-best", "4", "--beam", "3"], "n_best must be between 1 and beam=3: got 4"),
+    "top-p": (["--sample", "--top-p", "1.5"], "top_p must be above 0 and at most 1: got 1.5"),
+    "required samples": (["--sample", "--require", "dog"], "required words must be searched for with a plain beam"),
+    "unknown word": (["--require", "zebra"], "require: expected words of the target's vocabulary, found 'zebra'"),
+    "contradiction": (["--require", "dog", "--forbid", "dog"], "found 'dog', which require asks for"),
+    "keep and dictionary": (["--dictionary", "x.tsv", "--unknown", "keep"], "does not go with --unknown keep"),
+    "no dictionary": (["--dictionary", "nowhere.tsv"], "nowhere.tsv"),
+    "no other run": (["--with", "nowhere"], "nowhere: expected a run's folder, found no such folder"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_and_exit_status_1(saccade, fault) -> None:
+    words, message = FAULTS[fault]
+    status, _, err = saccade("predict", "one", TEXT, *words)
+    assert status == 1
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_network_without_attention_cannot_cover_or_copy(saccade) -> None:
+    for words in (("--coverage", "0.2"), ("--unknown", "copy")):
+        status, _, err = saccade("predict", "plain", TEXT, *words)
+        assert status == 1
+        assert "needs a network that looks back at its source: Seq2Seq looked nowhere" in err
+
+
+def test_help_lists_options_in_groups(saccade) -> None:
+    for command, groups in (
+        ("predict", ("Search:", "Sampling:", "Diverse beams:", "Wishes:")),
+        ("evaluate", ("Search:",)),
+    ):
+        status, out, _ = saccade(command, "--help")
+        assert status == 0
+        places = [out.index(f"\n{group}\n") for group in ("Arguments:", *groups, "Options:")]
+        assert places == sorted(places)
+    assert "--require" not in out
+
+
+def test_a_recipe_takes_every_field_and_names_the_line_of_a_wrong_one(runs) -> None:
+    text = RECIPE.replace(
+        "search: {beam: 3, coverage: 0.1, length_penalty: 0.6}",
+        "search:\n  sample: {temperature: 0.8, top_p: 0.9, top_k: 5, seed: 3}\n  n_best: 2\n  unknown: copy\n  stop: beam",
+    )
+    path = Path(runs / "search.yaml")
+    path.write_text(text)
+    search = read_recipe(path).search
+    assert (search.sample.temperature, search.sample.seed, search.n_best, search.stop) == (0.8, 3, 2, "beam")
+    assert (
+        read_recipe(path, ["search.sample=null", "search.beam=4", "search.diverse.groups=2"]).search.diverse.groups == 2
+    )
+    for override, message in (
+        ("search.sample.top_p=0", r"search.sample.top_p: expected top_p to be above 0"),
+        ("search.beam=2", r"search.beam: expected beam to be 1 when sampling"),
+        ("search.stop=never", r"search.stop: expected one of 'exact', 'beam'"),
+        ("search.coverage=-1", r"search.coverage: expected coverage to not be negative"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_recipe(path, [override])
