@@ -9,7 +9,7 @@ import torch
 
 from saccade.attention.core import weigh
 from saccade.attention.scores import dot
-from saccade.attention.windows import Extent, Window, band, causal, everywhere, gaussian, padding
+from saccade.attention.windows import Extent, Window, band, causal, everywhere, gaussian, mask, padding
 from saccade.errors import SaccadeError
 
 
@@ -132,3 +132,16 @@ def test_windows_are_values_that_print_and_compare() -> None:
     assert causal == type(causal)()
     assert causal != causal("top-left")
     hash(causal & band(3))
+
+
+def test_a_mask_shows_what_is_true_and_narrows_other_windows():
+    seen = torch.tensor([[True, False, True, True, False], [False, True, True, False, True], [True] * 5])
+    assert drawn(mask(seen), 3, 5) == ["x.xx.", ".xx.x", "xxxxx"]
+    assert drawn(mask(seen) & band(1), 3, 5) == ["x....", ".xx..", ".xxx."]
+    assert repr(mask(seen)) == "mask([3, 5])"
+
+
+def test_a_mask_of_another_size_is_refused_and_one_row_serves_all_queries():
+    with pytest.raises(SaccadeError, match=r"the mask is \[3, 4\], but there are 3 queries and 5 keys"):
+        mask(torch.ones(3, 4, dtype=torch.bool)).visible(extent(3, 5))
+    assert drawn(mask(torch.tensor([[True, False, True]])), 2, 3) == ["x.x", "x.x"]

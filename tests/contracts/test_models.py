@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from saccade.models import MODELS, luong, network_class, pointer, rnnsearch, seq2seq
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search, search
+from saccade.testing import check_model
 from saccade.trace import Lens, Mask, Trace, assemble
 
 PAD, BOS, EOS = 0, 1, 2
@@ -58,6 +58,8 @@ def _cases() -> Iterator[Case]:
             yield Case(f"seq2seq {cell} {context}{' reversed' * reverse}", _texts(seq2seq.Seq2Seq, config))
     for cell in ("gru", "paper"):
         yield Case(f"rnnsearch {cell}", _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, alignment=5, cell=cell)))
+    yield Case("rnnsearch entmax15", _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, normalise="entmax15")))
+    yield Case("luong sparsemax", _texts(luong.Luong, luong.Config(6, 4, 2, normalise="sparsemax")))
     looks = itertools.product(("dot", "general", "concat", "location"), ("global", "local-m", "local-p"))
     for (score, window), fed in itertools.product(looks, (False, True)):
         config = luong.Config(6, 4, 2, score=score, window=window, radius=1, input_feeding=fed, places=5)
@@ -151,23 +153,10 @@ def test_every_model_is_here() -> None:
 
 @pytest.mark.usefixtures("shapes_unchecked")
 @every_network
-def test_an_item_alone_equals_itself_in_a_padded_batch(case: Case) -> None:
-    network, (source, lengths, target) = built(case), batch(case.points)
-    logits = network(source, lengths, target)
-    assert logits.isfinite().all()
-    for item in range(3):
-        one = network(*alone(case, item), target[item : item + 1])
-        torch.testing.assert_close(logits[item, :, : one.shape[-1]], one[0], rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@every_network
-def test_what_stands_in_the_padding_changes_nothing(case: Case) -> None:
-    network, (source, lengths, target) = built(case), batch(case.points)
-    other = source.clone()
-    for item, length in enumerate(LENGTHS):
-        other[item, length:] = 5
-    torch.testing.assert_close(network(other, lengths, target), network(source, lengths, target), rtol=1e-5, atol=1e-6)
+def test_a_network_keeps_the_promises_of_networks(case: Case) -> None:
+    """Padding, batches, later tokens, beams, the lens, gradients, saved states: see :mod:`saccade.testing.models`."""
+    network = case.build()
+    check_model(type(network), network.config)  # type: ignore[arg-type]
 
 
 @every_network
@@ -189,39 +178,6 @@ def test_step_by_step_equals_teaching(case: Case) -> None:
         for map, expected in zip(ours.maps, theirs.maps, strict=True):
             assert (map.query, map.key) == ("target", "source")
             torch.testing.assert_close(map.weights, expected.weights, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@every_network
-def test_a_step_sees_nothing_of_later_tokens(case: Case) -> None:
-    network, (source, lengths, target) = built(case), batch(case.points)
-    other = target.clone()
-    other[:, 3:] = other[:, 3:].flip(0)
-    assert not torch.equal(other, target)
-    logits, changed = network(source, lengths, target), network(source, lengths, other)
-    torch.testing.assert_close(changed[:, :3], logits[:, :3], rtol=0, atol=0)
-
-
-@every_network
-def test_gradients_reach_every_parameter(case: Case) -> None:
-    torch.manual_seed(3)
-    network, (source, lengths, target) = case.build(), batch(case.points)
-    logits = network(source, lengths, target)
-    wanted = target.roll(-1, dims=1) if not case.points else target.roll(-1, dims=1).clamp(max=3)
-    functional.cross_entropy(logits.flatten(0, 1), wanted.flatten()).backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.any(), name
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@every_network
-def test_a_network_runs_in_double_precision(case: Case) -> None:
-    source, lengths, target = batch(case.points)
-    network = case.build().double()
-    logits = network(source.double() if case.points else source, lengths, target, lens=Lens())
-    assert logits.dtype == torch.float64
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -253,15 +209,6 @@ def test_weights_are_a_distribution_over_real_positions(case: Case) -> None:
             torch.testing.assert_close(mass[:4], torch.ones(4))  # then the shortest item has no point left
         else:
             torch.testing.assert_close(mass, torch.ones(T))
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@every_network
-def test_with_and_without_a_lens_the_result_is_the_same(case: Case) -> None:
-    network, inputs = built(case), batch(case.points)
-    plain = network(*inputs)
-    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        torch.testing.assert_close(network(*inputs, lens=lens), plain, rtol=0, atol=0)
 
 
 # Searching --------------------------------------------------------------------------------------------------------------

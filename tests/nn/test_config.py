@@ -9,7 +9,10 @@ from saccade.models import luong, pointer, rnnsearch, seq2seq
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: luong.Config(window="locl"), "window must be one of global, local-m, local-p: got 'locl'"),
+        (
+            lambda: luong.Config(window="locl"),
+            "window must be one of global, local-m, local-p, or your own .*: got 'locl' .did you mean 'local-p'",
+        ),
         (lambda: seq2seq.Config(context="end"), "context must be one of every_step, start: got 'end'"),
         (lambda: rnnsearch.Config(alignment=0), "alignment must be at least 1: got 0"),
         (lambda: rnnsearch.Config(dropout=1.0), "dropout must be at least 0 and below 1: got 1.0"),

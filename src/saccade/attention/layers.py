@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from saccade.attention.core import attend
 from saccade.attention.normalise import Normaliser, softmax
+from saccade.attention.own import OwnScore
 from saccade.attention.scores import Prepared, Score, additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import Window, everywhere
 from saccade.errors import SaccadeError
+from saccade.parts import is_own
 from saccade.trace.lens import Lens, Site
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
@@ -31,6 +33,7 @@ class Attention(nn.Module):
     | ``additive`` (= ``concat``) | v [width], W [width, query_width], U [width, key_width] |
     | ``location`` | W [places, query_width] |
     | ``cosine`` | none: ``beta`` is learned, kept positive by a softplus |
+    | your own: a module, or its class's name ``package.module:Name`` | its own (:mod:`saccade.attention.own`) |
 
     Shapes: query [B, T, query_width], key [B, S, key_width], value [B, S, E] → context [B, T, E]. Without ``value``, the
     keys are read.
@@ -41,7 +44,7 @@ class Attention(nn.Module):
         query_width: int,
         key_width: int,
         *,
-        score: ScoreName = "additive",
+        score: str | nn.Module = "additive",
         width: int | None = None,
         places: int | None = None,
         normalise: Normaliser = softmax,
@@ -55,8 +58,12 @@ class Attention(nn.Module):
         if score == "location" and not places:
             raise SaccadeError("score 'location' needs places=, the longest input it can look at")
         width = width or query_width
-        self.kind, self.normalise, self.dropout = score, normalise, dropout
-        if score == "general":
+        self.normalise, self.dropout = normalise, dropout
+        own = not isinstance(score, str) or is_own(score)
+        self.kind = "own" if own else score
+        if own:
+            self.own = OwnScore(score, query_width, key_width)
+        elif score == "general":
             self.weight = nn.Parameter(torch.empty(query_width, key_width))
         elif score in ("additive", "concat"):
             self.v = nn.Parameter(torch.empty(width))
@@ -71,7 +78,7 @@ class Attention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for name, parameter in self.named_parameters():
+        for name, parameter in self.named_parameters(recurse=False):  # a user's score initialises itself
             if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
             elif name == "v":
@@ -81,6 +88,8 @@ class Attention(nn.Module):
     def score(self) -> Score:
         """The score as a value over this layer's parameters."""
         match self.kind:
+            case "own":
+                return self.own
             case "general":
                 return general(self.weight)
             case "additive" | "concat":

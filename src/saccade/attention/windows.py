@@ -2,7 +2,7 @@
 after normalising. Windows are frozen values and compose with ``&``: visible to all, gains multiplied.
 
 ``everywhere`` · ``causal`` · ``band(radius)`` (Luong's local-m) · ``gaussian(centre, radius)`` (his local-p) ·
-``padding(lengths)``
+``padding(lengths)`` · ``mask(seen)``
 
 Legend: B batch, H heads, T queries, S keys. Positions are counted from 0.
 """
@@ -182,6 +182,30 @@ class Padding(Window):
 def padding(keep: Int[Tensor, " B"] | Bool[Tensor, "B S"]) -> Padding:
     """Hide padding: ``keep`` is the length of each row [B], or a mask [B, S] that is True at real keys."""
     return Padding(keep)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Masked(Window):
+    """Keys are visible where the mask is True."""
+
+    seen: Bool[Tensor, "... T S"]
+
+    def visible(self, extent: Extent) -> Tensor:
+        sizes = zip(self.seen.shape[-2:], (extent.queries, extent.keys), strict=True)
+        if any(size not in (1, whole) for size, whole in sizes):
+            raise SaccadeError(
+                f"the mask is {list(self.seen.shape)}, but there are {extent.queries} queries and {extent.keys} keys: "
+                "expected [T, S], [B, T, S] or [B, H, T, S]"
+            )
+        return self.seen
+
+    def __repr__(self) -> str:
+        return f"mask({list(self.seen.shape)})"
+
+
+def mask(seen: Bool[Tensor, "... T S"]) -> Masked:
+    """Any mask, True where a query may look: [T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter."""
+    return Masked(seen)
 
 
 def _parts(window: Window) -> tuple[Window, ...]:

@@ -1,9 +1,15 @@
-"""One paper = one file = a frozen ``Config`` and the network. A name loads its file when first used."""
+"""One paper = one file = a frozen ``Config`` and the network. A name loads its file when first used.
+
+A name with a colon, ``package.module:Name``, is a user's own network: a torch.nn.Module with a ``config_class``.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import Any
+
+from saccade.parts import PartError, is_own, load_class
 
 # name → "module:class", so that recipes are checked before torch is loaded
 MODELS: dict[str, str] = {
@@ -16,5 +22,18 @@ MODELS: dict[str, str] = {
 
 def network_class(name: str) -> Any:
     """The network that a recipe's ``model.name`` means."""
+    if is_own(name):
+        return _own_network(name)
     module, _, attribute = MODELS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def _own_network(name: str) -> Any:
+    from torch import nn
+
+    network = load_class(name, nn.Module, "torch.nn.Module")
+    config = getattr(network, "config_class", None)
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
+        found = "none" if config is None else repr(config)
+        raise PartError(name, expected="a network with a config_class, the dataclass of its fields", found=found)
+    return network

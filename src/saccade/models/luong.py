@@ -14,7 +14,7 @@ Legend: B batch, S source, T target, n hidden, V vocabulary, L layers, D radius.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,11 +22,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.attention.layers import Attention
+from saccade.attention.own import (
+    Choices,
+    NormaliserName,
+    OwnWindow,
+    normaliser,
+    own_score,
+    own_window,
+    shipped_parameters,
+)
 from saccade.attention.scores import Prepared
 from saccade.attention.windows import Window, band, gaussian, padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
+from saccade.parts import is_own
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("decoder.attention", query="target", key="source")
@@ -40,8 +50,9 @@ class Config:
     embedding: int = 256
     layers: int = 1
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
-    score: Literal["dot", "general", "concat", "location"] = "general"
-    window: Literal["global", "local-m", "local-p"] = "global"
+    score: Annotated[str, Choices(("dot", "general", "concat", "location"), own_score)] = "general"
+    window: Annotated[str, Choices(("global", "local-m", "local-p"), own_window)] = "global"
+    normalise: NormaliserName = "softmax"
     radius: int = 10  # D, with local-m and local-p
     places: int = 256  # S_max, with score="location"
     input_feeding: bool = True
@@ -91,7 +102,10 @@ class Luong(EncoderDecoder):
             # Two half-size states a layer do not say which of them the decoder starts with: a bridge does.
             parts = 2 if config.cell == "lstm" else 1
             self.bridge = nn.ModuleList(nn.Linear(n, n, bias=config.bias) for _ in range(parts))
-        self.attention = Attention(n, n, score=config.score, places=config.places)
+        normalise = normaliser(config.normalise)
+        self.attention = Attention(n, n, score=config.score, places=config.places, normalise=normalise)
+        if is_own(config.window):
+            self.own_window = OwnWindow(config.window, n)
         if config.window == "local-p":
             self.position = nn.Linear(n, n, bias=False)  # W_p
             self.position_vector = nn.Parameter(torch.empty(n))  # v_p
@@ -99,8 +113,11 @@ class Luong(EncoderDecoder):
         self.combine = nn.Linear(2 * n, n, bias=False)  # W_c: the authors' code has no bias
         self.output = nn.Linear(n, target_size, bias=config.bias)
         if config.init == "paper":
-            for parameter in self.parameters():
+            for parameter in shipped_parameters(self):
                 nn.init.uniform_(parameter, -0.1, 0.1)
+        elif config.score == "general":
+            # W_a = I is the dot score: it looks at likenesses from the first update, and learns from there.
+            nn.init.eye_(self.attention.weight)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         if self.config.reverse:
@@ -166,6 +183,9 @@ class Luong(EncoderDecoder):
 
     def _window(self, hidden: Tensor, memory: Memory) -> Window:
         real = padding(memory.real)
+        if is_own(self.config.window):
+            shown: Window = self.own_window(hidden, memory.real.sum(-1))
+            return shown & real
         if self.config.window == "local-m":
             return band(self.config.radius) & real
         if self.config.window == "local-p":

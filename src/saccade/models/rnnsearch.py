@@ -12,7 +12,7 @@ Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabula
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,11 +20,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.attention.core import attend
-from saccade.attention.scores import Prepared, additive
-from saccade.attention.windows import padding
+from saccade.attention.own import Choices, NormaliserName, OwnScore, OwnWindow, normaliser, own_score, own_window
+from saccade.attention.scores import Prepared, Score, additive
+from saccade.attention.windows import Window, padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
+from saccade.parts import is_own
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("decoder.attention", query="target", key="source")
@@ -38,6 +40,9 @@ class Config:
     embedding: int = 128
     maxout: int = 128
     alignment: int | None = None  # n': width of the alignment's hidden layer; hidden unless given
+    score: Annotated[str, Choices(("additive",), own_score)] = "additive"
+    window: Annotated[str, Choices(("global",), own_window)] = "global"
+    normalise: NormaliserName = "softmax"
     cell: Literal["gru", "paper"] = "gru"
     dropout: float = 0.0
     init: Literal["default", "paper"] = "default"
@@ -68,22 +73,46 @@ class RNNSearch(EncoderDecoder):
         self.target_embedding = nn.Embedding(target_size, m)
         self.encoder = Recurrent(config.cell, m, n, bidirectional=True, bias=config.bias, update="write")
         self.start_layer = nn.Linear(n, n, bias=config.bias)
-        self.query_weight = nn.Parameter(torch.empty(width, n))
-        self.key_weight = nn.Parameter(torch.empty(width, 2 * n))
-        self.v = nn.Parameter(torch.empty(width))
+        if config.score == "additive":
+            self.query_weight = nn.Parameter(torch.empty(width, n))
+            self.key_weight = nn.Parameter(torch.empty(width, 2 * n))
+            self.v = nn.Parameter(torch.empty(width))
         self.cell = Recurrent(config.cell, m + 2 * n, n, bias=config.bias, update="write")
         self.readout = nn.Linear(n + m + 2 * n, 2 * config.maxout, bias=config.bias)  # U_o, V_o, C_o side by side
         self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
         self.reset_parameters()
+        # A user's parts come last: they initialise themselves.
+        self.normalise = normaliser(config.normalise)
+        if is_own(config.score):
+            self.own_score = OwnScore(config.score, n, 2 * n)
+        if is_own(config.window):
+            self.own_window = OwnWindow(config.window, n)
 
     def reset_parameters(self) -> None:
-        nn.init.xavier_uniform_(self.query_weight)
-        nn.init.xavier_uniform_(self.key_weight)
-        nn.init.uniform_(self.v, -(self.v.numel() ** -0.5), self.v.numel() ** -0.5)
-        if self.config.init == "paper":  # appendix B.1; v_a = 0, so the first alignments are uniform
+        paper, aligning = self.config.init == "paper", self.config.score == "additive"
+        if aligning:
+            nn.init.xavier_uniform_(self.query_weight)
+            nn.init.xavier_uniform_(self.key_weight)
+            nn.init.uniform_(self.v, -(self.v.numel() ** -0.5), self.v.numel() ** -0.5)
+        if paper:  # appendix B.1; v_a = 0, so the first alignments are uniform
             init_groundhog(self)
+        if paper and aligning:
             nn.init.normal_(self.query_weight, std=0.001)
             nn.init.normal_(self.key_weight, std=0.001)
+
+    @property
+    def score(self) -> Score:
+        """The alignment model eᵢⱼ over this network's parameters; ``prepare`` is U hⱼ, once a sentence."""
+        if is_own(self.config.score):
+            return self.own_score
+        return additive(self.v, self.query_weight, self.key_weight)
+
+    def window(self, state: Float[Tensor, "B 1 n"], real: Bool[Tensor, "B S"]) -> Window:
+        """What a state may look at: the words, or what a user's window shows of them."""
+        if not is_own(self.config.window):
+            return padding(real)
+        shown: Window = self.own_window(state, real.sum(-1))
+        return shown & padding(real)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         embedded = self._drop(self.source_embedding(source))
@@ -92,7 +121,8 @@ class RNNSearch(EncoderDecoder):
             lens.signal("encoder.state", "source", annotations)
         # final[:, 1] is the backward state at the first word, the last one that direction reads.
         start = torch.tanh(self.start_layer(final[:, 1]))
-        return Memory(annotations, annotations @ self.key_weight.mT, mask_of(lengths, source.shape[1]), start)
+        keys = self.score.prepare(annotations).key
+        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), start)
 
     def start(self, memory: Memory) -> Float[Tensor, "B n"]:
         return memory.start
@@ -121,8 +151,9 @@ class RNNSearch(EncoderDecoder):
             state.unsqueeze(1),
             Prepared(memory.keys),
             memory.annotations,
-            score=additive(self.v, query_weight=self.query_weight),
-            window=padding(memory.real),
+            score=self.score,
+            normalise=self.normalise,
+            window=self.window(state.unsqueeze(1), memory.real),
             offset=offset,
             lens=lens,
             site=SITE,

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from saccade.attention.own import Choices
+from saccade.parts import PartError, is_own
 
 
 def check(config: Any, *at_least_one: str) -> None:
-    """Choices are among those listed, the named sizes (where given) at least 1, a dropout in [0, 1)."""
-    hints = get_type_hints(type(config))
+    """Choices are among those listed (or a user's own, where one may be), the named sizes (where given) at least 1, a
+    dropout in [0, 1)."""
+    hints = get_type_hints(type(config), include_extras=True)
     for field in fields(config):
         content, hint = getattr(config, field.name), hints[field.name]
         if get_origin(hint) is Literal and content not in get_args(hint):
             raise ValueError(f"{field.name} must be one of {', '.join(map(str, get_args(hint)))}: got {content!r}")
+        for choices in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+            if isinstance(choices, Choices):
+                _check_part(field.name, choices, content)
         if field.name in at_least_one and content is not None and content < 1:
             raise ValueError(f"{field.name} must be at least 1: got {content}")
         if field.name == "dropout" and not 0 <= content < 1:
             raise ValueError(f"dropout must be at least 0 and below 1: got {content}")
+
+
+def _check_part(field: str, choices: Choices, name: str) -> None:
+    try:
+        choices.check(name)
+    except PartError as fault:
+        if is_own(name):
+            raise ValueError(f"{field}: {fault}") from fault
+        hint = f" ({fault.hint})" if fault.hint else ""
+        raise ValueError(f"{field} must be {fault.expected}: got {fault.found}{hint}") from fault

@@ -1,0 +1,1 @@
+"""Parts of our own, named in recipes: ``mine.looking:Clipped``."""

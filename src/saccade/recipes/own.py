@@ -1,0 +1,46 @@
+"""A user's own parts in a recipe (``task: package.module:Name``): every fault names the recipe's file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from saccade.errors import SaccadeError
+from saccade.parts import PartError, blame, is_own
+from saccade.recipes.located import Located, join, refusal
+from saccade.recipes.schema import build
+
+
+def located(node: Located, field: str, load: Callable[[str], Any]) -> Any:
+    """What the name at ``node`` means; a part that cannot be had is told with the recipe's file and line."""
+    try:
+        return load(node.text or "")
+    except PartError as fault:
+        raise refusal(node, field, fault.expected, fault.found, fault.hint) from fault
+
+
+def fill(cls: Any, node: Located, field: str, owner: str) -> Any:
+    """A dataclass of part ``owner`` from a mapping; where it is a user's, so may the faults be."""
+    try:
+        _check_parts(cls, node, field)
+        return build(cls, node, field)
+    except SaccadeError:
+        raise
+    except Exception as fault:
+        if not is_own(owner):
+            raise
+        told = blame(fault) or f"{type(fault).__name__}: {' '.join(str(fault).split())}"
+        raise refusal(node, field, f"{owner}'s {cls.__name__} to be filled from a recipe", told) from fault
+
+
+def _check_parts(cls: Any, node: Located, field: str) -> None:
+    """The fields that name a score, a normaliser or a window, before the others are read."""
+    from saccade.attention.own import Choices
+
+    if not isinstance(node.value, dict):
+        return
+    for name, kind in get_type_hints(cls, include_extras=True).items():
+        entry = node.value.get(name)
+        for choices in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
+            if isinstance(choices, Choices) and entry is not None and entry.text is not None:
+                located(entry, join(field, name), choices.check)

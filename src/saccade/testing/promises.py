@@ -1,0 +1,101 @@
+"""A promise is a sentence and a function that shows it broken; a contract is a list of them, tried one after another."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+
+Subject = TypeVar("Subject")
+EXACT: Mapping[str, float] = {"rtol": 1e-7, "atol": 1e-9}  # of numbers in float64 that were computed in another order
+OURS = ("saccade", "torch")
+
+
+class ContractBroken(AssertionError):
+    """A part does not keep what parts of its kind promise; the message lists each broken promise with numbers."""
+
+
+def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject], None]]) -> tuple[str, ...]:
+    """Try all promises and return them; raise if any is broken. Where the first is, the others mean nothing."""
+    __tracebackhide__ = True
+    broken: dict[str, str] = {}
+    for number, (promise, show) in enumerate(promises.items()):
+        try:
+            show(subject)
+        except ContractBroken as fault:
+            broken[promise] = str(fault)
+        except Exception as fault:
+            broken[promise] = str(fault) if isinstance(fault, SaccadeError) else f"it raised {_told(fault)}"
+        if broken and number == 0:
+            break
+    if broken:
+        lines = [f"  - {promise}: {found}" for promise, found in broken.items()]
+        count = f"{len(broken)} of {len(promises)} promises"
+        raise ContractBroken("\n".join([f"{name} breaks {count}:", *lines]))
+    return tuple(promises)
+
+
+def demand(kept: bool | Tensor, found: str) -> None:
+    """Raise with what was found instead, unless the promise was kept."""
+    if not bool(kept):
+        raise ContractBroken(found)
+
+
+def same(
+    found: Tensor, expected: Tensor, what: str, *, rtol: float = EXACT["rtol"], atol: float = EXACT["atol"]
+) -> None:
+    """Raise with the largest difference and its place, where two tensors differ by more than rounding."""
+    if found.shape != expected.shape:
+        raise ContractBroken(f"{what}: expected {list(expected.shape)}, found {list(found.shape)}")
+    wide, wanted = found.detach().double(), expected.detach().double()
+    alike = torch.isclose(wide, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    if bool(alike.all()):
+        return
+    distance = (wide - wanted).abs().nan_to_num(nan=torch.inf).masked_fill(alike, -1.0)
+    place = [int(part) for part in torch.unravel_index(distance.argmax(), distance.shape)]
+    values = wanted[tuple(place)].item(), wide[tuple(place)].item()
+    count = int((~alike).sum())
+    at = f" at {place}" if place else ""
+    raise ContractBroken(
+        f"{what}: {count} of {alike.numel()} numbers differ, most{at}: expected {values[0]:.6g}, found {values[1]:.6g}"
+    )
+
+
+def numbers(found: Tensor, what: str) -> None:
+    """Raise where a tensor is not finite."""
+    wrong = ~found.isfinite()
+    demand(not wrong.any(), f"{what}: {int(wrong.sum())} of {found.numel()} are NaN or infinite")
+
+
+def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Normal numbers, the same in every run, whatever was drawn before."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def reached(parameters: Iterable[tuple[str, Tensor]]) -> None:
+    """Raise for a parameter without a gradient, with one that is not a number, or with nothing but zeros."""
+    for name, parameter in parameters:
+        demand(parameter.grad is not None, f"{name} {list(parameter.shape)} got none")
+        gradient = parameter.grad if parameter.grad is not None else parameter
+        numbers(gradient, f"the gradient of {name}")
+        demand(gradient.any(), f"the gradient of {name} {list(parameter.shape)} is 0 everywhere")
+
+
+def name_of(part: Any) -> str:
+    return part if isinstance(part, str) else getattr(part, "__name__", None) or type(part).__name__
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line, with the last place in it that is the user's own."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    steps = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in OURS
+    ]
+    return f"{text} ({steps[-1][0]}, line {steps[-1][1]})" if steps else text

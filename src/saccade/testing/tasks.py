@@ -1,0 +1,252 @@
+"""What a task promises: records → batch → loss → prediction → figures, and back from a bundle's files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.models import network_class
+from saccade.nn.search import Search
+from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks import task_class
+from saccade.testing.promises import demand, keep, name_of, numbers, same
+from saccade.trace.lens import Lens
+
+SIZE = 3  # records a batch
+LOOSE = {"rtol": 1e-4, "atol": 1e-4}  # sums in float32, in another order
+
+
+def check_task(
+    task: Any,
+    data: Any,
+    network: Any,
+    config: Any = None,
+    *,
+    inputs: Sequence[Any] | None = None,
+    metrics: Sequence[str] | None = None,
+    folder: str | Path = ".",
+) -> tuple[str, ...]:
+    """Raise :class:`ContractBroken` unless a task keeps every promise; return the promises.
+
+    Args:
+        task: a class that fulfils :class:`saccade.task.Task`, or its name.
+        data: what its recipe's ``data`` would be read into; a few dozen records are enough.
+        network, config: what it is tried with: a class (or its name) and its Config, ``config_class()`` unless given.
+        inputs: what to predict; the ``source`` of the first test records unless given.
+        metrics: what to evaluate; the task's own ``metrics``, or exact_match, unless given.
+        folder: where the data's relative paths start.
+    """
+    __tracebackhide__ = True
+    kind = task_class(task) if isinstance(task, str) else task
+    made = network_class(network) if isinstance(network, str) else network
+    config = made.config_class() if config is None else config
+    wanted: tuple[str, ...] = tuple(metrics) if metrics else getattr(kind, "metrics", ("exact_match",))
+    subject = _Subject(kind, data, made, config, None if inputs is None else tuple(inputs), wanted, Path(folder))
+    return keep(name_of(task), subject, PROMISES)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    kind: Any
+    data: Any
+    network_class: Any
+    config: Any
+    given: tuple[Any, ...] | None
+    metrics: tuple[str, ...]
+    folder: Path
+
+    @cached_property
+    def splits(self) -> Any:
+        return self.kind.load(self.data, self.folder, 1)
+
+    @cached_property
+    def task(self) -> Any:
+        return self.kind.learn(self.data, self.splits.train)
+
+    @cached_property
+    def network(self) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            network = self.task.network(self.network_class, self.config)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.mul_(3)  # away from a fresh network's one answer to everything
+        return network
+
+    @cached_property
+    def corpus(self) -> Any:
+        return self.task.corpus(self.splits.train, "train")
+
+    @cached_property
+    def test(self) -> Any:
+        return self.task.corpus(self.splits.test, "test")
+
+    @property
+    def inputs(self) -> list[Any]:
+        return list(self.given or [record.source for record in self.splits.test[:SIZE]])
+
+    def plan(self, records: int = SIZE, epoch: int = 0, corpus: Any = None) -> list[list[int]]:
+        ready = self.corpus if corpus is None else corpus
+        found: list[list[int]] = self.task.plan(ready, tokens=None, records=records, seed=1, epoch=epoch)
+        return found
+
+    def loss_of(self, task: Any, numbers: Sequence[int]) -> Loss:
+        loss: Loss = task.loss(self.network, task.batch(self.corpus, numbers).to("cpu"))
+        return loss
+
+    def values(self, inputs: Sequence[Any], task: Any = None) -> list[Any]:
+        """What the network says to the inputs, as text: whatever a value is, it can be compared."""
+        found = (task or self.task).predict(self.network, list(inputs), how=Search())
+        return [repr(prediction.value) for prediction in found]
+
+
+def _records(subject: _Subject) -> None:
+    again = subject.kind.load(subject.data, subject.folder, 1)
+    for name in ("train", "valid", "test"):
+        records = list(getattr(subject.splits, name))
+        demand(bool(records), f"load gave no {name} records")
+        odd = [record for record in records if not dataclasses.is_dataclass(record) or not hasattr(record, "source")]
+        demand(not odd, f"a record of {name} is no dataclass with a source: {odd[:1]!r}")
+        demand(records == list(getattr(again, name)), f"load gave other {name} records the second time")
+        json.dumps([dataclasses.asdict(record) for record in records])  # a resumed run knows its data by this
+    count = len(subject.splits.train)
+    demand(len(subject.corpus) == count, f"the corpus of {count} records has {len(subject.corpus)}")
+    demand(isinstance(getattr(subject.corpus, "note", None), str), "the corpus has no note, a text that may be empty")
+
+
+def _plan(subject: _Subject) -> None:
+    for epoch in (0, 3):
+        torch.manual_seed(5)
+        first, drawn = subject.plan(epoch=epoch), torch.rand(1)
+        torch.manual_seed(5)
+        demand(torch.equal(drawn, torch.rand(1)), "plan draws from torch's own random numbers")
+        demand(subject.plan(epoch=epoch) == first, f"the plan of epoch {epoch} is another the second time")
+        visited = sorted(number for batch in first for number in batch)
+        missing = set(range(len(subject.corpus))) - set(visited)
+        demand(not missing, f"epoch {epoch} leaves out {len(missing)} records, {sorted(missing)[:3]} among them")
+        twice = len(visited) - len(set(visited))
+        demand(not twice, f"epoch {epoch} visits {twice} records more than once")
+        most = max(map(len, first))
+        demand(most <= SIZE, f"a batch holds {most} records, where at most {SIZE} were asked for")
+
+
+@torch.no_grad()
+def _loss(subject: _Subject) -> None:
+    subject.network.eval()
+    totals = []
+    for size in (1, SIZE, len(subject.corpus)):
+        parts = [subject.loss_of(subject.task, numbers) for numbers in subject.plan(size)]
+        demand(all(isinstance(part, Loss) for part in parts), f"loss gave {type(parts[0]).__name__}, not a Loss")
+        totals.append((sum(float(part.total) for part in parts), sum(part.count for part in parts)))
+    for size, (total, count) in zip((1, SIZE), totals, strict=False):
+        demand(count == totals[-1][1], f"{count} units in batches of {size}, {totals[-1][1]} in one batch")
+        scale = count or 1
+        same(_scalar(total / scale), _scalar(totals[-1][0] / scale), f"the loss in batches of {size}", **LOOSE)
+
+
+def _scalar(number: float) -> Tensor:
+    return torch.tensor(number, dtype=torch.float64)
+
+
+def _gradients(subject: _Subject) -> None:
+    network = subject.network.train()
+    batch = subject.task.batch(subject.corpus, subject.plan()[0]).to("cpu")
+    subject.task.loss(network, batch, smoothing=0.0, sampling=0.0).mean.backward()
+    gradients = {name: parameter.grad for name, parameter in network.named_parameters() if parameter.grad is not None}
+    network.zero_grad(set_to_none=True)
+    demand(bool(gradients), "no parameter got a gradient")
+    for name, gradient in gradients.items():
+        numbers(gradient, f"the gradient of {name}")
+    demand(any(gradient.any() for gradient in gradients.values()), "every gradient is 0")
+
+
+def _predictions(subject: _Subject) -> None:
+    inputs = subject.inputs
+    found = subject.task.predict(subject.network, inputs, how=Search())
+    demand(len(found) == len(inputs), f"{len(found)} predictions for {len(inputs)} inputs")
+    demand(all(isinstance(one, Prediction) for one in found), f"predict gave {type(found[0]).__name__}s")
+    together, alone = [repr(one.value) for one in found], [subject.values([one])[0] for one in inputs]
+    demand(together == alone, f"together they are {together}, one by one {alone}")
+    backwards = subject.values(inputs[::-1])[::-1]
+    demand(together == backwards, f"in another order they are {backwards}, not {together}")
+
+
+def _traces(subject: _Subject) -> None:
+    plain = subject.task.predict(subject.network, subject.inputs, how=Search())
+    demand(all(one.trace is None for one in plain), "without a lens a prediction has a trace")
+    found = subject.task.predict(subject.network, subject.inputs, how=Search(), lens=Lens())
+    demand([one.value for one in found] == [one.value for one in plain], "under a lens the predictions are others")
+    for one in found if getattr(subject.network, "sites", ()) else ():
+        demand(one.trace is not None and one.trace.maps, "under a lens a prediction has no map")
+        for map in one.trace.maps:
+            sizes = len(one.trace.axes[map.query]) - map.step, len(one.trace.axes[map.key])
+            demand(sizes == (map.queries, map.keys), f"{map.site}: {sizes} labels for {map.queries} × {map.keys}")
+
+
+def _figures(subject: _Subject) -> None:
+    evaluate = subject.task.evaluate
+    found = evaluate(subject.network, subject.test, how=Search(), metrics=list(subject.metrics))
+    demand(isinstance(found, Evaluation), f"evaluate gave {type(found).__name__}, not an Evaluation")
+    for name in subject.metrics:
+        demand(name in found.figures, f"{name} was asked for, {', '.join(found.figures) or 'nothing'} computed")
+        demand(math.isfinite(found.figures[name]), f"{name} is {found.figures[name]}")
+        demand(name in found.higher_is_better, f"higher_is_better does not say which way {name} is better")
+    some = evaluate(subject.network, subject.test, how=Search(), metrics=list(subject.metrics), limit=1)
+    demand(len(some.outputs) <= 1, f"with limit=1 there are {len(some.outputs)} outputs")
+
+
+def _untouched(subject: _Subject) -> None:
+    network = subject.network.train()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    subject.values(subject.inputs)
+    subject.task.evaluate(network, subject.test, how=Search(), metrics=list(subject.metrics))
+    demand(network.training, "a network in training was left in eval")
+    for name, tensor in network.state_dict().items():
+        same(tensor, before[name], name, rtol=0, atol=0)
+
+
+@torch.no_grad()
+def _restored(subject: _Subject) -> None:
+    files = subject.task.files()
+    odd = [name for name, text in files.items() if Path(name).name != name or not isinstance(text, str)]
+    demand(not odd, f"files must be plain names and texts: {odd[:1]}")
+    task = subject.kind.restore(subject.data, dict(files))
+    demand(task.files() == files, "the restored task keeps other files")
+    subject.network.eval()
+    corpus, first = task.corpus(subject.splits.train, "train"), subject.plan()[0]
+    ours = subject.loss_of(subject.task, first).total
+    theirs = task.loss(subject.network, task.batch(corpus, first).to("cpu")).total
+    same(theirs, ours, "the restored task's loss", **LOOSE)
+    demand(subject.values(subject.inputs, task) == subject.values(subject.inputs), "it predicts something else")
+    with torch.random.fork_rng(devices=[]):
+        fresh = task.network(subject.network_class, subject.config)
+    fresh.load_state_dict(subject.network.state_dict())
+
+
+def _examples(subject: _Subject) -> None:
+    shown = subject.task.examples(subject.folder, 1, test=subject.splits.test)
+    demand(len(shown) > 0, "it shows no examples")
+    subject.values(shown[:SIZE])
+
+
+PROMISES: dict[str, Callable[[_Subject], None]] = {
+    "load gives records, the same each time, and a corpus of all of them": _records,
+    "a plan has every record once, and is a function of its arguments alone": _plan,
+    "the loss does not depend on how records are cut into batches": _loss,
+    "the loss has finite gradients": _gradients,
+    "each input gets its prediction, alone as among others": _predictions,
+    "under a lens a prediction carries a labelled trace, and is the same": _traces,
+    "the metrics that were asked for are computed, and know which way is better": _figures,
+    "predicting and evaluating leave the network as it was": _untouched,
+    "its files restore it": _restored,
+    "its examples can be predicted": _examples,
+}

@@ -1,0 +1,161 @@
+"""A task that breaks a promise is told which one; the shipped ones are tried in tests/contracts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from saccade.data.pairs import Pair
+from saccade.data.sources import PairData
+from saccade.models.rnnsearch import Config
+from saccade.splits import Splits
+from saccade.task import Loss
+from saccade.tasks.translate import Translate
+from saccade.testing import ContractBroken, check_task
+
+DATA = PairData(train="no file is read")
+SMALL = Config(6, 4, 3)
+
+
+class Short(Translate):
+    """Short texts and their reverses, kept right; the base of those that are not."""
+
+    @staticmethod
+    def load(data, folder, seed):
+        texts = [f"{number:b}" for number in range(1, 36)]
+        pairs = [Pair(text, text[::-1]) for text in texts]
+        return Splits(pairs[:23], pairs[23:28], pairs[28:])
+
+
+class Drawing(Short):
+    @staticmethod
+    def load(data, folder, seed):
+        splits = Short.load(data, folder, seed)
+        return replace(splits, train=random.sample(splits.train, len(splits.train)))
+
+
+class Bare(Short):
+    @staticmethod
+    def load(data, folder, seed):
+        splits = Short.load(data, folder, seed)
+        return replace(splits, test=[(pair.source, pair.target) for pair in splits.test])
+
+
+class Losing(Short):
+    def corpus(self, pairs, where):
+        return super().corpus(pairs[1:], where)
+
+
+class Skipping(Short):
+    def plan(self, corpus, **options):
+        return super().plan(corpus, **options)[1:]
+
+
+class Restless(Short):
+    def plan(self, corpus, **options):
+        batches = super().plan(corpus, **options)
+        return [batches[number] for number in torch.randperm(len(batches))]
+
+
+class Crowded(Short):
+    def plan(self, corpus, *, tokens, records, seed, epoch):
+        return super().plan(corpus, tokens=tokens, records=records * 2, seed=seed, epoch=epoch)
+
+
+class Padded(Short):
+    """Its loss counts padding."""
+
+    def loss(self, network, batch, *, smoothing=0.0, sampling=0.0):
+        loss = super().loss(network, batch, smoothing=smoothing, sampling=sampling)
+        return Loss(loss.total + batch.target_out.eq(0).sum(), loss.count)
+
+
+class Plain(Short):
+    def loss(self, network, batch, *, smoothing=0.0, sampling=0.0):
+        return super().loss(network, batch).total
+
+
+class Detached(Short):
+    def loss(self, network, batch, *, smoothing=0.0, sampling=0.0):
+        loss = super().loss(network, batch)
+        return Loss(loss.total.detach() + 0 * sum(parameter.sum() for parameter in network.parameters()), loss.count)
+
+
+class Shuffled(Short):
+    def predict(self, network, inputs, *, how, lens=None):
+        return super().predict(network, inputs, how=how, lens=lens)[::-1]
+
+
+class Blind(Short):
+    def predict(self, network, inputs, *, how, lens=None):
+        return super().predict(network, inputs, how=how)
+
+
+class Unmeasured(Short):
+    metrics = ("exact_match", "loudness")
+
+    def evaluate(self, network, corpus, *, how, metrics, limit=None):
+        return super().evaluate(network, corpus, how=how, metrics=["exact_match"], limit=limit)
+
+
+class Boundless(Short):
+    def evaluate(self, network, corpus, *, how, metrics, limit=None):
+        return super().evaluate(network, corpus, how=how, metrics=metrics)
+
+
+class Resting(Short):
+    def predict(self, network, inputs, *, how, lens=None):
+        network.eval()
+        return super().predict(network, inputs, how=how, lens=lens)
+
+
+class Forgetful(Short):
+    @classmethod
+    def restore(cls, data, files):
+        return cls.learn(data, [Pair("0", "0")])
+
+
+class Wandering(Short):
+    def files(self):
+        return {f"vocabulary/{name}": text for name, text in super().files().items()}
+
+
+class Dumb(Short):
+    def examples(self, folder, seed, test=None):
+        return []
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (Drawing, r"load gives records, the same each time.*other train records the second time"),
+        (Bare, r"a record of test is no dataclass with a source: \[\('"),
+        (Losing, r"the corpus of 23 records has 22"),
+        (Skipping, r"a plan has every record once.*epoch 0 leaves out \d records"),
+        (Restless, r"plan.*a function of its arguments alone: (the plan of epoch 0 is another|plan draws from torch)"),
+        (Crowded, r"a batch holds 6 records, where at most 3 were asked for"),
+        (Padded, r"the loss does not depend on how records are cut into batches: the loss in batches of 1"),
+        (Plain, r"loss gave Tensor, not a Loss"),
+        (Detached, r"the loss has finite gradients: every gradient is 0"),
+        (Shuffled, r"each input gets its prediction.*together they are \[.*\], one by one \["),
+        (Blind, r"under a lens a prediction has no map"),
+        (Unmeasured, r"loudness was asked for, exact_match computed"),
+        (Boundless, r"with limit=1 there are 7 outputs"),
+        (Resting, r"leave the network as it was: a network in training was left in eval"),
+        (Forgetful, r"its files restore it: the restored task keeps other files"),
+        (Wandering, r"its files restore it: files must be plain names and texts: \['vocabulary/"),
+        (Dumb, r"its examples can be predicted: it shows no examples"),
+    ],
+)
+def test_a_broken_promise_is_named(task, message):
+    with pytest.raises(ContractBroken, match=f"(?s){task.__name__} breaks .*{message}"):
+        check_task(task, DATA, "rnnsearch", SMALL)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_task_that_keeps_its_promises_passes_with_inputs_and_metrics_of_its_own():
+    assert len(check_task(Short, DATA, "rnnsearch", SMALL, inputs=["101"], metrics=["cer"])) == 10
