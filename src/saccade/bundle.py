@@ -11,12 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.storage import load_tensors, read_json, save_tensors, write_json, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = "saccade-bundle"
 VERSION = 1

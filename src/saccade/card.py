@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 
@@ -10,15 +11,20 @@ def write_card(name: str, config: Mapping[str, Any]) -> str:
     """A page of Markdown from a bundle's config."""
     recipe, figures = config["recipe"], config["figures"]
     model, data = recipe["model"], recipe["data"]
-    trained_on = f"the built-in source `{data['source']}`" if data.get("source") else f"`{_file(data.get('train'))}`"
+    trained_on = f", trained on the source `{data['source']}`" if data.get("source") else ""
+    if data.get("train") and not trained_on:  # a user's own task may have neither
+        trained_on = f", trained on `{_file(data['train'])}`"
     lines = [
         f"# {name}",
         "",
         recipe.get("about") or f"A {model['name']} network for the task {recipe['task']}.",
         "",
         f"- Model: `{model['name']}`, {config['parameters']:,} parameters",
-        f"- Task: `{recipe['task']}`, trained on {trained_on}",
+        f"- Task: `{recipe['task']}`{trained_on}",
     ]
+    origin = recipe.get("train", {}).get("from")
+    if origin:
+        lines.append(f"- Begun from the network and vocabulary of `{PurePath(origin).name}`")
     for split in ("valid", "test"):
         if split in figures:
             shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())

@@ -1,7 +1,40 @@
-"""Train, load, predict, evaluate: what a program calls, and what the command line calls too."""
+"""Train, load, predict, evaluate: what a program calls, and what the command line calls too. A name loads when first used."""
 
-from saccade.api.trained import IN_MEMORY, Bundle, load
-from saccade.api.training import Verdict, new_folder, resume, train, verdict
-from saccade.task import Prediction
+from __future__ import annotations
 
-__all__ = ["IN_MEMORY", "Bundle", "Prediction", "Verdict", "load", "new_folder", "resume", "train", "verdict"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from saccade.api.alignments import Alignment, align, align_both_ways, alignment_error
+    from saccade.api.comparisons import Comparison, compare
+    from saccade.api.plans import Plan, plan
+    from saccade.api.runs import Run, find_runs, read_run
+    from saccade.api.sweeps import Sweep, resume_sweep, sweep
+    from saccade.api.trained import IN_MEMORY, Bundle, load
+    from saccade.api.training import Verdict, new_folder, resume, train, verdict
+    from saccade.task import Prediction
+
+_HOMES = {
+    "saccade.api.alignments": ("Alignment", "align", "align_both_ways", "alignment_error"),
+    "saccade.api.comparisons": ("Comparison", "compare"),
+    "saccade.api.plans": ("Plan", "plan"),
+    "saccade.api.runs": ("Run", "find_runs", "read_run"),
+    "saccade.api.sweeps": ("Sweep", "resume_sweep", "sweep"),
+    "saccade.api.trained": ("IN_MEMORY", "Bundle", "load"),
+    "saccade.api.training": ("Verdict", "new_folder", "resume", "train", "verdict"),
+    "saccade.task": ("Prediction",),
+}
+
+__all__ = [
+    "IN_MEMORY", "Alignment", "Bundle", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict", "align",
+    "align_both_ways", "alignment_error", "compare", "find_runs", "load", "new_folder", "plan", "read_run", "resume",
+    "resume_sweep", "sweep", "train", "verdict",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module 'saccade.api' has no attribute {name!r}")

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from saccade import __version__
+from saccade.api.beginning import Beginning, begin, fingerprint, read_splits, wanted_metrics
+from saccade.api.status import Status, now, recorded
 from saccade.api.trained import IN_MEMORY, Bundle, load, threads
 from saccade.errors import InputError, SaccadeError
-from saccade.metrics.text import check_available
-from saccade.models import network_class
-from saccade.recipes.recipe import Recipe, read_recipe
+from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
-from saccade.splits import Splits, hold_out
 from saccade.storage import read_json, write_json, write_text
 from saccade.task import Evaluation
-from saccade.tasks import task_class
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints
 
-RUN = "run.json"
+RUN, ORIGIN, RECIPE, FIGURES = "run.json", "origin.json", "recipe.yaml", "metrics.json"
 
 
 def train(
@@ -43,35 +37,83 @@ def train(
         data: pairs to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
             of such with the keys train, valid, test.
         folder: where the run is written; ``runs/NAME-TIME`` unless given.
-        overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``; those of its data are written
-            ``**{"data.max_length": 50}``, since ``data`` is the argument above.
+        overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``, or
+            ``train={"from": "runs/old"}`` to begin with the network and vocabulary of that run; those of its data are
+            written ``**{"data.max_length": 50}``, since ``data`` is the argument above.
 
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
-    if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe, changes=overrides)
-    if data is not None:
-        recipe = replace(recipe, data=replace(recipe.data, source=None, train=IN_MEMORY, valid=None, test=None))
-    splits = _splits(recipe, data)
+    recipe = checked_recipe(recipe, data, overrides)
+    beginning = begin(recipe, read_splits(recipe, data))
     home = Path(folder) if folder is not None else new_folder(recipe.name)
     if checkpoints(home / CHECKPOINTS):
         raise InputError(home, expected="a new folder", found="a run", hint=f"saccade train --resume {home}")
-    write_text(home / "recipe.yaml", dump_yaml(recipe.to_plain()))
-    write_json(home / RUN, {"name": recipe.name, "folder": str(recipe.folder.resolve()), "data": _fingerprint(splits),
-                            "changed": list(recipe.changed)})  # fmt: skip
-    return _run(recipe, splits, home, report or Silence(), again=False)
+    _write_beginning(beginning, home)
+    return _run(beginning, home, report or Silence(), again=False)
+
+
+def checked_recipe(recipe: str | Path | Recipe, data: Any, overrides: dict[str, Any]) -> Recipe:
+    """The recipe with its overrides; data in hand takes the place of its files."""
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, changes=overrides)
+    elif overrides:
+        recipe = change(recipe, changes=overrides)
+    if data is None:
+        return recipe
+    try:
+        return replace(recipe, data=replace(recipe.data, source=None, train=IN_MEMORY, valid=None, test=None))
+    except TypeError:  # a user's own task has data of its own
+        raise SaccadeError(
+            f"the task {recipe.task!r} takes no data=: its records come from what the recipe says"
+        ) from None
+
+
+def _write_beginning(beginning: Beginning, home: Path) -> None:
+    recipe = beginning.recipe
+    write_text(home / RECIPE, dump_yaml(recipe.to_plain()))
+    if beginning.origin is not None:
+        write_json(home / ORIGIN, beginning.origin)
+    parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
+    # The fingerprint says whether a resumed run still has its data; the rest is what `saccade runs` shows of it.
+    about = {
+        "name": recipe.name,
+        "folder": str(recipe.folder.resolve()),
+        "data": fingerprint(beginning.splits),
+        "changed": list(recipe.changed),
+        "began": now(),
+        "saccade": __version__,
+        "task": recipe.task,
+        "model": recipe.model_name,
+        "parameters": parameters,
+        "watch": recipe.train.watch,
+        "records": {name: len(corpus) for name, corpus in beginning.corpora.items()},
+    }
+    write_json(home / RUN, about)
 
 
 def resume(folder: str | Path, data: Any = None, *, report: Report | None = None) -> Bundle:
     """Go on with an interrupted run, exactly where its last checkpoint stands."""
     folder = Path(folder)
-    run = read_json(folder / RUN)
-    recipe = replace(read_recipe(folder / "recipe.yaml"), name=run["name"], folder=Path(run["folder"]))
-    recipe = replace(recipe, changed=tuple(run["changed"]))
-    splits = _splits(recipe, data)
-    if _fingerprint(splits) != run["data"]:
+    recipe, data_print = _read_beginning(folder)
+    if not checkpoints(folder / CHECKPOINTS):
+        raise SaccadeError(f"{folder}: expected a checkpoint to resume from, found none: train afresh")
+    splits = read_splits(recipe, data)
+    if fingerprint(splits) != data_print:
         raise InputError(folder, expected="the data that the run began with", found="other data: train afresh")
-    return _run(recipe, splits, folder, report or Silence(), again=True)
+    # A run that began from another one keeps its vocabulary itself: the other may be gone by now.
+    origin = None if recipe.train.from_ is None else read_json(folder / ORIGIN)
+    return _run(begin(recipe, splits, origin), folder, report or Silence(), again=True)
+
+
+def _read_beginning(folder: Path) -> tuple[Recipe, str]:
+    """What :func:`_write_beginning` kept of the recipe, and the fingerprint of the data."""
+    run = read_json(folder / RUN)
+    try:
+        name, home, data, changed = run["name"], Path(run["folder"]), str(run["data"]), tuple(run["changed"])
+    except (KeyError, TypeError) as error:
+        found = f"one that does not fit: {error}"
+        raise InputError(folder / RUN, expected="what a run keeps of its beginning", found=found) from None
+    return replace(read_written(folder / RECIPE, name=name, folder=home), changed=changed), data
 
 
 @dataclass(frozen=True)
@@ -96,9 +138,9 @@ def verdict(bundle: Bundle) -> Verdict:
     return Verdict(met, f"expected {expect}: {'reached' if met else 'missed'} with {figure:.4f}")
 
 
-def new_folder(name: str) -> Path:
+def new_folder(name: str, ending: str = "") -> Path:
     """``runs/NAME-DATE-TIME``, not yet there."""
-    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    first = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}{ending}"
     number, folder = 1, first
     while folder.exists():
         number += 1
@@ -106,41 +148,58 @@ def new_folder(name: str) -> Path:
     return folder
 
 
-def _run(recipe: Recipe, splits: Splits, folder: Path, report: Report, *, again: bool) -> Bundle:
-    check_available([*_wanted(recipe), recipe.train.watch])
-    torch.manual_seed(recipe.train.seed)
-    task = task_class(recipe.task).learn(recipe.data, splits.train)
-    network = task.network(network_class(recipe.model_name), recipe.model)
-    corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in ("train", "valid", "test")}
-    for note in (*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)):
-        report.say(note)
-    bundle = Bundle(recipe, task, network, folder=folder, figures={})
+def _run(beginning: Beginning, folder: Path, report: Report, *, again: bool) -> Bundle:
+    with recorded(folder) as status:
+        for note in beginning.notes:
+            report.say(note)
+        report.say(_headline(beginning))
+        outcome = fit(_job(beginning, folder, report, status), resume=again)
+        return _finish(beginning, folder, outcome, report)
+
+
+def _headline(beginning: Beginning) -> str:
+    recipe, sizes = beginning.recipe, [len(corpus) for corpus in beginning.corpora.values()]
+    learning = [parameter.numel() for parameter in beginning.network.parameters() if parameter.requires_grad]
+    parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
+    frozen = f" ({parameters - sum(learning):,} of them frozen)" if sum(learning) < parameters else ""
+    return (
+        f"{recipe.name}: {recipe.model_name}, {parameters:,} parameters{frozen}; {sizes[0]:,} records to train on, "
+        f"{sizes[1]:,} to choose by, {sizes[2]:,} held out"
+    )
+
+
+def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> Job:
+    recipe = beginning.recipe
+    bundle = Bundle(recipe, beginning.task, beginning.network, folder=folder, figures={})
 
     def save_best(evaluation: Evaluation, progress: Progress) -> None:
         bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
         bundle.threads = progress.threads
         bundle.save(folder)
+        watch = recipe.train.watch
+        higher = evaluation.higher_is_better.get(watch, False)
+        place = {"epoch": progress.best_epoch + 1, "update": progress.update}
+        status.best(watch, evaluation.figures[watch], higher_is_better=higher, **place)
 
-    job = Job(task, network, corpora["train"], corpora["valid"], recipe.train, folder, recipe.search, report, save_best)
-    report.say(
-        f"{recipe.name}: {recipe.model_name}, {bundle.parameters:,} parameters; {len(splits.train):,} records to train on, "
-        f"{len(splits.valid):,} to choose by, {len(splits.test):,} held out"
-    )
-    outcome = fit(job, resume=again)
-    return _finish(folder, corpora["test"], outcome, report, recipe.changed)
+    train, valid = beginning.corpora["train"], beginning.corpora["valid"]
+    return Job(beginning.task, beginning.network, train, valid, recipe.train, folder, recipe.search, report, save_best)
 
 
-def _finish(folder: Path, test: Any, outcome: Outcome, report: Report, changed: tuple[str, ...]) -> Bundle:
+def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report) -> Bundle:
     """The best network's figures on the held-out set go into its bundle."""
     bundle = load(folder)
-    bundle.recipe = replace(bundle.recipe, changed=changed)
+    bundle.recipe = replace(bundle.recipe, changed=beginning.recipe.changed)
+    bundle.test_records = beginning.splits.test
     progress = outcome.progress
     report.say(
         f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"
     )
     with threads(bundle.threads):
         evaluation = bundle.task.evaluate(
-            bundle.network, test, how=bundle.recipe.search, metrics=_wanted(bundle.recipe)
+            bundle.network,
+            beginning.corpora["test"],
+            how=bundle.recipe.search,
+            metrics=wanted_metrics(bundle.recipe),
         )
     bundle.figures |= {
         "test": dict(evaluation.figures),
@@ -152,31 +211,5 @@ def _finish(folder: Path, test: Any, outcome: Outcome, report: Report, changed: 
     for note in evaluation.notes:
         report.say(note)
     bundle.save(folder)
-    write_json(folder / "metrics.json", bundle.figures)
+    write_json(folder / FIGURES, bundle.figures)
     return bundle
-
-
-def _wanted(recipe: Recipe) -> list[str]:
-    expected = [recipe.expect.metric] if recipe.expect is not None else []
-    return list(dict.fromkeys([*recipe.metrics, *expected]))
-
-
-def _splits(recipe: Recipe, data: Any) -> Splits:
-    task = task_class(recipe.task)
-    if data is None and recipe.data.train == IN_MEMORY:
-        raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
-    if data is None:
-        splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
-        return splits
-    parts = data if isinstance(data, Mapping) and "train" in data else {"train": data}
-    unknown = [name for name in parts if name not in ("train", "valid", "test")]
-    if unknown:
-        raise SaccadeError(f"data: expected train, valid and test, found {unknown[0]!r}")
-    return hold_out({name: task.records(part) for name, part in parts.items()}, recipe.data.hold_out, recipe.train.seed)
-
-
-def _fingerprint(splits: Splits) -> str:
-    digest = hashlib.sha256()
-    for name in ("train", "valid", "test"):
-        digest.update(json.dumps([asdict(record) for record in getattr(splits, name)]).encode())
-    return digest.hexdigest()

@@ -8,20 +8,39 @@ from typing import Annotated, Any
 
 import typer
 
+from saccade.cli.completion import begun_runs, recipe_names
 from saccade.cli.options import Json
 from saccade.errors import SaccadeError
 
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A recipe's YAML file, or the name of a shipped one.")
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A recipe's YAML file, or the name of a shipped one.",
+            autocompletion=recipe_names,
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value]...", help="Changes, e.g. model.hidden=128 train.epochs=2."),
+        typer.Argument(
+            metavar="[key=value]...",
+            help="Changes, e.g. model.hidden=128 train.epochs=2; several values, model.hidden=128,256, are a sweep.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME-TIME unless given.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the interrupted run in this folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The run's folder; runs/NAME-TIME unless given.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Go on with the interrupted run or sweep in this folder.", autocompletion=begun_runs
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done: counts, memory, time. Nothing is written.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe, evaluate it on held-out data, and show where it looks.
@@ -29,25 +48,88 @@ def train(
     \b
     saccade train rnnsearch_dates
     saccade train rnnsearch_dates model.hidden=128 train.epochs=2
-    saccade train my.yaml
+    saccade train my.yaml --dry-run
+    saccade train my.yaml train.from=runs/old
+    saccade train my.yaml model.hidden=128,256 train.seed=1,2,3
     saccade train --resume runs/my-20260101-120000
     """
-    from rich.console import Console
-
-    from saccade import api
-    from saccade.recipes.recipe import read_recipe
-    from saccade.training.report import Silence, Terminal
-
     if (recipe is None) == (resume is None):
         raise SaccadeError("expected a RECIPE or --resume RUN, found " + ("both" if recipe else "neither"))
     if resume is not None:
-        epochs = read_recipe(resume / "recipe.yaml").train.epochs if resume.is_dir() else 0
-        report: Any = Silence() if as_json else Terminal(Console(), epochs)
-        bundle = api.resume(resume, report=report)
-    else:
-        checked = read_recipe(recipe or "", overrides or [])
-        report = Silence() if as_json else Terminal(Console(), checked.train.epochs)
-        bundle = api.train(checked, folder=out, report=report)
+        if dry_run or out is not None:
+            found = "--dry-run" if dry_run else "--out"
+            raise SaccadeError(f"expected --resume RUN alone, found {found} too: a run goes on where it stands")
+        _resume(resume, as_json)
+        return
+    from saccade.recipes.grid import is_sweep
+
+    several = is_sweep(overrides or [])
+    go = {(False, False): _train, (False, True): _plan, (True, False): _sweep, (True, True): _plan_sweep}
+    go[several, dry_run](recipe or "", overrides or [], out, as_json)
+
+
+def _train(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+    from saccade import api
+    from saccade.recipes.recipe import read_recipe
+
+    checked = read_recipe(recipe, overrides)
+    _show(api.train(checked, folder=out, report=_reporting(as_json)("")), as_json)
+
+
+def _resume(folder: Path, as_json: bool) -> None:
+    from saccade import api
+
+    if (folder / "sweep.json").is_file():
+        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json)), as_json)
+        return
+    _show(api.resume(folder, report=_reporting(as_json)("")), as_json)
+
+
+def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+    from saccade import api
+    from saccade.cli.planning import show_plan
+    from saccade.recipes.recipe import read_recipe
+
+    show_plan(api.plan(read_recipe(recipe, overrides), folder=out), as_json=as_json)
+
+
+def _sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+    from saccade import api
+
+    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json)), as_json)
+
+
+def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+    from saccade import api
+    from saccade.cli.planning import show_plans
+    from saccade.recipes.grid import read_grid
+
+    members = read_grid(recipe, overrides)
+    show_plans([(member.settings, api.plan(member.recipe, folder=out)) for member in members], as_json=as_json)
+
+
+def _reporting(as_json: bool) -> Any:
+    """What makes the report of a run from its place among several; its settings are too long to stand before a bar."""
+    from rich.console import Console
+
+    from saccade.training.report import Silence, Terminal
+
+    console = Console()
+    return lambda name: Silence() if as_json else Terminal(console, name.partition(" ")[0])
+
+
+def _show_sweep(sweep: Any, as_json: bool) -> None:
+    from saccade.cli.sweeping import show_sweep
+
+    show_sweep(sweep, as_json=as_json)
+    if sweep.failed:
+        raise typer.Exit(1)
+
+
+def _show(bundle: Any, as_json: bool) -> None:
+    """What was reached; a figure that the recipe promises and that was missed is exit status 1."""
+    from saccade import api
+
     verdict = api.verdict(bundle)
     if as_json:
         print(json.dumps({"run": str(bundle.folder), "figures": bundle.figures, "reached": verdict.met}))

@@ -2,8 +2,8 @@
 
     task: translate
     data: {source: dates}                       # or train:, valid:, test: files
-    model: {name: rnnsearch, hidden: 128}       # a model and its Config
-    train: {epochs: 5, lr: 1e-3}
+    model: {name: rnnsearch, hidden: 128}       # a model and its Config; your own: my_package.my_module:MyNetwork
+    train: {epochs: 5, lr: 1e-3}                # also from: RUN, whose network and vocabulary are taken over
     search: {beam: 5}
     metrics: [exact_match]
     expect: {metric: exact_match, at_least: 0.995, source: "…"}
@@ -22,9 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
-from saccade.recipes.located import Located, locate, override, parse_override, read_yaml
+from saccade.parts import FORM, is_own, searching
+from saccade.recipes.lineage import inherit, parent_folder
+from saccade.recipes.located import Located, locate, override, parse_override, read_yaml, refusal
+from saccade.recipes.own import fill, located
+from saccade.recipes.paths import from_here
 from saccade.recipes.schema import build, to_plain
-from saccade.tasks import TASKS
+from saccade.tasks import TASKS, task_class
 from saccade.training.config import Train
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent
 # The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
 DATA = {"translate": "saccade.data.sources:PairData", "point": "saccade.data.points:PointData"}
-METRICS = ("exact_match", "cer", "bleu", "chrf", "ter", "perplexity")
+METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,6 @@ class Expect:
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError("at_least or at_most must be given, and not both")
-        if self.metric not in METRICS:
-            raise ValueError(f"metric must be one of {', '.join(METRICS)}: got {self.metric}")
 
     def met(self, figure: float) -> bool:
         return figure >= self.at_least if self.at_least is not None else figure <= (self.at_most or 0.0)
@@ -65,24 +67,18 @@ class _Outline:
 
     task: str
     data: Located
-    model: Located
+    model: Located | None = None  # required, unless a run is begun from
     train: Train = field(default_factory=Train)
     search: Located | None = None
     metrics: tuple[str, ...] = ("exact_match",)
     expect: Expect | None = None
     about: str = ""
 
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.metrics if name not in METRICS]
-        if unknown:
-            raise ValueError(f"metrics must be any of {', '.join(METRICS)}: got {unknown[0]}")
-        if self.train.watch not in (*METRICS, "loss"):
-            raise ValueError(f"train must watch loss or one of {', '.join(METRICS)}: got {self.train.watch}")
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """A checked recipe. ``folder`` is where its relative paths start; ``changed`` lists what was overridden."""
+    """A checked recipe. ``folder`` is where its relative paths start; ``changed`` lists what was overridden; ``beside`` is
+    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code)."""
 
     name: str
     folder: Path
@@ -96,6 +92,7 @@ class Recipe:
     expect: Expect | None = None
     about: str = ""
     changed: tuple[str, ...] = ()
+    beside: Path | None = field(default=None, compare=False)
 
     def to_plain(self) -> dict[str, Any]:
         """The recipe as plain data, every field written out; :func:`from_plain` reads it back."""
@@ -108,12 +105,30 @@ class Recipe:
 def read_recipe(name: str | Path, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides."""
     path = find(name)
-    root = override(read_yaml(path), overrides)
-    for key, change in _flat(changes or {}):
+    root, changed = _overridden(read_yaml(path), overrides, changes or {})
+    recipe = _read(_with_parent(root, path.parent, path.parent), path.stem, path.parent, beside=path.parent)
+    return replace(recipe, changed=changed)
+
+
+def read_written(path: Path, *, name: str, folder: Path) -> Recipe:
+    """The recipe that a run keeps beside itself. It is whole, so the run that it began from is not asked again."""
+    return _read(read_yaml(path), name, folder)
+
+
+def change(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file."""
+    root, changed = _overridden(locate(recipe.to_plain(), recipe.name), overrides, changes or {})
+    again = _read(_with_parent(root, recipe.folder, recipe.beside), recipe.name, recipe.folder, beside=recipe.beside)
+    return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
+
+
+def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, Any]) -> tuple[Located, tuple[str, ...]]:
+    """The tree with ``key=value`` texts and values set, and which fields they were; the figure to reach is none of them."""
+    root = override(root, overrides)
+    for key, change in _flat(changes):
         root = _put(root, key.split("."), change)
-    changed = [".".join(parse_override(text)[0]) for text in overrides] + [key for key, _ in _flat(changes or {})]
-    recipe = _read(root, path.stem, path.parent)
-    return replace(recipe, changed=tuple(key for key in changed if not key.startswith("expect")))
+    changed = [".".join(parse_override(text)[0]) for text in overrides] + [key for key, _ in _flat(changes)]
+    return from_here(root, changed), tuple(key for key in changed if not key.startswith("expect"))
 
 
 def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str) -> Recipe:
@@ -139,45 +154,115 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
-def _read(root: Located, name: str, folder: Path) -> Recipe:
-    outline = build(_Outline, root)
-    tree: Any = root.value
-    _choose(tree["task"], "task", TASKS)
-    data = build(_data_class(outline.task), outline.data, "data")
-    model_name, rest = _model(outline.model)
-    # From here on torch is needed: the model's Config lives beside its network.
+def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
+    """The recipe with what it takes over from the run that ``train.from`` names, if it names one."""
+    # Whatever can be refused without torch is refused before the run is read.
+    _outline(root)
+    place = parent_folder(root, folder)
+    if place is None:
+        return root
+    from saccade.bundle import read_config
+
+    where, config = str(place / "config.json"), read_config(place)
+    try:
+        plain, name, home = config["recipe"], config["name"], Path(config["folder"])
+        # Its own parts are looked for beside the new recipe, never where the run says that they were.
+        parent = _read(locate(plain, where), name, home, beside=beside)
+    except (KeyError, TypeError) as error:
+        raise InputError(where, expected="the config of a whole bundle", found=f"one that lacks {error}") from None
+    return inherit(root, parent, place)
+
+
+def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None) -> Recipe:
+    """A recipe from its tree; a user's own parts are also looked for in ``beside``."""
+    outline = _outline(root)
+    if outline.model is None:
+        hint = "this field is required, unless train.from names a run"
+        raise InputError(
+            root.where, field="model", expected="a mapping with a model's name", found="nothing", hint=hint
+        )
+    with searching(beside=beside, mentioned=folder):
+        data = _data(root, outline)
+        model_name, model = _model(outline.model, outline.task)
+    # From here on torch is needed: the search lives beside its network.
     from saccade.nn.search import Search
 
-    model = build(network_class(model_name).config_class, rest, "model")
     search = Search() if outline.search is None else build(Search, outline.search, "search")
     return Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, outline.metrics, outline.expect,
-        outline.about,
+        outline.about, beside=beside,
     )  # fmt: skip
 
 
-def _data_class(task: str) -> Any:
-    module, _, attribute = DATA[task].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+def _outline(root: Located) -> _Outline:
+    """What can be read without torch: all but the model's fields, the search, and what a user's own task says."""
+    outline = build(_Outline, root)
+    tree: Any = root.value
+    if not is_own(_choose(tree["task"], "task", TASKS)):
+        _check_metrics(root, METRICS)
+    return outline
 
 
-def _model(node: Located) -> tuple[str, Located]:
+def _check_metrics(root: Located, known: Sequence[str]) -> None:
+    """Each metric that is named is one of the task's; a network may also be chosen by its loss."""
+    tree: Any = root.value
+    named = [(f"metrics[{number}]", node) for number, node in enumerate(_items(tree.get("metrics")))]
+    named += [("expect.metric", node) for node in _entry(tree.get("expect"), "metric")]
+    watched = [("train.watch", node) for node in _entry(tree.get("train"), "watch") if node.text != "loss"]
+    for name, node in (*named, *watched):
+        if node.text not in known:
+            expected = f"{'loss or ' if name == 'train.watch' else ''}one of {', '.join(known)}"
+            close = difflib.get_close_matches(node.text or "", known, n=1)
+            raise refusal(node, name, expected, hint=f"did you mean {close[0]!r}?" if close else None)
+
+
+def _items(node: Located | None) -> list[Located]:
+    return node.value if node is not None and isinstance(node.value, list) else []
+
+
+def _entry(node: Located | None, key: str) -> list[Located]:
+    return [node.value[key]] if node is not None and isinstance(node.value, dict) and key in node.value else []
+
+
+def _data(root: Located, outline: _Outline) -> Any:
+    if not is_own(outline.task):
+        module, _, attribute = DATA[outline.task].partition(":")
+        return build(getattr(importlib.import_module(module), attribute), outline.data, "data")
+    tree: Any = root.value
+    task = located(tree["task"], "task", task_class)
+    _check_metrics(root, getattr(task, "metrics", METRICS))
+    return fill(task.data_class, outline.data, "data", outline.task)
+
+
+def _model(node: Located, task: str) -> tuple[str, Any]:
+    """The model's name, and its Config filled with the other fields: from here on torch is needed."""
     if not isinstance(node.value, dict) or "name" not in node.value:
         found = "nothing" if isinstance(node.value, dict) else repr(node.text)
-        expected = f"one of {', '.join(MODELS)}"
+        expected = f"one of {', '.join(MODELS)}, or your own ({FORM})"
         raise InputError(node.where, line=node.line, field="model.name", expected=expected, found=found)
-    name = _choose(node.value["name"], "model.name", MODELS)
-    return name, replace(node, value={key: part for key, part in node.value.items() if key != "name"})
+    named = node.value["name"]
+    name = _choose(named, "model.name", MODELS)
+    network = located(named, "model.name", network_class)
+    if is_own(name) and not is_own(task):
+        from saccade.nn.decoder import EncoderDecoder
+
+        if not issubclass(network, EncoderDecoder):
+            expected = f"a class derived from saccade.nn.EncoderDecoder for the task {task}"
+            raise refusal(named, "model.name", expected, f"the class {network.__name__}")
+    rest = replace(node, value={key: part for key, part in node.value.items() if key != "name"})
+    return name, fill(network.config_class, rest, "model", name)
 
 
 def _choose(node: Located, field: str, known: Mapping[str, Any]) -> str:
+    if node.text is not None and is_own(node.text):
+        return node.text
     if node.text not in known:
         close = difflib.get_close_matches(node.text or "", known, n=1)
         raise InputError(
             node.where,
             line=node.line,
             field=field,
-            expected=f"one of {', '.join(known)}",
+            expected=f"one of {', '.join(known)}, or your own ({FORM})",
             found=repr(node.text) if node.text is not None else "a mapping or a list",
             hint=f"did you mean {close[0]!r}?" if close else None,
         )

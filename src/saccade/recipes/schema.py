@@ -5,6 +5,8 @@ where a float is expected, `no` and `2024-01-31` are text where text is. A quote
 remembers where it stood, so a fault found long after reading still points at its line, or at the command line.
 
     build(Recipe, root) → dump_yaml(to_plain(recipe))
+
+A field whose name in YAML is a word of Python's own is written with an underscore at its end: `from_` reads `from`.
 """
 
 from __future__ import annotations
@@ -39,21 +41,25 @@ def build(cls: type[T], node: Located, field: str = "") -> T:
             expected = f"one of {', '.join(known)}" if known else "no fields"
             raise refusal(entry, join(field, name), expected, quote(name), _did_you_mean(name, known))
     kinds, values = get_type_hints(cls), {}
-    for name, required in known.items():
+    for name, (attribute, required) in known.items():
         if name in node.value:
-            values[name] = _read(kinds[name], node.value[name], join(field, name))
+            values[attribute] = _read(kinds[attribute], node.value[name], join(field, name))
         elif required:
-            raise refusal(node, join(field, name), _describe(kinds[name]), "nothing", "this field is required")
+            raise refusal(node, join(field, name), _describe(kinds[attribute]), "nothing", "this field is required")
     try:
         return cls(**values)
     except ValueError as error:
         raise _rejection(cls, node, field, " ".join(str(error).split())) from error
 
 
-def _fields(cls: Any) -> dict[str, bool]:
-    """The fields that a mapping may give, and whether it must."""
+def _fields(cls: Any) -> dict[str, tuple[str, bool]]:
+    """The fields that a mapping may give, by their names in YAML: the attribute of each, and whether it must be given."""
     none = dataclasses.MISSING
-    return {f.name: f.default is none and f.default_factory is none for f in dataclasses.fields(cls) if f.init}
+    return {
+        field.name.removesuffix("_"): (field.name, field.default is none and field.default_factory is none)
+        for field in dataclasses.fields(cls)
+        if field.init
+    }
 
 
 def _rejection(cls: Any, node: Located, field: str, message: str) -> InputError:
@@ -210,7 +216,8 @@ def _plain(value: Any, field: str) -> Any:
     if isinstance(value, Located):
         return _plain(value.value, field)
     if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name), f"{field}.{name}") for name in _fields(value)}
+        names = {name: attribute for name, (attribute, _) in _fields(value).items()}
+        return {name: _plain(getattr(value, attribute), f"{field}.{name}") for name, attribute in names.items()}
     if isinstance(value, dict):
         return {name: _plain(entry, f"{field}.{name}") for name, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -10,6 +10,9 @@ from typing import Literal
 class Train:
     """How a network is trained. An update is one batch; an epoch is every record once."""
 
+    from_: str | None = None  # ``from``: a run whose network and vocabulary this one begins with
+    freeze: tuple[str, ...] = ()  # parts of the network (modules or parameters, by name) that stay as they are
+
     epochs: int = 10
     updates: int | None = None  # stop after so many updates, if that comes first
     batch_tokens: int | None = 4096  # padded tokens of the longer side, a batch
@@ -51,6 +54,8 @@ class Train:
     def __post_init__(self) -> None:
         if self.batch_tokens is None and self.batch_records is None:
             raise ValueError("batch_tokens or batch_records must be given")
+        if self.from_ is not None and not self.from_.strip():
+            raise ValueError("from must name the folder of a run: got nothing")
         at_least = {"epochs": 1, "updates": 1, "batch_tokens": 1, "batch_records": 1, "patience": 0, "stop_after": 1}
         at_least |= {"warmup": 0, "width": 1, "average": 0, "threads": 1, "save_every": 1, "watch_records": 1}
         at_least |= {"evaluate_every": 1}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from saccade.errors import SaccadeError
+from saccade.extras import need
 
 UPDATES = ("update", "epoch", "loss", "lr", "norm", "tokens", "seconds")
 
@@ -71,10 +71,7 @@ def _write(file: TextIO, columns: tuple[str, ...], row: Mapping[str, float]) -> 
 
 
 def _tensorboard(folder: Path, since: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise SaccadeError(
-            "train.tensorboard needs the package 'tensorboard': pip install 'saccade[tensorboard]'"
-        ) from None
+    need("tensorboard", extra="tensorboard", for_="train.tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(folder / "tensorboard"), purge_step=since or None)

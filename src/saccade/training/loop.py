@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.config import Train
-from saccade.training.devices import choose_threads, make_fabric
+from saccade.training.devices import choose_threads
 from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
-from saccade.training.optimisers import learning_rate, make_optimiser
+from saccade.training.optimisers import learning_rate
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
+from saccade.training.stepping import Stepper
 
 CHECKPOINTS = "checkpoints"
 
@@ -61,10 +62,8 @@ class _Loop:
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
         settings = self.settings
-        fabric = make_fabric(settings)
-        self.fabric, self.device = fabric, fabric.device
-        optimiser = make_optimiser(job.network.parameters(), settings)
-        self.model, self.optimiser = fabric.setup(job.network, optimiser)
+        self.stepper = Stepper(job.task, job.network, settings)
+        self.device, self.optimiser = self.stepper.device, self.stepper.optimiser
         self.progress, self.kept = Progress(), dict[int, dict[str, Tensor]]()
         first = self._plan(0)
         self.per_epoch = len(first)
@@ -87,7 +86,7 @@ class _Loop:
 
     def run(self) -> Outcome:
         progress, report = self.progress, self.job.report
-        report.begin(int(self.total), progress.update)
+        report.begin(int(self.total), progress.update, self.settings.epochs)
         reason = "every epoch was done"
         try:
             with _listening() as asked_to_stop:
@@ -111,7 +110,7 @@ class _Loop:
     def _epoch(self, asked_to_stop: threading.Event) -> None:
         progress, settings = self.progress, self.settings
         batches = self._plan(progress.epoch)
-        self.model.train()
+        self.job.network.train()
         while progress.batch < len(batches) and progress.update < self.total:
             self._update(batches[progress.batch])
             if asked_to_stop.is_set():
@@ -128,20 +127,12 @@ class _Loop:
     def _update(self, numbers: list[int]) -> None:
         progress, settings = self.progress, self.settings
         lr = learning_rate(settings, progress.update, self.per_epoch, int(self.total), progress.shrinks)
-        for group in self.optimiser.param_groups:
-            group["lr"] = lr
-        batch = self.job.task.batch(self.job.train, numbers).to(self.device)
-        sampling = settings.sampling * progress.update / self.total
-        loss = self.job.task.loss(self.model, batch, smoothing=settings.label_smoothing, sampling=sampling)
+        batch = self.job.task.batch(self.job.train, numbers)
+        loss = self.stepper.loss(batch, sampling=settings.sampling * progress.update / self.total)
         value = float(loss.mean.detach())
         if not math.isfinite(value):
             self._refuse(value, lr)
-        self.optimiser.zero_grad(set_to_none=True)
-        self.fabric.backward(loss.mean)
-        norm = self.fabric.clip_gradients(
-            self.model, self.optimiser, max_norm=settings.clip or math.inf, error_if_nonfinite=False
-        )
-        self.optimiser.step()
+        norm = self.stepper.step(loss, lr)
         progress.update += 1
         progress.batch += 1
         progress.loss_total += value * loss.count
@@ -149,7 +140,7 @@ class _Loop:
         progress.tokens += loss.count
         self._tick()
         self.logs.update(
-            {"update": progress.update, "epoch": progress.epoch, "loss": value, "lr": lr, "norm": float(norm or 0.0),
+            {"update": progress.update, "epoch": progress.epoch, "loss": value, "lr": lr, "norm": norm,
              "tokens": loss.count, "seconds": round(progress.seconds, 3)}
         )  # fmt: skip
         self.job.report.update(progress.update, progress.epoch, progress.loss_total / progress.loss_count)
@@ -254,6 +245,19 @@ class _Loop:
         self.logs.flush()
         folder = self.job.folder / CHECKPOINTS
         save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.kept)
+
+
+def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:
+    """The updates after which :func:`fit` ends an epoch, unless it stops early; the last is how many it makes in all.
+
+    ``batches`` says how many an epoch has: those of the next may be a few more or fewer.
+    """
+    total = int(min(settings.epochs * batches(0), settings.updates or math.inf))
+    ends, update = list[int](), 0
+    while update < total and len(ends) < settings.epochs:
+        update = min(total, update + batches(len(ends)))
+        ends.append(update)
+    return ends
 
 
 def mean_of(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 class Report(Protocol):
     """Where the loop says how it goes."""
 
-    def begin(self, total: int, done: int) -> None: ...
+    def begin(self, total: int, done: int, epochs: int) -> None: ...
     def update(self, done: int, epoch: int, loss: float) -> None: ...
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None: ...
     def say(self, text: str) -> None: ...
@@ -22,7 +22,7 @@ class Report(Protocol):
 class Silence:
     """Says nothing."""
 
-    def begin(self, total: int, done: int) -> None: ...
+    def begin(self, total: int, done: int, epochs: int) -> None: ...
     def update(self, done: int, epoch: int, loss: float) -> None: ...
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None: ...
     def say(self, text: str) -> None: ...
@@ -30,15 +30,18 @@ class Silence:
 
 
 class Terminal:
-    """A bar where the console is a terminal; plain lines where it is a file or a pipe."""
+    """A bar where the console is a terminal; plain lines where it is a file or a pipe. ``name`` stands before the bar:
+    which of several runs this is."""
 
-    def __init__(self, console: Console, epochs: int) -> None:
-        self.console, self.epochs = console, epochs
+    def __init__(self, console: Console, name: str = "") -> None:
+        self.console, self.name = console, name
+        self.epochs = 0
         self._bar: Progress | None = None
         self._task = TaskID(0)
         self._figure = ""
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, epochs: int) -> None:
+        self.epochs = epochs
         if self.console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
@@ -50,11 +53,13 @@ class Terminal:
             )
             self._bar = Progress(*columns, console=self.console, expand=True)
             self._bar.start()
-            self._task = self._bar.add_task("epoch 1", total=total, completed=done, loss="…", figure="")
+            self._task = self._bar.add_task(
+                f"{self.name} epoch 1".strip(), total=total, completed=done, loss="…", figure=""
+            )
 
     def update(self, done: int, epoch: int, loss: float) -> None:
         if self._bar is not None:
-            text = f"epoch {epoch + 1}/{self.epochs}"
+            text = f"{self.name} epoch {epoch + 1}/{self.epochs}".strip()
             self._bar.update(self._task, completed=done, description=text, loss=f"{loss:.4f}", figure=self._figure)
 
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None:

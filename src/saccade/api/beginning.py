@@ -1,0 +1,136 @@
+"""What a run begins with: records, the task with its vocabulary, a network. Nothing is written: a dry run begins alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.api.trained import IN_MEMORY, load
+from saccade.bundle import WEIGHTS, read_config
+from saccade.data.text import Tokenizer
+from saccade.errors import SaccadeError
+from saccade.metrics.text import check_available
+from saccade.models import network_class
+from saccade.recipes.recipe import Recipe
+from saccade.splits import Splits, hold_out, settle_overlap
+from saccade.tasks import task_class
+from saccade.tasks.translate import Translate
+from saccade.training.stepping import freeze
+
+SPLITS = ("train", "valid", "test")
+HELD_OUT = 0.05  # of the records, where a task's data say nothing of it
+SHOWN = 8  # tokens that a vocabulary lacks, by name
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """All that training needs; ``origin`` says which run it begins from, and keeps that run's vocabulary."""
+
+    recipe: Recipe
+    splits: Splits
+    task: Any
+    network: nn.Module
+    corpora: Mapping[str, Any]
+    notes: tuple[str, ...]
+    origin: Mapping[str, Any] | None = None
+
+
+def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = None) -> Beginning:
+    """The task and the network of a recipe, on the CPU, seeded. ``origin`` is given when a run goes on that began from
+    another: its weights are in its checkpoint, and its vocabulary is in ``origin``."""
+    check_available([*wanted_metrics(recipe), recipe.train.watch])
+    torch.manual_seed(recipe.train.seed)
+    parent = None
+    if recipe.train.from_ is not None and origin is None:
+        parent = load(recipe.train.from_, device="cpu")
+        origin = _origin(Path(recipe.train.from_), parent.recipe.name, parent.task.files())
+    if origin is not None:
+        task = task_class(recipe.task).restore(recipe.data, dict(origin["files"]))
+    else:
+        task = task_class(recipe.task).learn(recipe.data, splits.train)
+    network = task.network(network_class(recipe.model_name), recipe.model)
+    if parent is not None:
+        network.load_state_dict(parent.network.state_dict())
+    freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
+    corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
+    notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)]
+    if origin is not None:
+        notes += [f"begun from {origin['folder']}: its network and its vocabulary", *strangers(task, corpora["train"])]
+    return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin)
+
+
+def _origin(folder: Path, name: str, files: Mapping[str, str]) -> dict[str, Any]:
+    return {"folder": str(folder), "name": name, "weights": read_config(folder)["files"][WEIGHTS], "files": dict(files)}
+
+
+def strangers(task: Any, corpus: Any) -> list[str]:
+    """What the vocabulary does not hold, a sentence a side: how large a share becomes <unk>, and which tokens mostly."""
+    if not isinstance(task, Translate):
+        return []
+    notes = []
+    for side, tokenizer in enumerate((task.source, task.target)):
+        name = ("source", "target")[side]
+        texts = [getattr(pair, name) for pair in corpus.pairs]
+        ids = [pair[side] for pair in corpus.ids]
+        unknown, tokens = sum(each.count(Tokenizer.UNK) for each in ids), sum(map(len, ids))
+        if not unknown:
+            continue
+        which = _unknown_tokens(tokenizer, texts, ids)
+        shown = " ".join(repr(token) for token, _ in which.most_common(SHOWN))
+        notes.append(
+            f"data.train, {name}: {unknown:,} of {tokens:,} tokens ({unknown / tokens:.2%}) are not in the vocabulary and "
+            f"become <unk>: {shown}{' …' if len(which) > SHOWN else ''}. A vocabulary does not grow: if they matter, "
+            "train afresh on old and new data together"
+        )
+    return notes
+
+
+def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[list[int]]) -> Counter[str]:
+    """The tokens behind <unk>, counted in the first thousand texts that have any."""
+    having = islice((number for number, each in enumerate(ids) if Tokenizer.UNK in each), 1000)
+    found = Counter[str]()
+    for number in having:
+        # Cut texts have fewer ids than tokens.
+        spans = zip(ids[number], tokenizer.spans(texts[number]), strict=False)
+        found.update(texts[number][start:end] for each, (start, end) in spans if each == Tokenizer.UNK)
+    return found
+
+
+def wanted_metrics(recipe: Recipe) -> list[str]:
+    """The figures of the test set: the recipe's, and the one it is held to."""
+    expected = [recipe.expect.metric] if recipe.expect is not None else []
+    return list(dict.fromkeys([*recipe.metrics, *expected]))
+
+
+def read_splits(recipe: Recipe, data: Any) -> Splits:
+    """The records to train on, to choose by and to report on: the recipe's, or those given."""
+    task = task_class(recipe.task)
+    if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
+        raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
+    if data is None:
+        splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
+        return splits
+    parts = data if isinstance(data, Mapping) and "train" in data else {"train": data}
+    unknown = [name for name in parts if name not in SPLITS]
+    if unknown:
+        raise SaccadeError(f"data: expected train, valid and test, found {unknown[0]!r}")
+    records = {name: task.records(part, recipe.data) for name, part in parts.items()}
+    held = hold_out(records, getattr(recipe.data, "hold_out", HELD_OUT), recipe.train.seed)
+    return settle_overlap(held, getattr(recipe.data, "overlap", "keep"))
+
+
+def fingerprint(splits: Splits) -> str:
+    """A checksum of all records: a run goes on with the data that it began with."""
+    digest = hashlib.sha256()
+    for name in SPLITS:
+        digest.update(json.dumps([asdict(record) for record in getattr(splits, name)]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,192 @@
+"""The runs of a comparison and what all of them are held to: one task, one test set, one reference text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from saccade.api.references import Form, References, shared_references
+from saccade.api.trained import IN_MEMORY, Bundle, load, threads
+from saccade.bundle import CARD, CONFIG, read_config
+from saccade.errors import SaccadeError
+from saccade.metrics.significance import Statistics, statistics
+from saccade.metrics.text import METRICS, check_available, check_known
+from saccade.nn.search import Search
+from saccade.splits import Splits
+
+TIMED = 256  # inputs decoded to measure speed
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The median of ``repeats`` times that ``inputs`` inputs were decoded."""
+
+    per_second: float
+    inputs: int
+    repeats: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The runs, loaded, and what all of them are held to."""
+
+    bundles: Sequence[Bundle]
+    names: Sequence[str]
+    searches: Sequence[Search]
+    records: Sequence[Any]
+    where: str
+    references: References
+    metrics: Sequence[str]
+
+    @property
+    def sources(self) -> list[str]:
+        return [record.source if isinstance(record.source, str) else str(record.source) for record in self.records]
+
+    def measure(self, outputs: Sequence[str]) -> list[Statistics]:
+        texts, cut = self.references.texts, self.references.bleu_tokenize
+        return [statistics(name, outputs, texts, bleu_tokenize=cut) for name in self.metrics]
+
+    def seen(self, number: int) -> str:
+        """What must be known of a run that was trained on inputs that the first has held out."""
+        first, recipe, name = self.bundles[0].recipe, self.bundles[number].recipe, self.names[number]
+        # Without a test file the seed says what is held out: another seed trains on some of it.
+        if (recipe.data, recipe.folder, recipe.train.seed) == (first.data, first.folder, first.train.seed):
+            return ""
+        try:
+            seen, usual = (self._trained_on(bundle) for bundle in (self.bundles[number], self.bundles[0]))
+        except SaccadeError as error:
+            return f"whether {name} was trained on some of these inputs cannot be checked: {error}"
+        # Short inputs are common enough to stand in both parts of any text; the first run has seen those too.
+        if seen - usual <= 0.01 * len(self.records):
+            return ""
+        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: that flatters it"
+
+    def _trained_on(self, bundle: Bundle) -> int:
+        recipe = bundle.recipe
+        if getattr(recipe.data, "train", None) == IN_MEMORY:
+            raise SaccadeError("its data was given in memory")
+        splits: Splits = bundle.task.load(recipe.data, recipe.folder, recipe.train.seed)
+        trained_on = {record.source for record in splits.train}
+        return sum(record.source in trained_on for record in self.records)
+
+
+def enter(
+    runs: Sequence[str | Path | Bundle],
+    data: Any,
+    metrics: Sequence[str] | None,
+    beam: int | None,
+    text: Form,
+    device: str,
+) -> Contest:
+    """Load the runs and find what they can be compared by; everything that speaks against it is said here."""
+    if isinstance(runs, str | Path) or not runs:
+        raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
+    bundles = [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    names = _names(bundles)
+    wanted = _metrics(bundles, metrics)
+    searches = [_search(bundle, beam) for bundle in bundles]
+    records, where = bundles[0]._records(data)
+    references = shared_references(bundles, names, records, text)
+    wanted = _known(wanted, references, asked=metrics is not None)
+    return Contest(bundles, names, searches, records, where, references, wanted)
+
+
+def _names(bundles: Sequence[Bundle]) -> list[str]:
+    """The folders' names, with as many of the folders above as tell them apart; of an ensemble, all of them."""
+    runs = [tuple(each.folder.resolve() for each in bundle.members or (bundle,)) for bundle in bundles]
+    for depth in range(1, max(len(folder.parts) for run in runs for folder in run) + 1):
+        names = [" + ".join("/".join(folder.parts[-depth:]) for folder in run) for run in runs]
+        if len(set(names)) == len(set(runs)):
+            break
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: number + 1].count(name)})"
+        for number, name in enumerate(names)
+    ]
+
+
+def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str]:
+    tasks = {bundle.recipe.task for bundle in bundles}
+    if len(tasks) > 1:
+        raise SaccadeError(f"expected runs of one task, found {', '.join(sorted(tasks))}")
+    if asked is not None and "perplexity" in asked:
+        raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
+    metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in METRICS]))
+    check_known(metrics)
+    check_available(metrics)
+    return metrics or ["exact_match"]
+
+
+def _known(metrics: list[str], references: References, *, asked: bool) -> list[str]:
+    if references.are_texts:
+        return metrics
+    others = [name for name in metrics if name != "exact_match"]
+    if asked and others:
+        raise SaccadeError(f"expected exact_match, the one metric of outputs that are no texts, found {others[0]!r}")
+    return ["exact_match"]
+
+
+def _search(bundle: Bundle, beam: int | None) -> Search:
+    try:
+        return replace(bundle.recipe.search, n_best=1, beam=beam if beam is not None else bundle.recipe.search.beam)
+    except ValueError as error:
+        raise SaccadeError(str(error)) from None
+
+
+def decode(contest: Contest, number: int) -> tuple[Sequence[Any], Sequence[str]]:
+    """A run's outputs for all inputs, and what must be known of them."""
+    bundle = contest.bundles[number]
+    with threads(bundle.threads):
+        try:
+            corpus = bundle.task.corpus(contest.records, contest.where)
+        except SaccadeError as error:
+            raise SaccadeError(f"{contest.names[number]}: {error}") from None
+        how = contest.searches[number]
+        evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=["exact_match"])
+    return evaluation.outputs, evaluation.notes
+
+
+def speeds(contest: Contest, repeats: int, seed: int, say: Callable[[str], None]) -> list[Speed | None]:
+    """Each run decodes the same inputs, turn by turn, so that a machine that slows down slows all of them."""
+    bundles = contest.bundles
+    if repeats < 1:
+        return [None] * len(bundles)
+    drawn = np.random.default_rng(seed).permutation(len(contest.records))[:TIMED]
+    inputs = [contest.records[number].source for number in drawn]
+    seconds: list[list[float]] = [[] for _ in bundles]
+    for turn in range(repeats):
+        for number, (bundle, search) in enumerate(zip(bundles, contest.searches, strict=True)):
+            say(f"{contest.names[number]}: timing {len(inputs):,} inputs, {turn + 1} of {repeats}")
+            start = time.perf_counter()
+            bundle.predict(inputs, search=search)
+            seconds[number].append(time.perf_counter() - start)
+    return [
+        Speed(len(inputs) / median(taken), len(inputs), repeats, _device(bundle))
+        for bundle, taken in zip(bundles, seconds, strict=True)
+    ]
+
+
+def _device(bundle: Bundle) -> str:
+    device = next(bundle.network.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {bundle.threads} thread{'s' if bundle.threads > 1 else ''}"
+
+
+def size_on_disk(bundle: Bundle) -> int | None:
+    """The size of the bundle's own files; what else a run's folder holds is not needed to use it."""
+    if bundle.members:
+        sizes = [size_on_disk(member) for member in bundle.members]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    if not (bundle.folder / CONFIG).is_file():
+        return None
+    names: list[str] = [CONFIG, CARD, *read_config(bundle.folder)["files"]]
+    paths = [bundle.folder / name for name in names]
+    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -1,0 +1,305 @@
+"""The runs in a folder: what each is, how it stands, what it reached. Reads their JSON and nothing else; imports no torch.
+
+A run's folder is known by what training writes into it. One whose files contradict each other or cannot be read is
+listed as damaged, with the reason: a listing never fails because of what it lists.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from saccade.api.status import STATUS
+from saccade.bundle import CONFIG, read_config
+from saccade.errors import InputError, SaccadeError
+from saccade.storage import read_json
+
+RUN, FIGURES, ORIGIN, SWEEP, CHECKPOINTS = "run.json", "metrics.json", "origin.json", "sweep.json", "checkpoints"
+MARKS = (RUN, CONFIG, FIGURES, STATUS, CHECKPOINTS)  # any of them makes a folder a run's
+LOWER_IS_BETTER = ("loss", "perplexity", "cer", "wer", "ter", "seconds", "parameters")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        state: done, running, interrupted, failed, or damaged; ``reason`` says more where there is more to say.
+        when: when it began, as ISO 8601 (of a damaged one: when its folder last changed).
+        update: where it stands, by its newest checkpoint or, when done, its end.
+        watch: the validation figure it was chosen by, whose best is in ``valid``; ``test``: the held-out figures.
+        origin: the folder of the run that it began from.
+    """
+
+    folder: Path
+    name: str
+    state: str
+    reason: str = ""
+    when: str = ""
+    task: str = ""
+    model: str = ""
+    parameters: int | None = None
+    update: int | None = None
+    watch: str | None = None
+    higher_is_better: bool = False
+    valid: Mapping[str, float] = field(default_factory=dict)
+    test: Mapping[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    origin: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The run as JSON has it."""
+        return {**asdict(self), "folder": str(self.folder)}
+
+    def figure(self, name: str) -> float | None:
+        """A figure by its name: ``bleu`` of the validation set, ``test.bleu``, ``seconds`` or ``parameters``."""
+        if name in ("seconds", "parameters"):
+            return getattr(self, name)  # type: ignore[no-any-return]
+        if name.startswith("test."):
+            return self.test.get(name.removeprefix("test."))
+        return self.valid.get(name.removeprefix("valid."))
+
+
+# ---- Finding
+
+
+def find_runs(folder: str | Path) -> list[Run]:
+    """The runs in a folder, and in the sweeps in it, newest first."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "no such folder"
+        raise InputError(folder, expected="a folder of runs", found=found)
+    runs = [read_run(path) for path in _run_folders(folder)]
+    return sorted(runs, key=lambda run: (_seconds_of(run.when), str(run.folder)), reverse=True)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether training, or ``bundle.save``, wrote into this folder."""
+    return any(os.path.exists(folder / mark) for mark in MARKS)
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise InputError(folder, expected="a readable folder", found=str(error.strerror)) from None
+    for path in inside:
+        if os.path.exists(path / SWEEP):
+            yield from _run_folders(path)
+        elif is_run(path):
+            yield path
+
+
+def order(runs: Sequence[Run], figure: str) -> list[Run]:
+    """Best first by a figure (see :meth:`Run.figure`); runs without it come last."""
+    known = {name for run in runs for name in (*run.valid, *(f"test.{each}" for each in run.test))}
+    known |= {"seconds", "parameters"}
+    if figure.removeprefix("valid.") not in known:
+        raise SaccadeError(f"--sort: expected one of {', '.join(sorted(known))}, found {figure!r}")
+    plain = figure.removeprefix("valid.").removeprefix("test.")
+    lower = plain in LOWER_IS_BETTER
+
+    def place(run: Run) -> tuple[bool, float]:
+        value = run.figure(figure)
+        return value is None, 0.0 if value is None else value if lower else -value
+
+    return sorted(runs, key=place)
+
+
+# ---- Reading one
+
+
+def read_run(folder: str | Path) -> Run:
+    """The run in a folder; a damaged one too, which says what is wrong with it."""
+    folder = Path(folder)
+    try:
+        return _read(folder)
+    except (SaccadeError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        told = str(error).removeprefix(f"{folder}{os.sep}")
+        reason = told if isinstance(error, SaccadeError) else f"unexpected content: {type(error).__name__}: {error}"
+        return Run(folder, folder.name, "damaged", reason, when=_changed(folder))
+
+
+def _read(folder: Path) -> Run:
+    about = _document(folder, RUN)
+    status = _document(folder, STATUS)
+    figures = _document(folder, FIGURES)
+    config = read_config(folder) if os.path.exists(folder / CONFIG) else {}
+    if figures and not config:
+        raise InputError(folder / CONFIG, expected="the config of a trained model", found="no such file")
+    if not (about or config or status):
+        raise InputError(folder / RUN, expected="what a run keeps of its beginning", found="no such file")
+    for name in config.get("files", {}):
+        if not os.path.exists(folder / name):
+            raise InputError(folder / name, expected="a file of the bundle", found="no such file")
+    recipe = config.get("recipe", {})
+    figures = figures or config.get("figures", {})
+    watch = about.get("watch") or recipe.get("train", {}).get("watch")
+    best = status.get("best", {})
+    valid = _numbers(figures.get("valid", {})) or _numbers({best["metric"]: best["figure"]} if best else {})
+    origin = _document(folder, ORIGIN).get("folder") or recipe.get("train", {}).get("from")
+    run = Run(
+        folder=folder,
+        name=str(about.get("name") or config.get("name") or folder.name),
+        state="",
+        when=str(about.get("began") or _changed(folder)),
+        task=str(about.get("task") or recipe.get("task", "")),
+        model=str(about.get("model") or recipe.get("model", {}).get("name", "")),
+        parameters=_whole(about.get("parameters", config.get("parameters"))),
+        update=_whole(figures.get("updates", _newest_checkpoint(folder))),
+        watch=watch,
+        higher_is_better=bool(best.get("higher_is_better", watch not in LOWER_IS_BETTER)),
+        valid=valid,
+        test=_in_order(_numbers(figures.get("test", {})), recipe.get("metrics", ())),
+        seconds=_number(figures.get("seconds")),
+        origin=origin,
+    )
+    state, reason = _state(run, about, status)
+    return replace(run, state=state, reason=reason)
+
+
+def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, str]:
+    """How a run stands, and the reason. A status says so; of older runs, and of killed ones, the files do."""
+    state, reason = str(status.get("state", "")), str(status.get("reason", ""))
+    if state == "running":
+        if status.get("host") != socket.gethostname():
+            return "running", f"on {status.get('host')}, unless it was killed there"
+        if _alive(status.get("process")):
+            return "running", f"process {status.get('process')}"
+        state = ""
+    if state == "failed":
+        return state, reason
+    if run.test or (not about and not status):  # a saved bundle has no record of its training, and needs none
+        return "done", ""
+    if run.update is None:
+        return "interrupted", "before its first checkpoint: train afresh"
+    return "interrupted", f"saccade train --resume {run.folder}"
+
+
+def _alive(process: Any) -> bool:
+    """Whether a process of this machine runs. Elsewhere than on POSIX asking is not safe: it is taken to run."""
+    if not isinstance(process, int) or process <= 0:
+        return False
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _document(folder: Path, name: str) -> dict[str, Any]:
+    if not os.path.exists(folder / name):
+        return {}
+    document = read_json(folder / name)
+    if not isinstance(document, dict):
+        raise InputError(folder / name, expected="a JSON object", found=f"a {type(document).__name__}")
+    return document
+
+
+def _newest_checkpoint(folder: Path) -> int | None:
+    numbers = [path.parent.name.removeprefix("update-") for path in folder.glob(f"{CHECKPOINTS}/update-*/state.*")]
+    return max((int(number) for number in numbers if number.isdigit()), default=None)
+
+
+def _changed(folder: Path) -> str:
+    try:
+        return datetime.fromtimestamp(folder.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+    except OSError:
+        return ""
+
+
+def _seconds_of(when: str) -> float:
+    try:
+        return datetime.fromisoformat(when).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(figure) for name, figure in figures.items()}
+
+
+def _in_order(figures: dict[str, float], names: Sequence[str]) -> dict[str, float]:
+    """The recipe's metrics come in the recipe's order: the first is the one it is about."""
+    return {name: figures[name] for name in dict.fromkeys([*names, *figures]) if name in figures}
+
+
+def _number(figure: Any) -> float | None:
+    return None if figure is None else float(figure)
+
+
+def _whole(figure: Any) -> int | None:
+    return None if figure is None else int(figure)
+
+
+# ---- Describing one
+
+
+def describe(folder: str | Path) -> dict[str, Any]:
+    """All that is known of one run, as plain data: the listing's line, its recipe, signatures, evaluations and files."""
+    folder = Path(folder)
+    if not is_run(folder):
+        found = "a folder without one" if folder.is_dir() else "no such folder"
+        raise InputError(folder, expected="a run's folder, or a folder of runs", found=found)
+    plain = read_run(folder).to_plain()
+    config, about, origin = {}, {}, {}
+    with suppress(SaccadeError):  # the listing's line has said so
+        config = read_config(folder) if os.path.exists(folder / CONFIG) else {}
+        about, origin = _document(folder, RUN), _document(folder, ORIGIN)
+    altered = _altered(folder, config.get("files", {}))
+    if altered and plain["state"] != "damaged":
+        plain |= {"state": "damaged", "reason": f"{altered}: expected the file as it was saved, found another"}
+    figures = config.get("figures", {})
+    plain |= {"epoch": figures.get("epoch"), "tokens": figures.get("tokens"), "records": about.get("records")}
+    plain |= {"signatures": figures.get("signatures", {}), "changed": about.get("changed", [])}
+    plain |= {"origin_weights": origin.get("weights"), "recipe": config.get("recipe")}
+    return {**plain, "evaluations": _evaluations(folder), "files": _files(folder)}
+
+
+def _altered(folder: Path, digests: Mapping[str, str]) -> str | None:
+    """The first file of the bundle that is not what its config says; a listing does not take the time to look."""
+    for name, digest in digests.items():
+        with suppress(OSError), open(folder / name, "rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                return name
+    return None
+
+
+def _evaluations(folder: Path) -> list[dict[str, float]]:
+    """The rows of ``evaluations.csv``; half a row, as a killed run may leave one, is left out."""
+    try:
+        with open(folder / "evaluations.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, ValueError, csv.Error):
+        return []
+    whole = []
+    for row in rows:
+        try:
+            whole.append({str(name): float(text) for name, text in row.items()})
+        except (TypeError, ValueError):
+            continue
+    return whole
+
+
+def _files(folder: Path) -> dict[str, int]:
+    """File → bytes, those in folders below too."""
+    sizes = {}
+    for path in sorted(folder.rglob("*")):
+        try:
+            if path.is_file():
+                sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+        except OSError:
+            continue
+    return sizes

@@ -1,0 +1,129 @@
+"""What a recipe takes over from the run that it begins from (``train.from``): the network and the vocabulary.
+
+The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout and the
+initialisation are free, since no weight depends on them. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import InputError
+from saccade.recipes.located import Located, join, locate, refusal
+from saccade.recipes.own import fill
+from saccade.recipes.schema import to_plain
+
+if TYPE_CHECKING:
+    from saccade.recipes.recipe import Recipe
+
+FREE = ("dropout", "init")  # fields of a model that may change
+VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that come with the tokenizers
+
+
+def parent_folder(root: Located, folder: Path) -> Path | None:
+    """The run that ``train.from`` names, if it names one: relative to ``folder`` where a file says so, to the working
+    folder where the command line or a call does; ``~`` and variables are filled in."""
+    from saccade.data.sources import locate as locate_path
+
+    node = _at(root, ["train", "from"])
+    if node is None or node.value is None or node.text is None:
+        return None
+    written_in_a_file = node.line is not None
+    place = locate_path(node.text, folder if written_in_a_file else Path.cwd()).resolve()
+    if not place.is_dir():
+        found = "a file" if place.exists() else "no such folder"
+        raise refusal(node, "train.from", "a run's folder", f"{found}: {place}")
+    if not (place / "config.json").is_file():
+        hint = "a sweep: name one of its runs" if (place / "sweep.json").is_file() else None
+        raise refusal(node, "train.from", "a trained run (config.json, model.safetensors)", f"none in {place}", hint)
+    return place
+
+
+def inherit(root: Located, parent: Recipe, place: Path) -> Located:
+    """The recipe with what it leaves out filled in from its parent, once what it does say has been compared."""
+    task = _at(root, ["task"])
+    if task is not None and task.text != parent.task:
+        raise refusal(task, "task", f"{parent.task!r}, as in {place}")
+    where = str(place / "config.json")
+    model = locate({"name": parent.model_name, **to_plain(parent.model)}, where)
+    kept = {name: part for name, part in to_plain(parent.data).items() if name in VOCABULARY}
+    filled = _put(root, "model", _merged(model, _at(root, ["model"])))
+    filled = _put(filled, "data", _merged(locate(kept, where), _at(root, ["data"])))
+    filled = _put(filled, "train", _put(_at(root, ["train"]), "from", Located(str(place), where, text=str(place))))
+    _check_model(filled, parent, place)
+    _check_vocabulary(filled, parent, place)
+    return filled
+
+
+def _check_model(root: Located, parent: Recipe, place: Path) -> None:
+    model = _at(root, ["model"])
+    name = _at(root, ["model", "name"])
+    if model is None or name is None or name.text != parent.model_name:
+        raise refusal(name or root, "model.name", f"{parent.model_name!r}, as in {place}")
+    fields = {key: part for key, part in model.value.items() if key != "name"} if isinstance(model.value, dict) else {}
+    config = fill(type(parent.model), replace(model, value=fields), "model", parent.model_name)
+    for keys, expected, found in _differences(config, parent.model):
+        if keys[0] not in FREE:
+            raise _disagreement(root, ["model", *keys], expected, found, place)
+
+
+def _check_vocabulary(root: Located, parent: Recipe, place: Path) -> None:
+    node = _at(root, ["data"])
+    data = fill(type(parent.data), node if node is not None else Located({}, root.where), "data", parent.task)
+    for keys, expected, found in _differences(data, parent.data):
+        if keys[0] in VOCABULARY:
+            raise _disagreement(root, ["data", *keys], expected, found, place)
+
+
+def _disagreement(root: Located, keys: Sequence[str], expected: Any, found: Any, place: Path) -> InputError:
+    node, field = root, ""
+    for key in keys:
+        node, field = _at(node, [key]) or node, join(field, key)
+    kept = "network" if keys[0] == "model" else "vocabulary"
+    hint = f"a run that begins from another keeps its {kept}: leave the field out"
+    return refusal(node, field, f"{_shown(expected)}, as in {place}", _shown(found), hint)
+
+
+def _differences(new: Any, old: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Where two dataclasses of one class differ: names, the old one's value, the new one's."""
+    for field in dataclasses.fields(old):
+        expected, found = getattr(old, field.name), getattr(new, field.name)
+        keys = (*above, field.name.removesuffix("_"))
+        if dataclasses.is_dataclass(expected) and type(found) is type(expected):
+            yield from _differences(found, expected, keys)
+        elif expected != found:
+            yield keys, expected, found
+
+
+def _shown(value: Any) -> str:
+    if dataclasses.is_dataclass(value):
+        return "a mapping"
+    return "nothing" if value is None else repr(value)
+
+
+def _at(node: Located, keys: Sequence[str]) -> Located | None:
+    for key in keys:
+        if not isinstance(node.value, dict) or key not in node.value:
+            return None
+        node = node.value[key]
+    return node
+
+
+def _put(node: Located | None, key: str, entry: Located) -> Located:
+    node = node if node is not None else Located({}, entry.where)
+    tree = node.value if isinstance(node.value, dict) else {}
+    return replace(node, value={**tree, key: entry}, text=None)
+
+
+def _merged(below: Located, above: Located | None) -> Located:
+    """What ``above`` says, and what ``below`` says where it is silent."""
+    if above is None or (above.value is None and isinstance(below.value, dict)):
+        return below
+    if not isinstance(above.value, dict) or not isinstance(below.value, dict):
+        return above
+    parts = {key: _merged(part, above.value.get(key)) for key, part in below.value.items()}
+    return replace(above, value={**parts, **{key: part for key, part in above.value.items() if key not in parts}})

@@ -1,0 +1,116 @@
+"""A run that begins from another: its weights, its vocabulary, its own life afterwards."""
+
+import csv
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+import saccade
+from saccade import api
+from saccade.errors import Interrupted, SaccadeError
+from saccade.training.report import Silence
+from tests.tiny import tiny
+from tests.training.test_loop import StopAt, assert_same_run
+
+SNOW = [(f"{number}. Mai ☃ 2009", f"2009-05-{number:02}") for number in range(1, 29)]
+
+
+class Heard(Silence):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory) -> api.Bundle:
+    return api.train(tiny("train.epochs=1", "train.lr=0.03"), folder=tmp_path_factory.mktemp("runs") / "parent")
+
+
+def begun_from(parent: api.Bundle, *more: str):
+    return tiny(f"train.from={parent.folder}", *more)
+
+
+def first_loss(folder: Path) -> float:
+    with open(folder / "log.csv", newline="") as file:
+        return float(next(csv.DictReader(file))["loss"])
+
+
+def test_the_first_loss_is_the_parents_loss_on_that_batch(parent, tmp_path):
+    recipe = begun_from(parent, "model.dropout=0", "train.updates=1")
+    api.train(recipe, folder=tmp_path / "child")
+    splits = parent.task.load(recipe.data, recipe.folder, recipe.train.seed)
+    corpus = parent.task.corpus(splits.train, "train")
+    size = {"tokens": recipe.train.batch_tokens, "records": recipe.train.batch_records}
+    numbers = parent.task.plan(corpus, **size, seed=recipe.train.seed, epoch=0)[0]
+    with torch.no_grad():
+        expected = float(parent.task.loss(parent.network, parent.task.batch(corpus, numbers)).mean)
+    assert first_loss(tmp_path / "child") == pytest.approx(expected, rel=1e-6)
+    api.train(tiny("model.dropout=0", "train.updates=1"), folder=tmp_path / "fresh")
+    assert abs(first_loss(tmp_path / "fresh") - expected) > 0.1
+
+
+def test_the_vocabulary_is_the_parents_and_what_it_lacks_is_told(parent, tmp_path):
+    heard = Heard()
+    child = api.train(begun_from(parent, "train.updates=1"), SNOW, folder=tmp_path / "child", report=heard)
+    assert child.task.files() == parent.task.files()
+    told = next(text for text in heard.said if "<unk>" in text)
+    assert told.startswith("data.train, source: ")
+    assert "'☃'" in told
+    assert "train afresh" in told
+    assert not any("data.train, target" in text for text in heard.said)
+
+
+def test_frozen_parts_do_not_move_and_the_others_do(parent, tmp_path):
+    recipe = begun_from(parent, "train.freeze=[encoder, v]", "train.weight_decay=0.1", "train.updates=3")
+    child = api.train(recipe, folder=tmp_path / "child")
+    before, after = parent.network.state_dict(), child.network.state_dict()
+    for name in before:
+        frozen = name.startswith("encoder.") or name == "v"
+        assert torch.equal(before[name], after[name]) is frozen, name
+
+
+def test_a_run_begun_from_another_resumes_without_it(parent, tmp_path):
+    gone = tmp_path / "gone"
+    shutil.copytree(parent.folder, gone)
+    recipe = tiny(f"train.from={gone}", "train.freeze=[encoder]", "train.epochs=1", "train.batch_records=4")
+    api.train(recipe, SNOW, folder=tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        api.train(recipe, SNOW, folder=tmp_path / "stopped", report=StopAt(2, signal.SIGINT))
+    shutil.rmtree(gone)
+    resumed = api.resume(tmp_path / "stopped", SNOW)
+    assert_same_run(tmp_path / "stopped", tmp_path / "whole")
+    assert resumed.task.files() == parent.task.files()
+
+
+def test_a_call_names_the_run_from_the_working_folder(parent, tmp_path, monkeypatch):
+    monkeypatch.chdir(parent.folder.parent)
+    child = saccade.train(tiny(), SNOW, folder=tmp_path / "child", train={"from": "parent", "updates": 1})
+    assert child.recipe.train.from_ == str(parent.folder.resolve())
+
+
+def test_the_card_the_config_and_the_listing_say_where_it_came_from(parent, tmp_path):
+    child = api.train(begun_from(parent, "train.updates=1"), folder=tmp_path / "child")
+    assert saccade.load(child.folder).recipe.train.from_ == str(parent.folder)
+    assert "vocabulary of `parent`" in (child.folder / "card.md").read_text()
+    assert api.read_run(child.folder).origin == str(parent.folder)
+
+
+def test_an_unknown_part_is_refused_before_anything_is_written(parent, tmp_path):
+    with pytest.raises(SaccadeError, match=r"train\.freeze: .*encoder, .*found 'encodr' \(did you mean 'encoder'\?\)"):
+        api.train(begun_from(parent, "train.freeze=[encodr]"), folder=tmp_path / "child")
+    assert not (tmp_path / "child").exists()
+
+
+def test_a_damaged_parent_is_refused(parent, tmp_path):
+    shutil.copytree(parent.folder, tmp_path / "parent")
+    weights = tmp_path / "parent" / "model.safetensors"
+    recipe = tiny(f"train.from={tmp_path / 'parent'}")
+    weights.write_bytes(weights.read_bytes()[:-9])
+    with pytest.raises(SaccadeError, match=r"model\.safetensors.*truncated or altered"):
+        api.train(recipe, folder=tmp_path / "child")
+    assert not (tmp_path / "child").exists()

@@ -1,0 +1,148 @@
+"""``saccade train``: dry runs, sweeps, and beginning from another run, as a person sees them."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from saccade.cli import main
+from tests.tiny import SMALL
+
+TINY = (*SMALL, "train.updates=2")
+
+
+@pytest.fixture
+def saccade(monkeypatch, capfd, tmp_path):
+    """Runs the command in this process: (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
+        try:
+            main()
+            status = 0
+        except SystemExit as exit:
+            status = exit.code or 0
+        return (int(status), *capfd.readouterr())
+
+    return run
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_no_file(saccade):
+    status, out, err = saccade("train", "rnnsearch_dates", *SMALL, "--dry-run", "--out", "there")
+    assert status == 0, err
+    for told in (
+        "330 records to train on, 35 to choose by, 37 held out",
+        "15 target tokens",
+        "2 epochs of 11 batches: 22 updates, 2 looks at the validation loss",
+        "parameters  3,307",
+        "source_embedding",
+        "(estimated)",
+        "exact_match at least 0.995",
+        "folder      there",
+        "nothing is written",
+    ):
+        assert told in out, told
+    assert os.listdir() == []
+    status, out, _ = saccade("train", "rnnsearch_dates", *SMALL, "--dry-run", "--json")
+    plain = json.loads(out)
+    assert (plain["updates"], plain["parameters"], plain["folder"][:5]) == (22, 3307, "runs/")
+    assert os.listdir() == []
+
+
+def test_a_sweep_ends_with_a_table_best_first_and_can_be_resumed(saccade):
+    status, out, err = saccade("train", "rnnsearch_dates", *TINY, "model.hidden=5,7", "train.seed=1,2", "--out", "s")
+    assert status == 0, err
+    assert "run 4 of 4: model.hidden=7 train.seed=2" in out
+    assert "4 runs in s, by loss on the validation set (lower is better)" in out
+    table = out[out.index("4 runs in s") :].splitlines()
+    header = next(line for line in table if "valid loss" in line).split()
+    assert header[:2] == ["hidden", "seed"]
+    figures = [float(line.split()[3]) for line in table if line[:1].isdigit() and "seed=" in line]
+    assert len(figures) == 4
+    assert figures == sorted(figures)
+    assert " ± " in out
+    assert "best: model.hidden=" in out
+    status, out, _ = saccade("train", "--resume", "s", "--json")
+    assert status == 0
+    assert len(json.loads(out)["members"]) == 4
+
+
+def test_a_failing_member_is_exit_status_1_and_the_table_still_comes(saccade):
+    wild = ("train.optimiser=sgd", "train.clip=null", "train.lr=1e-3,1e30", "--out", "s")
+    status, out, err = saccade("train", "rnnsearch_dates", *TINY, *wild)
+    assert status == 1
+    assert err == ""
+    assert "failed: train.lr=1e30: " in out
+    assert "best: train.lr=1e-3" in out
+
+
+def test_a_dry_run_of_a_sweep_plans_each_member(saccade):
+    status, out, _ = saccade("train", "rnnsearch_dates", *TINY, "model.hidden=5,7", "--dry-run")
+    assert status == 0
+    assert "a sweep of 2 runs" in out
+    assert "together" in out
+    _, out, _ = saccade("train", "rnnsearch_dates", *TINY, "model.hidden=5,7", "--dry-run", "--json")
+    assert [plan["settings"]["model.hidden"] for plan in json.loads(out)] == ["5", "7"]
+    assert os.listdir() == []
+
+
+def test_brackets_are_a_list_and_no_sweep(saccade):
+    status, out, err = saccade("train", "rnnsearch_dates", *TINY, "metrics=[exact_match,cer]", "train.betas=[0.8,0.9]")
+    assert status == 0, err
+    assert "held-out test set: exact_match" in out
+
+
+def test_a_run_begins_from_another(saccade):
+    assert saccade("train", "rnnsearch_dates", *TINY, "--out", "old")[0] == 0
+    Path("new.tsv").write_text("".join(f"{number}. ☃ 2009\t2009-05-{number:02}\n" for number in range(1, 29)))
+    Path("my.yaml").write_text(
+        "task: translate\ndata: {train: new.tsv}\ntrain: {from: old, freeze: [encoder], updates: 2, device: cpu}\n"
+    )
+    status, out, err = saccade("train", "my.yaml", "--out", "new")
+    assert status == 0, err
+    assert "begun from" in out
+    assert "become <unk>: '☃'" in out
+    assert "of them frozen" in out
+    status, out, _ = saccade("train", "my.yaml", "--dry-run")
+    assert f"begins from {Path('old').resolve()}" in out
+
+
+def test_the_data_is_read_once(saccade, monkeypatch):
+    Path("pairs.tsv").write_text("".join(f"eins {number}\tone {number}\n" for number in range(60)))
+    Path("my.yaml").write_text(
+        "task: translate\ndata: {train: pairs.tsv}\nmodel: {name: rnnsearch, hidden: 5}\ntrain: {updates: 1}\n"
+    )
+    import saccade.tasks.translate as page
+
+    real, reads = page.load_splits, []
+    monkeypatch.setattr(page, "load_splits", lambda *given: reads.append(given) or real(*given))
+    status, out, err = saccade("train", "my.yaml")
+    assert status == 0, err
+    assert len(reads) == 1
+    assert "eins " in out
+
+
+FAULTS = {
+    "resume and dry run": (["--resume", "x", "--dry-run"], "expected --resume RUN alone, found --dry-run too"),
+    "resume and out": (["--resume", "x", "--out", "y"], "expected --resume RUN alone, found --out too"),
+    "empty value": (["rnnsearch_dates", "model.hidden=3,"], "expected a value on each side of a comma"),
+    "a list without brackets": (["rnnsearch_dates", "metrics=bleu,chrf"], "a list is metrics=[bleu,chrf]"),
+    "no parent": (
+        ["rnnsearch_dates", "train.from=nowhere"],
+        "train.from: expected a run's folder, found no such folder",
+    ),
+    "unknown part": (["rnnsearch_dates", *TINY, "train.freeze=[encodr]"], "did you mean 'encoder'?"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_and_leaves_nothing_behind(saccade, fault):
+    words, message = FAULTS[fault]
+    status, _, err = saccade("train", *words)
+    assert status == 1
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert os.listdir() == []
