@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.text import METRICS, Score, bleu, cer, chrf, exact_match, perplexity, score, ter
+from saccade.metrics.text import METRICS, Score, bleu, cer, chrf, exact_match, perplexity, score, ter, wer
 
 CAT, REFERENCE = "the cat sat on the mat", "the cat is on the mat"
 
@@ -41,6 +41,12 @@ def test_bleu_can_take_texts_as_already_cut() -> None:
     assert score(["bleu"], predictions, references, bleu_tokenize="none")["bleu"] == uncut
 
 
+def test_texts_that_are_meant_to_be_cut_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["one two three four ."] * 101
+    bleu(texts, texts, tokenize="none")
+    assert caplog.messages == []
+
+
 def test_chrf_is_the_mean_over_character_n_grams() -> None:
     # abc and abd: 2 of 3 single characters, 1 of 2 pairs, 0 of 1 triples; precision equals recall
     assert chrf(["abc"], ["abd"]).value == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
@@ -53,6 +59,13 @@ def test_ter_counts_a_replacement_and_a_shift_as_one_edit_each() -> None:
 
 def test_exact_match_is_a_fraction_and_forgives_nothing() -> None:
     assert exact_match(["a", "b ", "c"], ["a", "b", "c"]).value == pytest.approx(2 / 3)
+
+
+def test_wer_counts_words_put_in_left_out_and_changed() -> None:
+    assert wer(["AH B AY D", "S AH K D"], ["AH B IY D", "S AH K AA D"]).value == pytest.approx(2 / 9)
+    assert wer(["a b c"], ["a"]).value == pytest.approx(2)
+    with pytest.raises(SaccadeError, match="wer needs references with text"):
+        wer(["a"], [" "])
 
 
 def test_cer_divides_all_edits_by_all_reference_characters() -> None:
@@ -69,9 +82,9 @@ def test_perplexity_of_a_fair_guess_is_the_number_of_choices() -> None:
 
 def test_each_metric_knows_its_name_and_its_direction() -> None:
     scores = score(list(METRICS), [CAT, "x"], [REFERENCE, "x"])
-    assert list(scores) == ["bleu", "chrf", "ter", "exact_match", "cer"]
+    assert list(scores) == ["bleu", "chrf", "ter", "exact_match", "cer", "wer"]
     assert all(scores[name].name == name for name in METRICS)
-    assert {name for name in METRICS if not scores[name].higher_is_better} == {"ter", "cer"}
+    assert {name for name in METRICS if not scores[name].higher_is_better} == {"ter", "cer", "wer"}
     assert not perplexity(1.0, 1).higher_is_better
     assert {name for name in METRICS if scores[name].signature} == {"bleu", "chrf", "ter"}
 
@@ -94,7 +107,7 @@ def test_unequal_counts_empty_lists_and_a_bare_text_are_refused(metric: object) 
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
     with pytest.raises(
-        SaccadeError, match="unknown metric 'rouge': the known ones are bleu, chrf, ter, exact_match, cer"
+        SaccadeError, match="unknown metric 'rouge': the known ones are bleu, chrf, ter, exact_match, cer, wer"
     ):
         score(["bleu", "rouge"], ["a"], ["a"])
     with pytest.raises(SaccadeError, match="expected a list of metrics, found one text: 'bleu'"):

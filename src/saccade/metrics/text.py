@@ -1,7 +1,7 @@
 """How close texts are to their references: BLEU (Papineni et al. 2002), chrF (Popović 2015), TER (Snover et al.
-2006) by sacrebleu with its signature (Post 2018), exact match, character error rate, and perplexity.
+2006) by sacrebleu with its signature (Post 2018), exact match, character and word error rate, and perplexity.
 
-    CER = Σ edits(prediction, reference) / Σ |reference|        perplexity = exp(Σ −log p(token) / tokens)
+    CER, WER = Σ edits(prediction, reference) / Σ |reference|        perplexity = exp(Σ −log p(token) / tokens)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from saccade.errors import SaccadeError
 
@@ -31,24 +32,30 @@ class Score:
 
 def bleu(predictions: list[str], references: list[str], tokenize: str = "13a") -> Score:
     """Corpus BLEU; `tokenize="none"` takes the texts as already cut by spaces."""
+    check_paired(predictions, references)
+    metric = bleu_by(tokenize)
+    value = metric.corpus_score(predictions, [references]).score
+    return Score("bleu", value, higher_is_better=True, signature=str(metric.get_signature()))
+
+
+def bleu_by(tokenize: str) -> Any:
+    """sacrebleu's BLEU with one of its tokenizers."""
     from sacrebleu.metrics.bleu import BLEU
 
-    _check(predictions, references)
     if tokenize not in BLEU.TOKENIZERS:
         raise SaccadeError(f"bleu_tokenize: expected one of {', '.join(sorted(BLEU.TOKENIZERS))}, found {tokenize!r}")
     try:
-        metric = BLEU(tokenize=tokenize)
+        # It would warn of texts that look tokenised: with "none" they are meant to be.
+        return BLEU(tokenize=tokenize, force=tokenize == "none")
     except (ImportError, RuntimeError, OSError) as fault:  # some need a package or a download
         raise SaccadeError(f"bleu_tokenize: {tokenize} cannot be used here: {fault}") from fault
-    value = metric.corpus_score(predictions, [references]).score
-    return Score("bleu", value, higher_is_better=True, signature=str(metric.get_signature()))
 
 
 def chrf(predictions: list[str], references: list[str]) -> Score:
     """Corpus chrF2: the F-score, recall counting twice, of character n-grams up to 6."""
     from sacrebleu.metrics.chrf import CHRF
 
-    _check(predictions, references)
+    check_paired(predictions, references)
     metric = CHRF()
     value = metric.corpus_score(predictions, [references]).score
     return Score("chrf", value, higher_is_better=True, signature=str(metric.get_signature()))
@@ -58,7 +65,7 @@ def ter(predictions: list[str], references: list[str]) -> Score:
     """Corpus translation edit rate: insertions, deletions, replacements and shifts of words per 100 reference words."""
     from sacrebleu.metrics.ter import TER
 
-    _check(predictions, references)
+    check_paired(predictions, references)
     metric = TER()
     value = metric.corpus_score(predictions, [references]).score
     return Score("ter", value, higher_is_better=False, signature=str(metric.get_signature()))
@@ -66,7 +73,7 @@ def ter(predictions: list[str], references: list[str]) -> Score:
 
 def exact_match(predictions: list[str], references: list[str]) -> Score:
     """The share of predictions that equal their reference, character by character."""
-    _check(predictions, references)
+    check_paired(predictions, references)
     hits = sum(prediction == reference for prediction, reference in zip(predictions, references, strict=True))
     return Score("exact_match", hits / len(references), higher_is_better=True)
 
@@ -75,12 +82,25 @@ def cer(predictions: list[str], references: list[str]) -> Score:
     """The character error rate of the whole corpus: edits per character of the references (so it may exceed 1)."""
     from rapidfuzz.distance import Levenshtein
 
-    _check(predictions, references)
+    check_paired(predictions, references)
     characters = sum(len(reference) for reference in references)
     if not characters:
         raise SaccadeError("cer needs references with text: all are empty")
     edits = sum(map(Levenshtein.distance, predictions, references))
     return Score("cer", edits / characters, higher_is_better=False)
+
+
+def wer(predictions: list[str], references: list[str]) -> Score:
+    """The word error rate of the whole corpus: edits per word of the references, words being what blanks part. Where the
+    words are phonemes, it is the phoneme error rate."""
+    from rapidfuzz.distance import Levenshtein
+
+    check_paired(predictions, references)
+    predicted, expected = [text.split() for text in predictions], [text.split() for text in references]
+    words = sum(map(len, expected))
+    if not words:
+        raise SaccadeError("wer needs references with text: all are empty")
+    return Score("wer", sum(map(Levenshtein.distance, predicted, expected)) / words, higher_is_better=False)
 
 
 METRICS: dict[str, Callable[[list[str], list[str]], Score]] = {
@@ -89,6 +109,7 @@ METRICS: dict[str, Callable[[list[str], list[str]], Score]] = {
     "ter": ter,
     "exact_match": exact_match,
     "cer": cer,
+    "wer": wer,
 }
 
 
@@ -96,12 +117,8 @@ def score(
     names: Sequence[str], predictions: Sequence[str], references: Sequence[str], *, bleu_tokenize: str = "13a"
 ) -> dict[str, Score]:
     """The named metrics of the predictions."""
-    if isinstance(names, str):
-        raise SaccadeError(f"expected a list of metrics, found one text: {names!r}")
-    unknown = [name for name in names if name not in METRICS]
-    if unknown:
-        raise SaccadeError(f"unknown metric {unknown[0]!r}: the known ones are {', '.join(METRICS)}")
-    _check(predictions, references)
+    check_known(names)
+    check_paired(predictions, references)
     predicted, expected = list(predictions), list(references)
     return {
         name: bleu(predicted, expected, bleu_tokenize) if name == "bleu" else METRICS[name](predicted, expected)
@@ -109,9 +126,18 @@ def score(
     }
 
 
+def check_known(names: Sequence[str]) -> None:
+    """Raise where a name is not that of a metric of texts."""
+    if isinstance(names, str):
+        raise SaccadeError(f"expected a list of metrics, found one text: {names!r}")
+    unknown = [name for name in names if name not in METRICS]
+    if unknown:
+        raise SaccadeError(f"unknown metric {unknown[0]!r}: the known ones are {', '.join(METRICS)}")
+
+
 def check_available(names: Sequence[str]) -> None:
     """Raise now, not after hours of training, where the package behind a metric is missing."""
-    packages = {"bleu": "sacrebleu", "chrf": "sacrebleu", "ter": "sacrebleu", "cer": "rapidfuzz"}
+    packages = {"bleu": "sacrebleu", "chrf": "sacrebleu", "ter": "sacrebleu", "cer": "rapidfuzz", "wer": "rapidfuzz"}
     for name in names:
         package = packages.get(name)
         if package is not None and importlib.util.find_spec(package) is None:
@@ -129,7 +155,8 @@ def perplexity(nll_sum: float, tokens: int) -> Score:
     return Score("perplexity", value, higher_is_better=False)
 
 
-def _check(predictions: Sequence[str], references: Sequence[str]) -> None:
+def check_paired(predictions: Sequence[str], references: Sequence[str]) -> None:
+    """Raise unless there is one prediction for each reference, and at least one."""
     for name, texts in (("predictions", predictions), ("references", references)):
         if isinstance(texts, str):
             raise SaccadeError(f"{name}: expected a list of texts, found one text")

@@ -1,0 +1,99 @@
+"""``saccade align``: word alignments out of attention, and their error rate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saccade.cli.completion import trained_runs
+from saccade.cli.options import Json, Run
+from saccade.errors import SaccadeError
+
+if TYPE_CHECKING:
+    from saccade.api.alignments import Alignment
+    from saccade.metrics.alignment import AlignmentScore
+
+Backward = Annotated[
+    Path | None,
+    typer.Option(help="A run of the opposite direction; links are symmetrised.", autocompletion=trained_runs),
+]
+Symmetrise = Annotated[
+    str, typer.Option(metavar="HOW", help="intersection, union, grow-diag, grow-diag-final or grow-diag-final-and.")
+]
+
+
+def align(
+    run: Run,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Pairs: TSV, CSV, JSONL, or lines of source ||| target.")
+    ],
+    gold: Annotated[
+        Path | None, typer.Option(help="Links that people made, a line a pair (3-4 sure, 3p4 possible), or JSONL.")
+    ] = None,
+    first_word: Annotated[
+        int | None, typer.Option(min=0, max=1, help="The number of the first word in GOLD: 0 or 1.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the links here instead of printing them.")] = None,
+    backward: Backward = None,
+    symmetrise: Symmetrise = "grow-diag-final",
+    threshold: Annotated[
+        float | None, typer.Option(help="Link every source word that weighs as much, not only the heaviest.")
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option(help="Where to look, for networks that look at their source in several places.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Align the words of translated pairs by what a model looks at while it reads the given target.
+
+    Prints a line a pair, such as 0-0 1-2: source word 0 with target word 0, 1 with 2. With --gold the alignment error
+    rate follows on standard error.
+
+    \b
+    saccade align runs/rnnsearch pairs.tsv --out links.txt
+    saccade align runs/rnnsearch enfr.src-tgt --gold enfr.gold --first-word 1
+    """
+    from saccade.api import alignments, load
+    from saccade.data.alignments import is_jsonl, read_gold
+
+    if gold is not None and first_word is None and not is_jsonl(gold):
+        raise SaccadeError(f"{gold}: say whether its words count from 0 or from 1: --first-word 0 or --first-word 1")
+    marked = None if gold is None else read_gold(gold, first=first_word)
+    bundle = load(run)
+    pairs = alignments.read_pairs_to_align(bundle, file)
+    how = {"site": site, "threshold": threshold}
+    if backward is None:
+        found = alignments.align(bundle, pairs, **how)  # type: ignore[arg-type]
+    else:
+        found = alignments.align_both_ways(bundle, load(backward), pairs, symmetrise, **how)  # type: ignore[arg-type]
+    score = None if marked is None else alignments.score_alignments(found, marked, str(gold))
+    _write(found, score, out, as_json)
+
+
+def _write(found: Sequence[Alignment], score: AlignmentScore | None, out: Path | None, as_json: bool) -> None:
+    from saccade.data.alignments import write_links
+    from saccade.storage import write_text
+
+    lines = [write_links(each.links) for each in found]
+    if out is not None:
+        write_text(out, "".join(f"{line}\n" for line in lines))
+    if as_json:
+        plain = [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
+        print(json.dumps({"pairs": plain, "score": None if score is None else _plain(score)}, ensure_ascii=False))
+        return
+    if out is None:
+        print("\n".join(lines))
+    if score is not None:
+        counts = f"{score.links:,} links, {score.sure:,} sure and {score.possible:,} possible in {score.pairs:,} pairs"
+        figures = f"aer {score.error_rate:.4f}  precision {score.precision:.4f}  recall {score.recall:.4f}"
+        print(f"{figures}  ({counts})", file=sys.stderr)
+
+
+def _plain(score: AlignmentScore) -> dict[str, float]:
+    return {"aer" if name == "error_rate" else name: figure for name, figure in asdict(score).items()}

@@ -1,0 +1,162 @@
+"""``saccade compare``: several runs on one test set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from saccade.cli.completion import metric_names, trained_runs
+from saccade.cli.options import Beam, Json
+from saccade.cli.tables import NOTHING, size, table
+from saccade.errors import SaccadeError
+
+if TYPE_CHECKING:
+    from saccade.api.comparisons import Comparison
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN", help="Folders of trained runs; the first is what the others are tested against.",
+        autocompletion=trained_runs,
+    ),
+]  # fmt: skip
+
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(help="A metric of outputs; may be repeated, the first is drawn.", autocompletion=metric_names),
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw the first metric by length, a line a run: .png, .svg or .pdf.")]
+
+
+def compare(
+    runs: Runs,
+    data: Annotated[Path | None, typer.Option(help="A file of pairs; the first run's test set unless given.")] = None,
+    metric: Metrics = None,
+    beam: Beam = None,
+    plot: Plot = None,
+    by: Annotated[
+        str, typer.Option(metavar="LENGTH", help="source_words, source_tokens or reference_words.")
+    ] = "source_words",
+    buckets: Annotated[
+        str, typer.Option(metavar="EDGES", help="The greatest length of each bucket, or: quantiles.")
+    ] = "10,20,30,40,50",
+    text: Annotated[
+        str, typer.Option(metavar="FORM", help="own: runs must write references alike; common: bring all to one form.")
+    ] = "own",
+    show: Annotated[int, typer.Option(min=0, help="How many inputs to show on which the outputs differ most.")] = 3,
+    samples: Annotated[int, typer.Option(min=1, help="Resamples, of intervals and of p-values.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
+    repeats: Annotated[int, typer.Option(min=0, help="How often speed is measured; 0: not at all.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compare runs on one test set: figures with intervals, p-values, size, speed, figures by length.
+
+    \b
+    saccade compare runs/rnnsearch runs/seq2seq
+    saccade compare runs/rnnsearch runs/seq2seq --metric bleu --plot lengths.png
+    saccade compare runs/a runs/b --data news.tsv --text common --json
+    """
+    from rich.console import Console
+
+    from saccade.api import comparisons
+
+    if plot is not None:
+        from saccade.views.lines import check_ending
+
+        check_ending(plot)  # before an hour of decoding, not after it
+    edges: Any = buckets if buckets == "quantiles" else _edges(buckets)
+    with Console(stderr=True).status("loading") as status:
+        found = comparisons.compare(
+            runs, data, metrics=metric, beam=beam, text=text, by=by, edges=edges, samples=samples, seed=seed,  # type: ignore[arg-type]
+            repeats=repeats, say=status.update,
+        )  # fmt: skip
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        print(json.dumps(found.to_plain(show), ensure_ascii=False))
+        return
+    print(report(found, show))
+    if plot is not None:
+        print(f"\ndrawn in {plot}")
+
+
+def _edges(text: str) -> list[int]:
+    try:
+        return [int(edge) for edge in text.split(",")]
+    except ValueError:
+        raise SaccadeError(f"--buckets: expected lengths such as 10,20,30, or quantiles, found {text!r}") from None
+
+
+def report(found: Comparison, show: int) -> str:
+    """The comparison as a person reads it."""
+    where = f"the test set of {found.systems[0].name}" if found.where == "test" else found.where
+    head = f"{len(found):,} inputs of {where}, text {found.text}; in brackets 95 % of {found.samples:,} resamples"
+    parts = [head, _figures(found), _against(found), _by_length(found), _examples(found, show)]
+    speed = found.systems[0].speed
+    if speed is not None:
+        devices = dict.fromkeys(system.speed.device for system in found.systems if system.speed is not None)
+        parts.insert(2, f"inputs/s: median of {speed.repeats} times {speed.inputs} inputs on {'; '.join(devices)}")
+    signatures = [f"{name}: {each.signature}" for name, each in found.systems[0].figures.items() if each.signature]
+    notes = [f"note: {note}" for note in found.notes]
+    return "\n\n".join(part for part in [*parts, "\n".join([*signatures, *notes])] if part)
+
+
+def _figures(found: Comparison) -> str:
+    header, rows = ["run", *found.metrics, "parameters", "on disk", "inputs/s", "search"], []
+    for system in found.systems:
+        figures = [
+            f"{_number(name, each.value)} [{_number(name, each.low)}, {_number(name, each.high)}]"
+            for name, each in system.figures.items()
+        ]
+        speed = NOTHING if system.speed is None else f"{system.speed.per_second:,.1f}"
+        bytes, beam = NOTHING if system.bytes is None else size(system.bytes), system.search["beam"]
+        search = f"beam {beam}" if beam > 1 else "greedy"
+        rows.append([system.name, *figures, f"{system.parameters:,}", bytes, speed, search])
+    return table(header, rows, right=header[1:])
+
+
+def _against(found: Comparison) -> str:
+    if len(found.systems) < 2:
+        return ""
+    header, rows = [f"against {found.systems[0].name}", "metric", "difference"], []
+    header += ["p bootstrap", "p randomisation", "better in"]
+    for system in found.systems[1:]:
+        for name, pair in system.against.items():
+            low, high = (_number(name, bound, signed=True) for bound in (pair.low, pair.high))
+            difference = f"{_number(name, pair.difference, signed=True)} [{low}, {high}]"
+            tests = [f"{pair.bootstrap_p:.3f}", f"{pair.randomisation_p:.3f}", f"{pair.better:.1%}"]
+            rows.append([system.name, name, difference, *tests])
+    return table(header, rows, right=header[2:])
+
+
+def _by_length(found: Comparison) -> str:
+    first, metric = found.systems[0].by_length, found.metrics[0]
+    header = [f"{metric} by {found.by}", *(each.name for each in first)]
+    rows = [["inputs", *(f"{each.count:,}" for each in first)]]
+    for system in found.systems:
+        values = [NOTHING if each.value is None else _number(metric, each.value) for each in system.by_length]
+        rows.append([system.name, *values])
+    return table(header, rows, right=header[1:])
+
+
+def _examples(found: Comparison, show: int) -> str:
+    if len(found.systems) < 2 or not show:
+        return ""
+    shown = found.examples(show)
+    if not shown:
+        return "all outputs are the same"
+    width = max(len(name) for name in ("reference", *shown[0]["outputs"]))
+    blocks = []
+    for each in shown:
+        lines = {"source": each["source"], "reference": each["reference"], **each["outputs"]}
+        blocks.append("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
+    apart = f"{len(found.apart):,} of {len(found):,} outputs differ; where they do most:"
+    return "\n\n".join([apart, *blocks])
+
+
+def _number(metric: str, value: float, *, signed: bool = False) -> str:
+    decimals = 4 if metric in ("exact_match", "cer", "wer") else 2
+    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
