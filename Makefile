@@ -1,10 +1,10 @@
-# make setup | demo | test | check | bench. Each target sets up what it needs; the second time is quick.
+# make setup | demo | test | check | bench | docs | wheel. Each target sets up what it needs; the second time is quick.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test check bench docs wheel clean
 
 setup: $(STAMP)
 
@@ -31,5 +31,12 @@ bench: setup
 	$(BIN)/python benchmarks/additive_cpu/run.py
 	$(BIN)/python benchmarks/threads/run.py
 
+docs: setup
+	$(BIN)/zensical build --strict --clean
+	@echo "open build/docs/index.html"
+
+wheel:
+	PYTHON=$(PYTHON) scripts/try_wheel.sh train.updates=20
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache

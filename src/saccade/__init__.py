@@ -40,6 +40,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("attention", "nn", "trace", "kernels", "models", "tasks", "recipes"):
+    if name in ("attention", "nn", "trace", "kernels", "models", "tasks", "recipes", "testing"):
         return importlib.import_module(f"saccade.{name}")
     raise AttributeError(f"module 'saccade' has no attribute {name!r}")

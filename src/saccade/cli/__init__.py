@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from saccade.cli.align import align
+from saccade.cli.compare import compare
+from saccade.cli.data import data
 from saccade.cli.evaluate import evaluate
 from saccade.cli.predict import predict, view
 from saccade.cli.recipes import recipes
+from saccade.cli.runs import runs
+from saccade.cli.searching import Grouped
 from saccade.cli.train import train
 from saccade.errors import Interrupted, SaccadeError
+from saccade.parts import blame
 
 __all__ = ["app", "main"]
 
@@ -25,8 +31,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (train, predict, view, evaluate, recipes):
-    app.command()(command)
+for command in (train, predict, view, evaluate, compare, align, data, runs, recipes):
+    app.command(cls=Grouped)(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -52,3 +58,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except Exception as error:
+        told = blame(error)
+        if told is None:
+            raise
+        print(f"error: {told}", file=sys.stderr)  # a user's own part failed: its file and line
+        sys.exit(1)

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it into an empty environment with the pinned versions, and trains there, out of the
+# checkout's reach. Arguments are overrides of the recipe: scripts/try_wheel.sh train.updates=20
+set -euo pipefail
+cd "$(dirname "$0")/.."
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+
+mkdir "$home/source"
+cp -r pyproject.toml README.md LICENSE src "$home/source"
+"${PYTHON:-python3}" -m venv "$home/venv"
+pip="$home/venv/bin/python -m pip --quiet --disable-pip-version-check"
+$pip install --upgrade "pip>=25.1"
+$pip wheel --no-deps --wheel-dir "$home" "$home/source"
+$pip install --constraint constraints.txt "$home"/saccade-*.whl
+
+cd "$home"
+rm -r source
+venv/bin/saccade train rnnsearch_dates "$@" --out runs/try
+venv/bin/saccade predict runs/try "5 de maio de 2009"
+venv/bin/saccade view runs/try "5 de maio de 2009" --out where.png
+test -s where.png
+echo "the wheel works: $(basename "$home"/saccade-*.whl)"
