@@ -1,5 +1,6 @@
 """Train, load, predict, evaluate, as a program does."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import saccade
 from saccade import api
+from saccade.bundle import _checksum
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.search import Search
 from saccade.recipes.recipe import read_recipe
@@ -168,3 +170,27 @@ def test_a_network_without_attention_trains_and_has_no_maps(tmp_path):
 def test_a_run_is_not_written_over(bundle):
     with pytest.raises(InputError, match="expected a new folder, found a run"):
         api.train(tiny(), folder=bundle.folder)
+
+
+def test_neither_a_saved_bundle_nor_a_sweep_is_trained_over(bundle, tmp_path):
+    bundle.save(tmp_path / "saved")
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "sweep.json").write_text("{}")
+    for name in ("saved", "sweep"):
+        with pytest.raises(InputError, match="expected a new folder, found a"):
+            api.train(tiny("train.updates=1"), folder=tmp_path / name)
+
+
+def test_a_device_that_is_not_there_is_one_clear_error(bundle):
+    with pytest.raises(SaccadeError, match="device: expected auto, cpu, or one that this machine has, found 'gpu'"):
+        api.load(bundle.folder, device="gpu")
+
+
+@pytest.mark.parametrize(("field", "value"), [("threads", "abc"), ("threads", None), ("figures", 5), ("files", 5)])
+def test_a_config_with_wrong_values_is_refused_in_one_line(bundle, tmp_path, field, value):
+    bundle.save(tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = {key: part for key, part in json.loads(path.read_text()).items() if key != "checksum"} | {field: value}
+    path.write_text(json.dumps(config | {"checksum": _checksum(config)}))
+    with pytest.raises(InputError):
+        api.load(tmp_path / "run")

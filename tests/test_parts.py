@@ -290,3 +290,14 @@ def test_an_error_elsewhere_is_nobodys_part():
 def test_names_are_resolved_without_torch():
     program = "import sys, saccade.parts, saccade.tasks, saccade.models; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_nothing_in_a_runs_folder_is_imported_even_from_within_it(elsewhere, monkeypatch):
+    run = elsewhere / "run" / "deeper"
+    run.mkdir(parents=True)
+    for folder, name in ((run, "own_smuggled"), (run.parent, "own_smuggled_too")):
+        (folder / f"{name}.py").write_text("X = 1\n")
+        monkeypatch.chdir(folder)
+        with searching(never=elsewhere / "run"), searching(mentioned=elsewhere), pytest.raises(PartError, match=name):
+            load(f"{name}:X")
+    assert load("own_smuggled_too:X") == 1  # from the current folder, when no run is being loaded

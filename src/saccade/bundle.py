@@ -58,6 +58,9 @@ def load_bundle(folder: str | Path) -> Contents:
     if not (folder / CONFIG).is_file():
         raise InputError(folder, expected=f"a trained model ({CONFIG}, {WEIGHTS})", found=f"no {CONFIG}")
     config = read_config(folder)
+    if not isinstance(config.get("files"), dict):
+        found = type(config.get("files")).__name__
+        raise InputError(folder / CONFIG, field="files", expected="names and checksums", found=found)
     for name, digest in config["files"].items():
         _check_file(folder, name, digest)
     tensors, _ = load_tensors(folder / WEIGHTS)

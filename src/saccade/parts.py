@@ -1,7 +1,8 @@
 """Parts that a user wrote, by name: ``package.module:Name`` in a recipe means that name in that module. No torch here.
 
 A module is looked for on the Python path, then beside the recipe that is being read (:func:`searching`), then in the
-current folder. The path itself stays as it was. A bundle holds names, never code, and no folder it names is searched.
+current folder. The path itself stays as it was. A bundle holds names, never code, and neither its own folder nor one that it
+names is searched.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class PartError(InputError):
 class _Places:
     beside: Path | None = None  # searched
     mentioned: Path | None = None  # never searched: a bundle says that its recipe stood there
+    never: Path | None = None  # nor searched when it is the current folder: a run's own
 
 
 _NOWHERE = _Places()
@@ -53,9 +55,12 @@ def is_own(name: str) -> bool:
 
 
 @contextmanager
-def searching(*, beside: Path | None = None, mentioned: Path | None = None) -> Iterator[None]:
-    """While it lasts, parts are also looked for in ``beside``; ``mentioned`` only helps to word the error."""
-    token = _PLACES.set(_Places(beside, mentioned))
+def searching(
+    *, beside: Path | None = None, mentioned: Path | None = None, never: Path | None = None
+) -> Iterator[None]:
+    """While it lasts, parts are also looked for in ``beside``; ``mentioned`` only helps to word the error. Nothing in
+    ``never`` is imported, nor in what lies inside it, even where that is the current folder: it holds while others nest."""
+    token = _PLACES.set(_Places(beside, mentioned, never or _PLACES.get().never))
     try:
         yield
     finally:
@@ -151,18 +156,23 @@ def _module(name: str, dotted: str) -> ModuleType:
             raise _failed(name, dotted, fault) from fault
         except (Exception, SystemExit) as fault:
             raise _failed(name, dotted, fault) from fault
+        finally:
+            # A package whose module failed is loaded all the same.
+            if fresh and top in sys.modules and (home := _origin(sys.modules[top].__spec__)) and _in(home, extra):
+                _HOMES[top] = home
     if top != _top(__name__):
         _OWN.add(top)
-    if fresh and (home := _origin(sys.modules[top].__spec__)) and _in(home, extra):
-        _HOMES[top] = home
     return module
 
 
 def _extra() -> list[str]:
     """The folders that are searched after the Python path, in this order."""
-    folders = [_PLACES.get().beside]
+    places = _PLACES.get()
+    folders = [places.beside]
     with suppress(OSError):  # the current folder may have been removed
-        folders.append(Path.cwd())
+        here = Path.cwd().resolve()
+        if places.never is None or not here.is_relative_to(places.never.resolve()):
+            folders.append(here)
     return list(dict.fromkeys(os.path.realpath(folder) for folder in folders if folder is not None))
 
 

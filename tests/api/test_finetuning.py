@@ -114,3 +114,19 @@ def test_a_damaged_parent_is_refused(parent, tmp_path):
     with pytest.raises(SaccadeError, match=r"model\.safetensors.*truncated or altered"):
         api.train(recipe, folder=tmp_path / "child")
     assert not (tmp_path / "child").exists()
+
+
+def test_what_the_parent_was_trained_on_is_told_of_the_held_out_sets(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"quelle {n}\tziel {n}\n" for n in range(60)))
+    recipe = "task: translate\ndata: {train: pairs.tsv, hold_out: 0.2}\nmodel: {name: rnnsearch, hidden: 7}\n"
+    (tmp_path / "my.yaml").write_text(f"{recipe}train: {{updates: 1}}\n")
+    api.train(tmp_path / "my.yaml", folder=tmp_path / "parent")
+    said = []
+
+    class Hearing(Silence):
+        def say(self, text):
+            said.append(text)
+
+    other = {"train": {"seed": 5, "from": str(tmp_path / "parent")}}
+    api.train(tmp_path / "my.yaml", folder=tmp_path / "child", report=Hearing(), **other)
+    assert any("sources were trained on by my: figures on them flatter" in line for line in said), said

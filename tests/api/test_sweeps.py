@@ -73,7 +73,7 @@ def test_a_sweep_is_json(swept):
 def test_a_resumed_sweep_skips_what_is_done_and_trains_what_is_missing(swept, monkeypatch):
     sweep, _ = swept
     begun = []
-    monkeypatch.setattr(sweeps, "train", lambda recipe, data, *, folder, report: begun.append(folder.name))
+    monkeypatch.setattr(sweeps, "train_in", lambda folder, beginning, report: begun.append(folder.name))
     monkeypatch.setattr(sweeps, "resume", lambda folder, data, *, report: begun.append(folder.name))
     again = api.resume_sweep(sweep.folder)
     assert begun == ["4-lr=1e+30-seed=1", "5-lr=1e+30-seed=2", "6-lr=1e+30-seed=3"]

@@ -279,3 +279,24 @@ def test_a_recipe_is_not_written_over_nor_for_what_would_not_train(data):
     for wrong in ("my.tsv", "my"):
         assert "expected a name that ends in .yaml" in data("pairs.tsv", "--recipe", wrong)[2]
     assert "found a recipe" in data("my.yaml", "--recipe", "more.yaml")[2]
+
+
+def test_a_file_in_another_encoding_is_told_so_and_would_not_train(data):
+    Path("pairs.tsv").write_bytes("".join(f"der Hünd {n}\tthe dog {n}\n" for n in range(9)).encode("cp1252"))
+    status, out, _ = data("pairs.tsv")
+    assert status == 1
+    assert "Windows-1252 or Latin-1? iconv -f WINDOWS-1252 -t UTF-8 pairs.tsv > NEW makes it UTF-8" in out
+
+
+def test_after_cleaning_the_next_command_is_about_the_cleaned_file(data):
+    Path("pairs.tsv").write_text(GOOD + GOOD)
+    _, out, _ = data("pairs.tsv", "--clean", "clean.tsv")
+    assert "  saccade data clean.tsv --recipe my.yaml\n" in out
+
+
+def test_a_group_that_no_record_has_would_not_train(data):
+    Path("pairs.jsonl").write_text(
+        "".join(json.dumps(dict(zip(("source", "target"), row.split("\t")))) + "\n" for row in GOOD.splitlines())
+    )
+    status, out, _ = data("pairs.jsonl", "--group", "nope")
+    assert (status, "no record has the group 'nope'" in out) == (1, True)

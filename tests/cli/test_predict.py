@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -195,3 +196,13 @@ def test_a_recipe_takes_every_field_and_names_the_line_of_a_wrong_one(runs) -> N
     ):
         with pytest.raises(InputError, match=message):
             read_recipe(path, [override])
+
+
+def test_one_input_that_cannot_be_read_costs_only_its_own_line(saccade, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{TEXT}\n\n{TEXT}\n"))
+    status, out, err = saccade("predict", "one")
+    lines = out.split("\n")
+    assert (status, len(lines), lines[1]) == (1, 4, "")
+    assert lines[0] == lines[2] != ""
+    assert "error: input 2: expected a text, found nothing" in err
+    assert saccade("predict", "one", " ", "--json")[:2] == (1, "")

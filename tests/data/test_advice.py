@@ -56,7 +56,7 @@ def test_a_batch_holds_the_longest_text_that_is_allowed():
 
 
 def test_round_numbers_are_no_less():
-    assert [nice(length) for length in (0, 1, 83, 100, 101, 1000, 1234)] == [10, 10, 90, 100, 150, 1000, 1500]
+    assert [nice(length) for length in (0, 1, 83, 100, 101, 1000, 1234)] == [40, 40, 90, 100, 150, 1000, 1500]
     assert [power_of_two(number) for number in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
 
 

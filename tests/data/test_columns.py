@@ -5,7 +5,7 @@ import json
 import pytest
 
 from saccade.data.census import Reading
-from saccade.data.columns import Column, UnknownColumns, columns_of, likely_pair, settle_columns
+from saccade.data.columns import Column, UnknownColumns, columns_of, first_row, likely_pair, settle_columns
 from saccade.data.pairs import Columns
 from saccade.errors import InputError
 
@@ -77,7 +77,7 @@ def test_a_missing_key_in_some_lines_is_a_fault_and_no_unknown_column(tmp_path):
 
 
 def test_one_column_is_an_error_with_its_hint(tmp_path):
-    path = written(tmp_path / "pairs.csv", "a;b\nc;d\n")
+    path = written(tmp_path / "pairs.tsv", "a;b\nc;d\n")
     with pytest.raises(InputError, match="divided by semicolons") as error:
         settle_columns(Reading(path))
     assert not isinstance(error.value, UnknownColumns)
@@ -103,3 +103,20 @@ def test_columns_called_by_a_language_are_likelier():
         Column("de", "doch"),
     ]
     assert likely_pair(columns) == ("en", "t.pt-BR")
+
+
+@pytest.mark.parametrize(
+    ("header", "source"), [("target,source", "source"), ("tgt,src", "src"), ("answer,question", "question")]
+)
+def test_names_that_say_their_side_count_whatever_their_order(tmp_path, header, source):
+    columns = settle_columns(Reading(written(tmp_path / "pairs.csv", f"{header}\na,b\n"))).columns
+    assert (columns.source, columns.target) == (source, header.split(",")[0])
+
+
+def test_a_first_row_that_may_be_a_header_is_shown_and_a_sentence_or_a_known_header_is_not(tmp_path):
+    for text, row in (
+        ("Hund,dog\na,b\n", ("Hund", "dog")),
+        ("what is this thing?,a b\n", None),
+        ("source,target\na,b\n", None),
+    ):
+        assert first_row(settle_columns(Reading(written(tmp_path / "pairs.csv", text)))) == row

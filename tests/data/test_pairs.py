@@ -231,7 +231,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
 def test_a_csv_field_that_never_ends_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'source,target\n"x,y\n' + "a,b\n" * 50_000)
     message = fault(path)
-    assert message.startswith(f"{path}:2: expected a CSV row, found one that runs on after 1,000 lines")
+    assert message.startswith(f"{path}:2: expected a CSV row, found one that runs on after 100 lines")
     assert "a quotation mark that is never closed?" in message
 
 

@@ -183,7 +183,8 @@ def test_a_file_of_faults_alone_would_not_train(tmp_path):
     assert (result.census.pairs, result.left.pairs) == (0, 0)
     advice = advise(result)
     assert not advice.would_train
-    assert "at least 3 different sources are needed" in advice.because[0]
+    assert "2 of 2 lines are no pairs, mostly wrong number of columns" in advice.because[0]
+    assert "at least 3 different sources are needed" in advice.because[1]
 
 
 def test_a_file_that_breaks_off_is_surveyed_as_far_as_it_goes(tmp_path):

@@ -39,3 +39,13 @@ def test_what_says_itself_where_it_starts_is_left_alone(recipe, name):
 def test_the_words_of_a_shipped_recipe_are_found_beside_the_person_who_names_them(recipe):
     data = read_recipe("rnnsearch_spelling", ["data.spelling.words=notes.txt"]).data
     assert data.spelling.words == str(Path.cwd() / "notes.txt")
+
+
+def test_null_unsets_and_a_number_stays_one(recipe):
+    assert read_recipe(recipe, ["data.test=null"]).data.test is None
+    assert read_recipe("pointer_sorting", ["data.train=30"]).data.train == 30
+
+
+def test_paths_of_a_whole_mapping_start_at_the_working_folder_too(recipe):
+    data = read_recipe(recipe, ["data={train: q.tsv, max_length: 9}"]).data
+    assert (data.train, data.max_length) == (str(Path.cwd() / "q.tsv"), 9)

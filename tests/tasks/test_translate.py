@@ -321,3 +321,39 @@ def test_spelling_is_learnt_once() -> None:
     task = task_of("words")
     assert isinstance(task.spelling, Spelling)
     assert task.spelling is task.spelling
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram"])
+def test_a_forbidden_word_is_not_written_first_by_a_piece_that_continues_words(kind):
+    task = task_of(kind)
+    for token in range(4, task.target.size):
+        word = task.target.decode([token])
+        if re.fullmatch(r"\w+", word):
+            network = Told(task.target.size, [token], preference=20)
+            written = task.predict(network, ["das haus"], how=Search(), wishes=[Wish(forbid=(word,))])[0].value
+            assert re.search(rf"(?<!\w){word}(?!\w)", written) is None, (word, written)
+
+
+def test_an_unknown_word_ends_the_word_before_it():
+    task = task_of("words")
+    told = [*task.target.encode("das haus"), Tokenizer.UNK]
+    network = Told(task.target.size, told, preference=20)
+    for wishes in ([], [Wish(require=("haus",))], [Wish(prefix="das ")]):
+        assert task.predict(network, ["das haus"], how=Search(beam=10), wishes=wishes)[0].value == "das haus <unk>"
+
+
+def test_what_a_prefix_begins_with_cannot_be_forbidden_even_where_it_is_unknown():
+    with pytest.raises(InputError, match="forbid: expected words that no other wish asks for, found 'Zebra'"):
+        said(task_of("words"), "das haus", Wish(prefix="Zebra", forbid=("Zebra",)))
+
+
+def test_a_copied_word_does_not_complete_a_forbidden_phrase():
+    task = task_of("words")
+    network = Told(task.target.size, [*task.target.encode("das"), Tokenizer.UNK], preference=20)
+    how, wishes = Search(beam=3, unknown="copy"), [Wish(forbid=("das Zebra",))]
+    assert task.predict(network, ["das Zebra"], how=how)[0].value == "das Zebra"
+    assert task.predict(network, ["das Zebra"], how=how, wishes=wishes)[0].value == "das <unk>"
+
+
+def test_an_unknown_word_of_wordpieces_keeps_its_space():
+    assert said(task_of("wordpiece"), "das haus", Wish(prefix="das ☃ haus")).value.startswith("das ☃ haus")

@@ -194,3 +194,13 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     full.clear()
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-000000004"]
     assert isinstance(api.resume(tmp_path / "run"), saccade.Bundle)
+
+
+def test_a_run_stopped_between_an_update_and_its_evaluation_evaluates_before_it_goes_on(tmp_path):
+    recipe = tiny("train.evaluate_every=2", "train.schedule=plateau", "train.patience=0", "train.epochs=1")
+    api.train(recipe, folder=tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        api.train(recipe, folder=tmp_path / "stopped", report=StopAt(4, signal.SIGINT))
+    api.resume(tmp_path / "stopped")
+    assert_same_run(tmp_path / "stopped", tmp_path / "whole")
+    assert (tmp_path / "whole/evaluations.csv").read_text() == (tmp_path / "stopped/evaluations.csv").read_text()

@@ -83,6 +83,12 @@ def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = Non
     return [traces[number] for number in range(len(pairs))]
 
 
+def cut_note(bundle: Bundle, pairs: Sequence[Any]) -> str:
+    """How many pairs are longer than the network may read: their last words get no links. Empty where none is."""
+    note: str = bundle.task.corpus(bundle.task.records(pairs, bundle.recipe.data), "pairs").note
+    return note
+
+
 def align(
     bundle: Bundle, pairs: Sequence[Any], *, site: str | None = None, threshold: float | None = None
 ) -> list[Alignment]:

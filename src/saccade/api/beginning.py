@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from saccade.api.ancestry import notes_of_seen
 from saccade.api.trained import IN_MEMORY, load
 from saccade.bundle import WEIGHTS, read_config
 from saccade.data.text import Tokenizer
@@ -65,6 +66,8 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)]
     if origin is not None:
         notes += [f"begun from {origin['folder']}: its network and its vocabulary", *strangers(task, corpora["train"])]
+    if parent is not None:
+        notes += notes_of_seen(parent.recipe, splits)
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin)
 
 
@@ -132,5 +135,8 @@ def fingerprint(splits: Splits) -> str:
     """A checksum of all records: a run goes on with the data that it began with."""
     digest = hashlib.sha256()
     for name in SPLITS:
-        digest.update(json.dumps([asdict(record) for record in getattr(splits, name)]).encode())
+        # Record by record, to the same bytes as the list of all of them: that would be a text as large as the data.
+        for number, record in enumerate(getattr(splits, name)):
+            digest.update(f"{', ' if number else '['}{json.dumps(asdict(record))}".encode())
+        digest.update(b"]" if getattr(splits, name) else b"[]")
     return digest.hexdigest()

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from saccade.api.ancestry import sources_trained_on
 from saccade.api.references import Form, References, shared_references
-from saccade.api.trained import IN_MEMORY, Bundle, load, threads
+from saccade.api.trained import Bundle, load, threads
 from saccade.bundle import CARD, CONFIG, read_config
 from saccade.errors import SaccadeError
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import METRICS, check_available, check_known
 from saccade.nn.search import Search
-from saccade.splits import Splits
 
 TIMED = 256  # inputs decoded to measure speed
 
@@ -56,9 +56,9 @@ class Contest:
 
     def seen(self, number: int) -> str:
         """What must be known of a run that was trained on inputs that the first has held out."""
-        first, recipe, name = self.bundles[0].recipe, self.bundles[number].recipe, self.names[number]
+        name = self.names[number]
         # Without a test file the seed says what is held out: another seed trains on some of it.
-        if (recipe.data, recipe.folder, recipe.train.seed) == (first.data, first.folder, first.train.seed):
+        if _trainings(self.bundles[number]) == _trainings(self.bundles[0]):
             return ""
         try:
             seen, usual = (self._trained_on(bundle) for bundle in (self.bundles[number], self.bundles[0]))
@@ -70,12 +70,14 @@ class Contest:
         return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: that flatters it"
 
     def _trained_on(self, bundle: Bundle) -> int:
-        recipe = bundle.recipe
-        if getattr(recipe.data, "train", None) == IN_MEMORY:
-            raise SaccadeError("its data was given in memory")
-        splits: Splits = bundle.task.load(recipe.data, recipe.folder, recipe.train.seed)
-        trained_on = {record.source for record in splits.train}
+        trained_on = set().union(*(sources_trained_on(each.recipe) for each in bundle.members or (bundle,)))
         return sum(record.source in trained_on for record in self.records)
+
+
+def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
+    """What says which records a run, or each member of an ensemble, was trained on."""
+    recipes = [each.recipe for each in bundle.members or (bundle,)]
+    return [(recipe.data, recipe.folder, recipe.train.seed, recipe.train.from_) for recipe in recipes]
 
 
 def enter(

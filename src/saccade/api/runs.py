@@ -105,7 +105,8 @@ def order(runs: Sequence[Run], figure: str) -> list[Run]:
     if figure.removeprefix("valid.") not in known:
         raise SaccadeError(f"--sort: expected one of {', '.join(sorted(known))}, found {figure!r}")
     plain = figure.removeprefix("valid.").removeprefix("test.")
-    lower = plain in LOWER_IS_BETTER
+    watched = [run for run in runs if run.watch == plain and run.figure(figure) is not None]
+    lower = plain in LOWER_IS_BETTER or any(not run.higher_is_better for run in watched)
 
     def place(run: Run) -> tuple[bool, float]:
         value = run.figure(figure)

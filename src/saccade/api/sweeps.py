@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from saccade.api.beginning import begin, read_splits
 from saccade.api.runs import SWEEP, Run, read_run
 from saccade.api.status import Status, now
-from saccade.api.training import checked_recipe, new_folder, resume, train
+from saccade.api.training import checked_recipe, new_folder, resume, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.recipes.grid import Member, read_grid
 from saccade.recipes.recipe import Recipe, from_plain
@@ -162,7 +163,8 @@ def _train_member(folder: Path, member: Member, data: Any, report: Report) -> No
     if checkpoints(folder / CHECKPOINTS):
         resume(folder, data, report=report)
     else:
-        train(member.recipe, data, folder=folder, report=report)
+        recipe = checked_recipe(member.recipe, data, {})
+        train_in(folder, begin(recipe, read_splits(recipe, data)), report)
 
 
 def _keep_failure(folder: Path, error: Exception) -> str:

@@ -20,12 +20,13 @@ from saccade.models import network_class
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search import WIDE, Search
+from saccade.parts import searching
 from saccade.recipes.recipe import Recipe, from_plain
-from saccade.task import Evaluation, Prediction
+from saccade.task import Evaluation, Prediction, Wish
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
-from saccade.training.devices import choose_threads
+from saccade.training.devices import choose_threads, cores
 
 IN_MEMORY = "(given in memory)"
 
@@ -87,11 +88,13 @@ class Bundle:
         """
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
         options: dict[str, Any] = {}
-        if prefix or require or forbid:
-            options["wishes"] = wishes_of(len(texts), prefix, require, forbid)
+        wishes = wishes_of(len(texts), prefix, require, forbid)
+        if any(wish != Wish() for wish in wishes):
+            options["wishes"] = wishes
         if dictionary is not None:
             options["dictionary"] = dictionary
-        how = self._searching(search, require=bool(require), copying=dictionary is not None)
+        requiring = any(wish.require for wish in wishes)
+        how = self._searching(search, require=requiring, copying=dictionary is not None)
         missing = [name for name in options if name not in inspect.signature(self.task.predict).parameters]
         if missing:
             raise SaccadeError(f"the task {self.task.name!r} does not take {missing[0]}")
@@ -100,6 +103,17 @@ class Bundle:
         if lens is None:
             return predictions
         return [self._signed(prediction) for prediction in predictions]
+
+    def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
+        """The inputs that could not be predicted, by their place, and why: one of them must not cost the others."""
+        refused: dict[int, InputError] = {}
+        check = getattr(self.task, "check_input", lambda each, number: None)
+        for number, each in enumerate(inputs):
+            try:
+                check(each, number)
+            except InputError as error:
+                refused[number] = error
+        return refused
 
     def _searching(self, search: Search | None, *, require: bool, copying: bool) -> Search:
         how = search or self.recipe.search
@@ -137,7 +151,8 @@ class Bundle:
     def _threads(self, inputs: int, how: Search) -> int:
         """As many as it was trained with, or more where a batch of hypotheses keeps more of them busy."""
         rows = how.lanes * how.width * min(inputs, inputs_together(how, PREDICTED_TOGETHER))
-        return max(self.threads, choose_threads(self.recipe.train, self.network, rows))
+        most = max(self.threads, choose_threads(self.recipe.train, self.network, rows))
+        return max(1, min(most, cores()))  # a run may come from a larger machine
 
     def _records(self, data: Any) -> tuple[list[Any], str]:
         recipe = self.recipe
@@ -181,16 +196,23 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bun
         return _together([load(each, device) for each in folder])
     folder = Path(folder)
     contents = load_bundle(folder)
-    config = contents.config
     try:
-        home = Path(config["folder"])
-        recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=str(folder / "config.json"))
-        task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
-        network = task.network(network_class(recipe.model_name), recipe.model)
-        network.load_state_dict(dict(contents.tensors))
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {error}") from None
-    network.to(_device(device)).eval()
+        with searching(never=folder):
+            bundle = _bundle(contents, folder)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        words = " ".join(str(error).split())[:400]
+        raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {words}") from None
+    bundle.network.to(_device(device)).eval()
+    return bundle
+
+
+def _bundle(contents: Contents, folder: Path) -> Bundle:
+    config = contents.config
+    home = Path(config["folder"])
+    recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=str(folder / "config.json"))
+    task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
+    network = task.network(network_class(recipe.model_name), recipe.model)
+    network.load_state_dict(dict(contents.tensors))
     figures, threads = config.get("figures", {}), int(config.get("threads", 1))
     return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)
 
@@ -232,9 +254,14 @@ def _check_alike(first: Bundle, other: Bundle) -> None:
 
 
 def _device(name: str) -> str:
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        found = f"{name!r} ({' '.join(str(error).split())[:120]})"
+        raise SaccadeError(f"device: expected auto, cpu, or one that this machine has, found {found}") from None
+    return name
 
 
 @contextmanager

@@ -9,9 +9,11 @@ from typing import Any
 
 from saccade import __version__
 from saccade.api.beginning import Beginning, begin, fingerprint, read_splits, wanted_metrics
+from saccade.api.runs import SWEEP, is_run
 from saccade.api.status import Status, now, recorded
 from saccade.api.trained import IN_MEMORY, Bundle, load, threads
 from saccade.errors import InputError, SaccadeError
+from saccade.parts import searching
 from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
 from saccade.storage import read_json, write_json, write_text
@@ -46,10 +48,16 @@ def train(
     recipe = checked_recipe(recipe, data, overrides)
     beginning = begin(recipe, read_splits(recipe, data))
     home = Path(folder) if folder is not None else new_folder(recipe.name)
-    if checkpoints(home / CHECKPOINTS):
-        raise InputError(home, expected="a new folder", found="a run", hint=f"saccade train --resume {home}")
+    if is_run(home) or (home / SWEEP).exists():
+        found = "a run" if is_run(home) else "a sweep"
+        raise InputError(home, expected="a new folder", found=found, hint=f"saccade train --resume {home}")
+    return train_in(home, beginning, report or Silence())
+
+
+def train_in(home: Path, beginning: Beginning, report: Report) -> Bundle:
+    """Train from the beginning in a folder, whatever is there: a member of a sweep that did not come to a checkpoint."""
     _write_beginning(beginning, home)
-    return _run(beginning, home, report or Silence(), again=False)
+    return _run(beginning, home, report, again=False)
 
 
 def checked_recipe(recipe: str | Path | Recipe, data: Any, overrides: dict[str, Any]) -> Recipe:
@@ -94,6 +102,11 @@ def _write_beginning(beginning: Beginning, home: Path) -> None:
 def resume(folder: str | Path, data: Any = None, *, report: Report | None = None) -> Bundle:
     """Go on with an interrupted run, exactly where its last checkpoint stands."""
     folder = Path(folder)
+    with searching(never=folder):  # what a run names may not lie in it, here as when it is loaded
+        return _resume(folder, data, report or Silence())
+
+
+def _resume(folder: Path, data: Any, report: Report) -> Bundle:
     recipe, data_print = _read_beginning(folder)
     if not checkpoints(folder / CHECKPOINTS):
         raise SaccadeError(f"{folder}: expected a checkpoint to resume from, found none: train afresh")
@@ -102,7 +115,7 @@ def resume(folder: str | Path, data: Any = None, *, report: Report | None = None
         raise InputError(folder, expected="the data that the run began with", found="other data: train afresh")
     # A run that began from another one keeps its vocabulary itself: the other may be gone by now.
     origin = None if recipe.train.from_ is None else read_json(folder / ORIGIN)
-    return _run(begin(recipe, splits, origin), folder, report or Silence(), again=True)
+    return _run(begin(recipe, splits, origin), folder, report, again=True)
 
 
 def _read_beginning(folder: Path) -> tuple[Recipe, str]:

@@ -45,6 +45,8 @@ class Choices:
     own: Callable[[str], Any]
 
     def check(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise PartError(repr(name), expected=f"one of {', '.join(self.shipped)}", found=type(name).__name__)
         if is_own(name):
             self.own(name)
         elif name not in self.shipped:

@@ -67,6 +67,8 @@ def align(
     marked = None if gold is None else read_gold(gold, first=first_word)
     bundle = load(run)
     pairs = alignments.read_pairs_to_align(bundle, file)
+    if note := alignments.cut_note(bundle, pairs):
+        print(f"note: {note}: words beyond that get no links", file=sys.stderr)
     how = {"site": site, "threshold": threshold}
     if backward is None:
         found = alignments.align(bundle, pairs, **how)  # type: ignore[arg-type]

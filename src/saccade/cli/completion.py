@@ -34,8 +34,8 @@ def trained_runs(incomplete: str) -> list[str]:
 
 
 def begun_runs(incomplete: str) -> list[str]:
-    """Folders of runs, finished or not, that begin with what was typed."""
-    return _holding("run.json", incomplete)
+    """Folders of runs and sweeps, finished or not, that begin with what was typed."""
+    return sorted({*_holding("run.json", incomplete), *_holding("sweep.json", incomplete)})[:MOST]
 
 
 def metric_names(incomplete: str) -> list[str]:

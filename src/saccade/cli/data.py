@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,7 +89,7 @@ def data(
     saccade data my.yaml
     """
     from saccade.data.advice import advise, recipe_text
-    from saccade.data.columns import UnknownColumns
+    from saccade.data.columns import UnknownColumns, first_row
     from saccade.data.survey import survey
     from saccade.storage import write_text
 
@@ -105,6 +105,10 @@ def data(
             asked.train, held_out=asked.tests, keep=keep or (), drop=drop or (), cleaned=cleaned, progress=progress
         )
     advice = advise(found, asked.recipe)
+    if asked.recipe is None and (row := first_row(asked.train)):
+        header = f"--source {shlex.quote(row[0])} --target {shlex.quote(row[1])}"
+        note = f"the first row, {row[0]!r} → {row[1]!r}, is read as a pair; if it is a header, add {header}"
+        advice = replace(advice, notes=(note, *advice.notes))
     recipe = None
     if asked.recipe is None:
         recipe = recipe_text(found, advice) if save is None else recipe_text(found, advice, save.parent)
@@ -148,7 +152,7 @@ def _columns(options: dict[str, str | None]) -> Columns:
     from saccade.data.pairs import Columns
 
     given = {name: options[f"--{name}"] for name in ("source", "target", "group")}
-    chosen = {name: int(text) if text.isdigit() else text for name, text in given.items() if text is not None}
+    chosen = {name: int(text) if text.isdecimal() else text for name, text in given.items() if text is not None}
     try:
         return Columns(**chosen)
     except ValueError as error:
@@ -156,8 +160,6 @@ def _columns(options: dict[str, str | None]) -> Columns:
 
 
 def _test(name: str, train: Reading, columns: Columns) -> Reading:
-    from dataclasses import replace
-
     from saccade.data.columns import UnknownColumns, settle_columns
     from saccade.data.pairs import FORMATS, OPENERS
 
@@ -184,8 +186,6 @@ def _recipe_path(files: Sequence[str]) -> Path | None:
 
 def _of_recipe(path: Path, tidy: bool) -> _Asked:
     """The files of a recipe's data, read as it says; the rest of the recipe is not looked at."""
-    from dataclasses import replace
-
     from saccade.data.census import Reading
     from saccade.data.pairs import on_hub
     from saccade.data.sources import PairData, PairFiles, locate
@@ -316,7 +316,8 @@ def _following(
         commands.append(f"{again} --clean {shlex.quote(_clean_name(files[0]))}")
     if would_train:
         if asked.recipe is None and save is None:
-            commands.append(f"{again} --recipe my.yaml")
+            made = None if found.cleaned is None else f"saccade data {shlex.quote(str(found.cleaned.out))}"
+            commands.append(f"{made or again} --recipe my.yaml")
         recipe = str(save or "my.yaml") if asked.recipe is None else files[0]
         commands.append(f"saccade train {shlex.quote(recipe)}")
     return commands

@@ -38,7 +38,18 @@ def predict(
     """
     bundle = options.load(run)
     texts = inputs or lines()
-    for text, prediction in zip(texts, options.predict(bundle, texts, n_best=n_best or 1), strict=True):
+    refused = bundle.refusals(texts)
+    if len(refused) == len(texts):
+        raise next(iter(refused.values()))
+    good = [text for number, text in enumerate(texts) if number not in refused]
+    predictions = iter(options.predict(bundle, good, n_best=n_best or 1))
+    for number, text in enumerate(texts):
+        if number in refused:
+            # A line for each input, so that outputs still stand beside them.
+            print(json.dumps({"input": text, "error": str(refused[number])}, ensure_ascii=False) if as_json else "")
+            print(f"error: {refused[number]}", file=sys.stderr)
+            continue
+        prediction = next(predictions)
         if as_json:
             print(json.dumps(_as_json(text, prediction), ensure_ascii=False))
             continue
@@ -46,6 +57,8 @@ def predict(
             print(each.value if n_best is None else f"{each.score:.4f}\t{each.value}")
         for note in prediction.notes:
             print(f"note: {text!r}: {note}", file=sys.stderr)
+    if refused:
+        raise typer.Exit(1)
 
 
 @with_options(Steering)

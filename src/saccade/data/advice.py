@@ -19,6 +19,7 @@ from saccade.data.tallies import Lengths
 HERE = Path(".")
 FEWEST_SOURCES = 3  # one to train on, one to choose by, one to report on
 FEW_PAIRS = 1000
+ROOMY = 40  # tokens that are allowed in any case: what comes later is longer than what is at hand
 OFTEN = 0.2  # a rule that speaks of more pairs than this may simply describe the data
 SENTENCE = 4  # words: from this median on a side consists of sentences rather than of names, dates or terms
 LARGEST_WORDS = 30_000  # a vocabulary of words beyond this is better cut into subwords
@@ -96,9 +97,9 @@ def limits_for(longer: Lengths) -> Limits:
 
 
 def nice(length: int) -> int:
-    """A round number that is no less: 83 → 90, 217 → 250, 1234 → 1500."""
+    """A round number that is no less, and leaves some room: 3 → 40, 83 → 90, 217 → 250, 1234 → 1500."""
     step = next(step for bound, step in ((100, 10), (1000, 50), (10**9, 500)) if length <= bound)
-    return max(10, -(-length // step) * step)
+    return max(ROOMY, -(-length // step) * step)
 
 
 def power_of_two(number: int) -> int:
@@ -128,6 +129,17 @@ def _against(survey: Survey) -> list[str]:
     reasons = []
     if survey.census.broken is not None:
         reasons.append(f"it cannot be read to its end: {survey.census.broken}")
+    group = survey.reading.columns.group
+    if group is not None and survey.census.pairs and not survey.census.grouped:
+        reasons.append(f"no record has the group {group!r}")
+    if survey.cleaned is None and _fault_count(survey) > OFTEN * survey.census.read:
+        worst = max(
+            (tally for tally in survey.census.faults.values() if not tally.skipped), key=lambda tally: tally.count
+        )
+        reasons.append(
+            f"{_fault_count(survey):,} of {survey.census.read:,} lines are no pairs, mostly {worst.reason}: mend the file, or "
+            f"leave them out with --clean ({worst.example})"
+        )
     if survey.left.sources < FEWEST_SOURCES:
         reasons.append(
             f"at least {FEWEST_SOURCES} different sources are needed, to train on, to choose by and to report on; "

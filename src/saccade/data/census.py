@@ -115,7 +115,7 @@ class Census:
         self.longer_characters, self.longer_words = Lengths(), array("I")  # of each pair's longer side
         self.keys = {rule.name: array("q") for rule in REPEATED_RULES}  # hashes
         self.sample: Sample[Pair] = Sample(SAMPLED)
-        self.pairs = self.fault_count = 0
+        self.pairs = self.fault_count = self.grouped = 0
         self.faults: dict[str, FaultTally] = {}
         self.broken: InputError | None = None
 
@@ -154,6 +154,7 @@ class Census:
 
     def _add(self, chunk: Sequence[Found], held_out: Sequence[HeldOut]) -> None:
         pairs = [item.pair for item in chunk]
+        self.grouped += sum(item.group is not None for item in chunk)
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self.longer_words.extend(map(max, self.source.add(sources), self.target.add(targets)))
         self.longer_characters.add(map(max, map(len, sources), map(len, targets)))

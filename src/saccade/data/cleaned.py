@@ -71,7 +71,12 @@ class Cleaned:
                 raise SaccadeError(f"{path}: expected a new file, found one that exists (--force writes over it)")
 
     def __enter__(self) -> Cleaned:
-        self._pairs, self._left = _Partial(self.out), _Partial(self.log)
+        self._pairs = _Partial(self.out)
+        try:
+            self._left = _Partial(self.log)
+        except BaseException:
+            self._pairs.discard()
+            raise
         self._put = self._putter()
         if self.format != "jsonl":
             self._put(self.names)
@@ -91,7 +96,9 @@ class Cleaned:
     def keep(self, found: Found) -> None:
         """Write a pair."""
         with _told(self.out):
-            self._put((found.pair.source, found.pair.target, found.group or "")[: len(self.names)])
+            # A group is a label: blanks within it may be any, so that a table can hold them.
+            group = " ".join((found.group or "").split())
+            self._put((found.pair.source, found.pair.target, group)[: len(self.names)])
         self.written += 1
 
     def leave(self, left: Found | Fault, name: str, why: str) -> None:

@@ -15,6 +15,11 @@ from saccade.data.languages import NAMES as LANGUAGES
 from saccade.data.pairs import Columns, Fault, Files, Found, format_of, header_of, on_hub, scan
 from saccade.errors import InputError
 
+# Names that say which side a column is, whatever their order
+SOURCES = frozenset(
+    {"source", "src", "input", "question", "prompt", "misspelled", "wrong", "before", "original", "word"}
+)
+TARGETS = frozenset({"target", "tgt", "trg", "output", "answer", "completion", "correct", "right", "after", "phonemes"})
 LOOKED_AT = 50  # lines from which samples are taken
 MOST = 40  # columns that are shown
 
@@ -47,7 +52,8 @@ def settle_columns(reading: Reading) -> Reading:
     if not reading.columns.named:
         names = header_of(files, reading.format) or []
         if len(names) == 2 and names != [reading.columns.source, reading.columns.target] and _sure(names, reading):
-            reading = replace(reading, columns=replace(reading.columns, source=names[0], target=names[1]))
+            source, target = names[::-1] if _bare(names[0]) in TARGETS or _bare(names[1]) in SOURCES else names
+            reading = replace(reading, columns=replace(reading.columns, source=source, target=target))
     try:
         first = list(islice(reading, LOOKED_AT))
     except InputError as error:
@@ -65,6 +71,19 @@ def _sure(names: Sequence[str], reading: Reading) -> bool:
     if on_hub(str(reading.files)) or format_of(reading.paths[0], reading.format) not in TABLES:
         return True
     return all(_bare(name) in NAMES or _bare(name) in LANGUAGES for name in names)
+
+
+def first_row(reading: Reading) -> tuple[str, str] | None:
+    """The first row of a table of two columns that is read as a pair, where it might as well be a header."""
+    files, columns = reading.files, reading.columns
+    if isinstance(files, tuple) or on_hub(str(files)) or columns.named:
+        return None
+    kind = format_of(reading.paths[0], reading.format)
+    first = next((row for row in TABLES[kind](Path(files)) if isinstance(row, Row)), None) if kind in TABLES else None
+    if first is None or len(first.cells) != 2 or {columns.source, columns.target} & set(first.cells):
+        return None
+    wordy = all(len(cell.split()) in (1, 2, 3) and not re.search(r"\d", cell) for cell in first.cells)
+    return (first.cells[0], first.cells[1]) if wordy else None
 
 
 def _unknown(error: InputError, reading: Reading) -> InputError:

@@ -33,17 +33,23 @@ def pairs_of(data: Any, columns: Columns = DEFAULT) -> list[Pair]:
             _check(text, str(name), number)
         # Subclasses of str, such as numpy's, become plain.
         pair = Pair(str(source), str(target))
-        grouped = group is not None and group == group and str(group).strip()  # NaN differs from itself
+        grouped = not _missing(group) and str(group).strip()
         pairs.append(GroupedPair(pair.source, pair.target, str(group)) if grouped else pair)
     if not pairs:
         raise InputError(WHERE, expected="pairs of texts", found="none")
     return pairs
 
 
+def _missing(value: Any) -> bool:
+    """None, or what DataFrames have in its place: NaN, NA, NaT."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+
+
 def _check(text: Any, name: str, number: int) -> None:
     if not isinstance(text, str):
-        missing = text is None or type(text).__name__ in ("NAType", "NaTType") or text != text
-        found = f"nothing ({text!r})" if missing else _short(text)
+        found = f"nothing ({text!r})" if _missing(text) else _short(text)
         raise InputError(WHERE, line=number, field=name, expected="text", found=found)
     fault = text_fault(text, name, number, WHERE)
     if fault is not None:

@@ -92,7 +92,8 @@ def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
     """The pairs that ``data`` names; relative paths start at ``folder``."""
     if data.source is not None:
         made = make(data, lambda name: locate(name, folder))
-        return hold_out({name: [Pair(*pair) for pair in part] for name, part in made.items()}, data.hold_out, seed)
+        parts = {name: [Pair(*pair) for pair in part] for name, part in made.items()}
+        return settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
     pairs: dict[str, list[Pair]] = {}
     notes: list[str] = []
     for name in ("train", "valid", "test"):

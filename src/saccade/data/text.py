@@ -100,6 +100,8 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], unknown: str = "") -> str:
         """The text of the ids; special ids are skipped, and <unk> is written as `unknown`."""
         kept = [index for index in self._checked(ids) if index not in (self.PAD, self.BOS, self.EOS)]
+        # WordPiece gives up a whole word, the space before it too; the other kinds of subwords a piece of one.
+        unknown = f" {unknown}" if unknown and self.config.kind == "wordpiece" else unknown
         texts = [unknown if index == self.UNK else self._texts[index] for index in kept]
         written = [text for text in texts if text]  # an empty one would leave a second space between words
         if not self.config.subwords:

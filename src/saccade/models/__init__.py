@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from saccade.parts import PartError, is_own, load_class
+from saccade.parts import FORM, PartError, is_own, load_class
 
 # name → "module:class", so that recipes are checked before torch is loaded
 MODELS: dict[str, str] = {
@@ -24,6 +24,8 @@ def network_class(name: str) -> Any:
     """The network that a recipe's ``model.name`` means."""
     if is_own(name):
         return _own_network(name)
+    if name not in MODELS:
+        raise PartError(name, expected=f"one of {', '.join(MODELS)}, or your own ({FORM})", found="no such model")
     module, _, attribute = MODELS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 

@@ -290,6 +290,10 @@ class _Walk:
                 score = self.how.rank(total, step + 1, coverage)
                 self.ended[lane].append(Ended(step, place, token, total, stopped, score, coverage, unmet))
         self.live = [lane for lane in self.live if not self._done(lane, step)]
+        if self.how.diverse is not None and len(self.live) < len(self.lanes):
+            # A group that is done writes no more: what it would have gone on with is no handicap for the others.
+            over_and_done = sorted(set(self.lanes) - set(self.live))
+            self.totals[torch.tensor(over_and_done, device=self.totals.device)] = -math.inf
 
     def _cut_off(self, lane: int) -> list[tuple[int, int, float, tuple[int, ...]]]:
         """At the limit nothing has ended: the live hypotheses stand as they are, and say so."""

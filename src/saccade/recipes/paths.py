@@ -18,17 +18,23 @@ PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words")
 def from_here(root: Located, changed: Sequence[str]) -> Located:
     """The tree, the relative paths among its changed fields made whole from the working folder."""
     for key in changed:
-        if any(key == path or key.startswith(f"{path}.") for path in PATHS):
-            root = _at(root, key.split("."))
+        for path in PATHS:
+            if f"{key}.".startswith(f"{path}."):
+                root = _at(root, key.split("."))
+            elif path.startswith(f"{key}."):  # data={train: …}, whole
+                root = _at(root, path.split("."))
     return root
 
 
 def _at(node: Located, keys: Sequence[str]) -> Located:
     if isinstance(node.value, dict):
-        wanted = keys[:1] or list(node.value)  # at the end of the keys: {source: …, target: …}, whole
+        wanted = [key for key in keys[:1] if key in node.value] if keys else list(node.value)  # {source: …, target: …}
         return replace(node, value={**node.value, **{key: _at(node.value[key], keys[1:]) for key in wanted}})
     text = node.text
-    if text is None or text[:1] in ("$", "~") or on_hub(text) or Path(text).is_absolute():
+    # Not text: null, which unsets, or how many records to draw.
+    if not isinstance(node.value, str) or not text or keys:
+        return node
+    if text[0] in "$~" or on_hub(text) or Path(text).is_absolute():
         return node
     whole = str(Path.cwd() / text)
     return replace(node, value=whole, text=whole)

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from saccade.parts import PartError, is_own, load_class
+from saccade.parts import FORM, PartError, is_own, load_class
 
 TASKS: dict[str, str] = {
     "translate": "saccade.tasks.translate:Translate",
@@ -22,6 +22,8 @@ def task_class(name: str) -> Any:
     """The task that a recipe's ``task`` means."""
     if is_own(name):
         return _own_task(name)
+    if name not in TASKS:
+        raise PartError(name, expected=f"one of {', '.join(TASKS)}, or your own ({FORM})", found="no such task")
     module, _, attribute = TASKS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 

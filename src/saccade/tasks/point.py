@@ -43,7 +43,7 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.decoding import PREDICTED_TOGETHER, read_and_search, trace_of
+from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -212,8 +212,9 @@ class Point:
         with resting(network):
             for _, same in groupby(order, key=lambda number: len(sources[number])):
                 alike = list(same)
-                for start in range(0, len(alike), PREDICTED_TOGETHER):
-                    numbers = alike[start : start + PREDICTED_TOGETHER]
+                size = inputs_together(how, PREDICTED_TOGETHER)
+                for start in range(0, len(alike), size):
+                    numbers = alike[start : start + size]
                     found = self._search(network, [sources[number] for number in numbers], how, lens)
                     for number, (hypotheses, read) in zip(numbers, found, strict=True):
                         predictions[number] = self._prediction(sources[number], hypotheses, read, how, lens)

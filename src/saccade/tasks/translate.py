@@ -198,6 +198,10 @@ class Translate:
         """How outputs are spelt."""
         return Spelling(self.target)
 
+    def check_input(self, text: str, number: int) -> None:
+        """Raise where this input, the ``number``-th from 0, cannot be read."""
+        self._read(text, number)
+
     def _read(self, text: str, number: int) -> Asked:
         where = f"input {number + 1}"
         if not isinstance(text, str):
@@ -259,7 +263,8 @@ class Translate:
                 source = source_word(asked.text, spans[found.looked[number]], whole)
                 # As an output would write it: in small letters, where the network knows no others.
                 word = self.target.canonical(dictionary.get(source, dictionary.get(source.lower(), source)))
-                if word and word not in asked.wanted.barred:
+                together = {**given, **{n: text for n, (_, text) in copied.items()}, number: word}
+                if word and not self.spelling.says(self.spelling.written(found.tokens, together), asked.wanted.barred):
                     copied[number] = (source, word)
         return copied
 

@@ -7,7 +7,7 @@ thus a piece of text between two ends of words; with characters it is a string, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from saccade.nn.search import Hypothesis
 from saccade.nn.searching.constraints import Constraints, Lattice, holds
 from saccade.task import Wish
 
-GAP = "\0"  # stands for an unknown token while a text is put together; no text holds it
+GAP = "\0<unknown>\0"  # stands for an unknown token while a text is put together; no token spells it
 LETTERS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -67,7 +67,9 @@ class Spelling:
         """[V] the tokens that begin a word, or are no part of one; None with characters, where nothing tells."""
         if not self.space:
             return None
-        return torch.tensor([bool(text) and re.match(r"\w", text) is None for text in self.texts])
+        begins = torch.tensor([bool(text) and re.match(r"\w", text) is None for text in self.texts])
+        begins[Tokenizer.UNK] = self.tokenizer.config.kind in ("words", "wordpiece")  # there it stands for a whole word
+        return begins
 
     @cached_property
     def _tokens(self) -> dict[str, list[int]]:
@@ -102,18 +104,27 @@ class Spelling:
     def wanted(self, wish: Wish, where: str) -> Wanted:
         """The wish in tokens; one that cannot come true is an error that says why."""
         prefix, closed, given = self._prefix(wish.prefix, where)
-        phrases = tuple(dict.fromkeys(wish.require))
+        phrases = tuple(dict.fromkeys(_checked(phrase, "require", where) for phrase in wish.require))
         require = tuple(self._phrase(phrase, where) for phrase in phrases)
         forbid: list[Lattice] = []
         for phrase in wish.forbid:
             lattices = self.lattices(_checked(phrase, "forbid", where))
-            for name, tokens in (("prefix", prefix), *(("require", tokens) for tokens in require)):
-                if holds(tokens, lattices):
+            asked = [("prefix", prefix, wish.prefix)]
+            asked += [("require", tokens, text) for tokens, text in zip(require, phrases, strict=True)]
+            for name, tokens, text in asked:
+                if holds(tokens, lattices) or self.says(text, [phrase]):
                     found = f"{phrase!r}, which {name} asks for"
                     raise InputError(where, field="forbid", expected="words that no other wish asks for", found=found)
             forbid += lattices
         barred = frozenset(self.tokenizer.canonical(phrase.strip()) for phrase in wish.forbid)
         return Wanted(Constraints(prefix, closed, require, tuple(forbid)), phrases, barred, given)
+
+    def says(self, text: str, phrases: Iterable[str]) -> bool:
+        """Whether a text holds one of the phrases: as whole words, or with characters anywhere."""
+        edge = (r"(?<!\w)", r"(?!\w)") if self.space else ("", "")
+        written = self.tokenizer.canonical(text)
+        spelt = [re.escape(self.tokenizer.canonical(phrase).strip()) for phrase in phrases]
+        return any(re.search(f"{edge[0]}{phrase}{edge[1]}", written) for phrase in spelt)
 
     def _prefix(self, text: str, where: str) -> tuple[tuple[int, ...], bool, dict[int, str]]:
         """Its tokens, whether a word is closed after them, and the text of those that are unknown."""
@@ -129,7 +140,7 @@ class Spelling:
         return tuple(tokens), closed, given
 
     def _phrase(self, phrase: str, where: str) -> tuple[int, ...]:
-        tokens = tuple(self.tokenizer.encode(_checked(phrase, "require", where)))
+        tokens = tuple(self.tokenizer.encode(phrase))
         if Tokenizer.UNK in tokens:
             raise InputError(
                 where,

@@ -146,9 +146,12 @@ def _unchanged(subject: _Subject) -> None:
     demand(torch.equal(_seen(window, extent), first[0]), "asked again, it shows other keys")
     same(_gained(window, extent), first[1], "the gain, asked again", rtol=0, atol=0)
     gain = window.gain(extent)
-    if gain is not None and gain.requires_grad:
-        gain.sum().backward()
-        reached((name.removeprefix("part."), parameter) for name, parameter in maker.named_parameters())
+    learnt = list(maker.named_parameters())
+    if learnt:
+        if gain is None or not gain.requires_grad:
+            raise ContractBroken(f"it has {len(learnt)} parameters, and its gain depends on none of them")
+        (gain * drawn(*gain.shape, dtype=gain.dtype)).sum().backward()
+        reached((name.removeprefix("part."), parameter) for name, parameter in learnt)
 
 
 PROMISES: dict[str, Callable[[_Subject], None]] = {

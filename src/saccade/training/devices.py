@@ -40,13 +40,17 @@ def choose_threads(train: Train, network: nn.Module, records: float) -> int:
     A recurrence is many small products one after another; on two threads they can take ten times as long as on one. The
     rule depends on the sizes alone, never on a clock, so that the same seed gives the same numbers.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if train.threads is not None:
         return train.threads
     widest = max((parameter.numel() for parameter in network.parameters() if _recurrent(parameter)), default=0)
     if not widest:
-        return cores
-    return max(1, min(cores, int(records * widest / WORK_A_THREAD)))
+        return cores()
+    return max(1, min(cores(), int(records * widest / WORK_A_THREAD)))
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _recurrent(parameter: nn.Parameter) -> bool:

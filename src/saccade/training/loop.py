@@ -110,6 +110,7 @@ class _Loop:
     def _epoch(self, asked_to_stop: threading.Event) -> None:
         progress, settings = self.progress, self.settings
         batches = self._plan(progress.epoch)
+        self._look_if_due()  # a run that was stopped between an update and its evaluation
         self.job.network.train()
         while progress.batch < len(batches) and progress.update < self.total:
             self._update(batches[progress.batch])
@@ -119,10 +120,14 @@ class _Loop:
                     f"stopped after update {progress.update:,}; everything is saved. Go on with: "
                     f"saccade train --resume {self.job.folder}"
                 )
-            if settings.evaluate_every and progress.update % settings.evaluate_every == 0:
-                self._look()
+            self._look_if_due()
             if settings.save_every and progress.update % settings.save_every == 0:
                 self._save()
+
+    def _look_if_due(self) -> None:
+        every = self.settings.evaluate_every
+        if every and self.progress.batch and self.progress.update % every == 0:
+            self._look()
 
     def _update(self, numbers: list[int]) -> None:
         progress, settings = self.progress, self.settings

@@ -96,8 +96,7 @@ def test_what_follows_a_closing_quotation_mark_is_no_row(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "content", "hint"),
     [
-        ("a.csv", "source;target\na;b\n", "divided by semicolons: save it with commas"),
-        ("a.csv", "source\ttarget\n", "divided by tabs: set format: tsv"),
+        ("a.tsv", "source;target\na;b\n", "divided by semicolons: set format: csv"),
         ("a.tsv", "source,target\n", "divided by commas: set format: csv"),
     ],
 )
@@ -138,3 +137,21 @@ def test_a_published_table_without_a_header_is_read_by_numbers() -> None:
     found = list(scan(path, columns=Columns(3, 4, 1), format="tsv"))
     assert len(found) == 10_000
     assert all(isinstance(item, Found) and item.group == "eng" for item in found)
+
+
+@pytest.mark.parametrize("divider", [";", "\t", "|"])
+def test_a_csv_without_commas_is_read_by_what_divides_it(tmp_path: Path, divider: str) -> None:
+    rows = ["source", "target"], ["der Hund, klein", "the dog"], ['"a; b"', "c"]
+    path = write(tmp_path, "a.csv", "".join(f"{divider.join(row)}\n" for row in rows))
+    pairs = [item.pair for item in scan(path) if isinstance(item, Found)]
+    assert [(pair.source, pair.target) for pair in pairs] == [("der Hund, klein", "the dog"), ("a; b", "c")]
+
+
+def test_the_line_by_which_excel_says_what_divides_is_no_row(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "sep=;\nsource;target\na, b;c\n")
+    assert [item.pair.source for item in scan(path) if isinstance(item, Found)] == ["a, b"]
+
+
+def test_semicolons_within_a_row_of_commas_divide_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'a; b,"c, d"\n')
+    assert [(item.pair.source, item.pair.target) for item in scan(path)] == [("a; b", "c, d")]

@@ -184,7 +184,7 @@ def _unescaped(text: str) -> str | None:
         return text
     try:
         return ESCAPE.sub(_character, text)
-    except (KeyError, UnicodeDecodeError):
+    except (KeyError, ValueError):
         return None
 
 

@@ -61,7 +61,7 @@ def _load(path: str | Path) -> tuple[str, Any]:
     name = "hf://" + str(path).removeprefix(HUB).lstrip("/")
     where, _, asked = name.removeprefix("hf://").partition("?")
     parts = where.strip("/").split("/")
-    options = dict(parse_qsl(asked, keep_blank_values=True))
+    options = dict(parse_qsl(asked.replace("+", "%2B"), keep_blank_values=True))  # split=train+test: no blank
     unknown = [key for key in options if key not in ("split", "revision")]
     if not 2 <= len(parts) <= 3 or not all(parts) or unknown:
         found = f"the option {unknown[0]!r}" if unknown else repr(where)

@@ -153,6 +153,8 @@ def _decoded(raw: bytes, path: Path, number: int) -> Line:
         reason, found = NUL, f"a NUL byte at offset {raw.index(0)} of the line"
     kinds = [kind for signature, kind in SIGNATURES.items() if number == 1 and raw.startswith(signature)]
     hint = f"this looks like {kinds[0]}" if kinds else None
+    if reason == NOT_UTF8 and hint is None and raw[offset : offset + 1].decode("cp1252", errors="replace").isalpha():
+        hint = f"Windows-1252 or Latin-1? iconv -f WINDOWS-1252 -t UTF-8 {path.name} > NEW makes it UTF-8"
     broken = fault(number, reason, path, expected="UTF-8 text", found=found, hint=hint)
     if kinds:
         raise broken.error  # nothing that follows can be text

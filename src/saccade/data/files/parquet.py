@@ -45,7 +45,7 @@ def _table(path: Path) -> Iterator[Any]:
     with opened(path) as file:
         try:
             yield parquet.ParquetFile(file)
-        except (arrow.ArrowException, OSError, OverflowError, MemoryError) as error:
+        except (arrow.ArrowException, OSError, OverflowError, MemoryError, UnicodeDecodeError) as error:
             said = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(path, expected="a whole Parquet file", found=f"none: {said}") from error
 

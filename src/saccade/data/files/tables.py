@@ -18,15 +18,19 @@ from saccade.data.files.lines import Line, lines_of, without_end
 from saccade.data.files.records import LONG, NO_ROW, QUOTE, RETURN, WIDTH, Columns, Fault, Found, fault, found
 from saccade.errors import InputError
 
-ROW_LINES = 1000
+ROW_LINES = 100
 # What people call the columns of a table of pairs; by these a first line is known for a header.
 NAMES = frozenset(
     {
         "source", "target", "src", "tgt", "trg", "input", "output", "question", "answer", "text", "label", "id", "line",
         "sentence", "translation", "reference", "group", "document", "doc", "file", "author", "title", "description",
+        "prompt", "completion", "word", "words", "phonemes", "pronunciation", "misspelled", "correct", "wrong", "right",
+        "before", "after", "original", "summary", "headline", "deutsch", "englisch", "frage", "antwort", "eingabe", "ausgabe",
+        "português", "inglês", "entrada", "saída", "pergunta", "resposta", "français", "anglais", "español", "inglés",
         "english", "german", "french", "spanish", "portuguese", "italian", "dutch", "russian", "chinese", "japanese",
     }
 )  # fmt: skip
+SEP = re.compile(r"sep=([;,|\t])", re.IGNORECASE)
 LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 Rows = Iterator["Row | Fault"]
 
@@ -57,7 +61,7 @@ def tsv_rows(path: Path) -> Rows:
         text = without_end(line.text)
         if "\r" in text:
             yield lone_return(line.number, path)
-        elif text:
+        elif text.strip(" "):  # a line of tabs is a row of nothing
             yield Row(line.number, text.split("\t"))
 
 
@@ -101,7 +105,9 @@ class _Feed:
 def csv_rows(path: Path) -> Rows:
     """The rows of a CSV that are not blank."""
     feed = _Feed(path)
-    reader = csv.reader(feed, strict=True)
+    divider = _divided_by(path)
+    reader = csv.reader(feed, strict=True, delimiter=divider)
+    said = False
     while True:
         feed.begin()
         try:
@@ -115,8 +121,19 @@ def csv_rows(path: Path) -> Rows:
         broken = next((line.fault for line in feed.row if line.fault is not None), None)
         if broken is not None:
             yield broken
+        elif not said and SEP.fullmatch(feed.row[0].text.strip()):
+            said = True  # Excel's first line, which says what divides
         elif cells:
+            said = True
             yield Row(feed.row[0].number, cells)
+
+
+def _divided_by(path: Path) -> str:
+    """The comma; or, where the first row has none outside quotation marks, what spreadsheets put in its place."""
+    text = next((without_end(line.text) for line in lines_of(path) if line.fault is None and line.text.strip()), "")
+    told = SEP.fullmatch(text.strip())
+    bare = re.sub(r'"[^"]*"', "", text)
+    return told[1] if told else next((mark for mark in ",;\t|" if mark in bare), ",")
 
 
 def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
@@ -185,7 +202,7 @@ def _divider(first: list[str]) -> str | None:
     """What seems to divide a row that was read as one column; or how columns are chosen."""
     if len(first) > 1:
         return "columns names those of a header, or numbers them from 1 where there is none"
-    kinds = {"\t": "tabs: set format: tsv", ";": "semicolons: save it with commas", ",": "commas: set format: csv"}
+    kinds = {";": "semicolons: set format: csv", ",": "commas: set format: csv"}
     return next((f"this looks divided by {kind}" for mark, kind in kinds.items() if mark in first[0]), None)
 
 
@@ -196,7 +213,7 @@ def header_of_table(rows: Rows) -> list[str] | None:
         return None
     names = [cell.strip() for cell in first.cells]
     short = all(0 < len(name) <= 30 and len(name.split()) <= 3 for name in names)
-    known = [name for name in names if name.casefold() in NAMES or "_" in name or LANGUAGE.fullmatch(name)]
+    known = [name for name in names if name.casefold() in NAMES or "_" in name or LANGUAGE.fullmatch(name.lower())]
     return first.cells if short and len(set(names)) == len(names) and len(known) >= min(2, len(names)) else None
 
 

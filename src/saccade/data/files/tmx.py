@@ -105,6 +105,7 @@ class _Reader:
             self.source_language = attributes.get("srclang")
         elif name == "tu":
             self.count += 1
+            self.pieces = None  # a <prop> of the header is no text of this unit
             self.unit = _Unit(self.count, self.parser.CurrentLineNumber, attributes)
         elif name == "tuv":
             self.language = attributes.get("xml:lang") or attributes.get("lang") or ""

@@ -171,7 +171,7 @@ def holds(tokens: Iterable[int], lattices: Sequence[Lattice]) -> bool:
 def _open(lattices: Sequence[Lattice], spelt: _Spelt) -> list[tuple[int, int]]:
     """(phrase, character) that the next token may go on from: what is being spelt, and each phrase's beginning."""
     last, under_way = spelt
-    begun = ((n, 0) for n, each in enumerate(lattices) if each.after is None or last in each.after)
+    begun = ((n, 0) for n, each in enumerate(lattices) if each.after is None or last is None or last in each.after)
     return [*under_way, *begun]
 
 
