@@ -4,7 +4,8 @@ The signatures of the attention core, the parts and the models carry their shape
 checked against them, arguments and results: a wrong axis fails where it arises.
 """
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import jaxtyping
 
@@ -32,3 +33,20 @@ def shapes_unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def command(monkeypatch, capfd) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: (exit status, stdout, stderr)."""
+    from saccade.cli import main
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
+        try:
+            main()
+            status = 0
+        except SystemExit as exit:
+            status = exit.code or 0
+        return (int(status), *capfd.readouterr())
+
+    return run

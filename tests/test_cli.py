@@ -11,27 +11,16 @@ from pathlib import Path
 import pytest
 
 from saccade import api
-from saccade.cli import main
 from tests.tiny import SMALL, tiny
 
 EXECUTABLE = [sys.executable, "-m", "saccade"]
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, tmp_path):
+def saccade(command, monkeypatch, tmp_path):
     """Runs the command in this process: (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return command
 
 
 @pytest.fixture(scope="module")

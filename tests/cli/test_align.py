@@ -1,13 +1,12 @@
 """``saccade align``, as a person uses it."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from saccade import api
-from saccade.cli import main
 from tests.tiny import tiny
 
 
@@ -19,22 +18,12 @@ def run_folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, tmp_path, shapes_unchecked):
+def saccade(command, monkeypatch, tmp_path, shapes_unchecked):
     """Runs the command in this process beside a file of pairs and one of gold: (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     Path("pairs.src-tgt").write_text("5. Mai 2009 ||| 2009 05\n9. 9. ||| 09\n", encoding="utf-8")
     Path("pairs.gold").write_text("3-1 2p2\n2-1\n", encoding="utf-8")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", "align", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return partial(command, "align")
 
 
 def test_a_line_of_links_is_printed_for_each_pair(saccade, run_folder) -> None:

@@ -1,13 +1,12 @@
 """``saccade compare``, as a person uses it."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from saccade import api
-from saccade.cli import main
 from tests.tiny import tiny
 
 QUICK = ("--samples", "50", "--repeats", "0")
@@ -24,20 +23,10 @@ def runs(tmp_path_factory) -> list[Path]:
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, tmp_path, shapes_unchecked):
+def saccade(command, monkeypatch, tmp_path, shapes_unchecked):
     """Runs the command in this process: (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", "compare", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return partial(command, "compare")
 
 
 def test_a_comparison_reads_as_tables(saccade, runs) -> None:

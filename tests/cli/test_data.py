@@ -4,11 +4,11 @@ import gzip
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from saccade.cli import main
 from saccade.data.pairs import read_pairs
 from saccade.data.sources import load_splits
 from saccade.recipes.recipe import read_recipe
@@ -22,20 +22,10 @@ GOOD = (
 
 
 @pytest.fixture
-def data(monkeypatch, capfd, tmp_path):
+def data(command, monkeypatch, tmp_path):
     """Runs the command in this process: (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", "data", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return partial(command, "data")
 
 
 def test_the_page_says_what_is_there_and_what_to_do(data):

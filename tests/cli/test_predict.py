@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from saccade import api
-from saccade.cli import main
 from saccade.errors import InputError
 from saccade.recipes.recipe import read_recipe
 
@@ -46,20 +45,10 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, runs):
+def saccade(command, monkeypatch, runs):
     """Runs the command in this process, beside the runs: (exit status, stdout, stderr)."""
     monkeypatch.chdir(runs)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return command
 
 
 def outputs(saccade, *words: str) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from saccade import api
-from saccade.cli import main
 from tests.tiny import tiny
 
 
@@ -23,19 +22,9 @@ def home(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, home):
+def saccade(command, monkeypatch, home):
     monkeypatch.chdir(home)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return command
 
 
 def test_runs_are_listed_with_state_figures_and_reasons(saccade):

@@ -2,32 +2,20 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from saccade.cli import main
 from tests.tiny import SMALL
 
 TINY = (*SMALL, "train.updates=2")
 
 
 @pytest.fixture
-def saccade(monkeypatch, capfd, tmp_path):
+def saccade(command, monkeypatch, tmp_path):
     """Runs the command in this process: (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, words)])
-        try:
-            main()
-            status = 0
-        except SystemExit as exit:
-            status = exit.code or 0
-        return (int(status), *capfd.readouterr())
-
-    return run
+    return command
 
 
 def test_a_dry_run_says_what_would_be_done_and_leaves_no_file(saccade):
