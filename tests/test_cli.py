@@ -205,3 +205,10 @@ def test_ctrl_c_is_exit_status_130_and_the_run_can_be_resumed(tmp_path):
     assert "everything is saved" in err
     assert f"saccade train --resume {tmp_path / 'run'}" in err
     assert os.listdir(tmp_path / "run" / "checkpoints")
+
+
+def test_a_line_of_stdin_that_is_not_utf8_is_named(run_folder):
+    text = "5. Mai 2009\nM\xe4rz\n".encode("latin-1")
+    done = subprocess.run([*EXECUTABLE, "predict", str(run_folder)], input=text, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.decode() == "error: stdin, line 2: expected UTF-8 text, found the byte 0xe4\n"

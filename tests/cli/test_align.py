@@ -85,3 +85,10 @@ def test_a_fault_is_one_line_and_exit_status_1(saccade, run_folder, fault: str) 
     assert (status, out) == (1, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_way_to_symmetrise_must_be_known_and_have_something_to_join(saccade):
+    status, _, err = saccade("nowhere", "pairs.src-tgt", "--symmetrise", "foo")
+    assert (status, "--symmetrise: expected one of intersection, union" in err) == (1, True)
+    status, _, err = saccade("nowhere", "pairs.src-tgt", "--symmetrise", "union")
+    assert (status, "expected --backward RUN beside it" in err) == (1, True)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -61,7 +61,12 @@ def align(
     """
     from saccade.api import alignments, load
     from saccade.data.alignments import is_jsonl, read_gold
+    from saccade.metrics.alignment import Symmetry
 
+    if symmetrise not in get_args(Symmetry):
+        raise SaccadeError(f"--symmetrise: expected one of {', '.join(get_args(Symmetry))}, found {symmetrise!r}")
+    if backward is None and symmetrise != "grow-diag-final":
+        raise SaccadeError("--symmetrise: expected --backward RUN beside it, whose links to join, found none")
     if gold is not None and first_word is None and not is_jsonl(gold):
         raise SaccadeError(f"{gold}: say whether its words count from 0 or from 1: --first-word 0 or --first-word 1")
     marked = None if gold is None else read_gold(gold, first=first_word)

@@ -27,10 +27,19 @@ Beam = Annotated[
 def lines() -> list[str]:
     if sys.stdin.isatty():
         raise SaccadeError("expected INPUT texts, or lines on stdin, found neither")
-    try:
-        lines = [line.rstrip("\r\n") for line in sys.stdin]
-    except UnicodeDecodeError as error:
-        raise SaccadeError(f"stdin: expected UTF-8 text, found byte {error.object[error.start]:#04x}") from None
+    # Bytes, not text: a terminal's settings may let through what is no UTF-8.
+    raw = getattr(sys.stdin, "buffer", None)
+    lines = [
+        _decoded(line, number) for number, line in enumerate(raw or (line.encode() for line in sys.stdin), start=1)
+    ]
     if not lines:
         raise SaccadeError("stdin: expected a text a line, found nothing")
     return lines
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        found = f"the byte {line[error.start]:#04x}"
+        raise SaccadeError(f"stdin, line {number}: expected UTF-8 text, found {found}") from None
