@@ -30,6 +30,16 @@ def seeded() -> None:
 @pytest.fixture
 def shapes_unchecked() -> Iterator[None]:
     """For tests of many small calls, whose shapes other tests check: the checks would take most of their time."""
+    yield from _unchecked()
+
+
+@pytest.fixture(scope="module")
+def module_unchecked() -> Iterator[None]:
+    """The same for a whole module and the runs that its fixtures train."""
+    yield from _unchecked()
+
+
+def _unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,10 +1,8 @@
 """Alignments of given targets: where the network looked when it was fed them, word by word."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -30,12 +28,7 @@ SITE = "decoder.attention"
 PAIRS = [(f"das Haus {number} ist da.", f"the house {number} is there.") for number in range(41)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def unchecked() -> Iterator[None]:
-    """Shapes are checked where networks are tested; here networks are many small calls."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("module_unchecked")
 
 
 @pytest.fixture(scope="module")

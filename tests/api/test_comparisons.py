@@ -1,11 +1,10 @@
 """Runs compared: what is measured, what is refused, and what must be told."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import jaxtyping
 import pytest
 
 from saccade import api
@@ -24,12 +23,7 @@ FEW = [("5.5.09", "2009-05-05"), ("2. Mai 99", "1999-05-02"), ("3. 6. 1999", "19
 PAIRS = [(f"Haus {number} ist da.", f"House {number} is there.") for number in range(61)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def unchecked() -> Iterator[None]:
-    """Shapes are checked where networks are tested; here networks are many small calls."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("module_unchecked")
 
 
 @pytest.fixture(scope="module")

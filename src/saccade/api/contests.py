@@ -95,7 +95,7 @@ def enter(
     names = _names(bundles)
     wanted = _metrics(bundles, metrics)
     searches = [_search(bundle, beam) for bundle in bundles]
-    records, where = bundles[0]._records(data)
+    records, where = bundles[0].records_of(data)
     references = shared_references(bundles, names, records, text)
     wanted = _known(wanted, references, asked=metrics is not None)
     return Contest(bundles, names, searches, records, where, references, wanted)

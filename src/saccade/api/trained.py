@@ -139,7 +139,7 @@ class Bundle:
         self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
     ) -> Evaluation:
         """As :meth:`evaluate`, with signatures, outputs and notes."""
-        records, where = self._records(data)
+        records, where = self.records_of(data)
         how = search or self.recipe.search
         with threads(self._threads(len(records), how)):
             corpus = self.task.corpus(records, where)
@@ -154,7 +154,8 @@ class Bundle:
         most = max(self.threads, choose_threads(self.recipe.train, self.network, rows))
         return max(1, min(most, cores()))  # a run may come from a larger machine
 
-    def _records(self, data: Any) -> tuple[list[Any], str]:
+    def records_of(self, data: Any) -> tuple[list[Any], str]:
+        """The records of ``data``, or of the recipe's test set (None), and what to call them."""
         recipe = self.recipe
         if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
             raise SaccadeError("this model was trained on data given in memory: pass data= to evaluate it")

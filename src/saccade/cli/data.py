@@ -161,11 +161,10 @@ def _columns(options: dict[str, str | None]) -> Columns:
 
 def _test(name: str, train: Reading, columns: Columns) -> Reading:
     from saccade.data.columns import UnknownColumns, settle_columns
-    from saccade.data.pairs import FORMATS, OPENERS
+    from saccade.data.files.lines import unpacked
+    from saccade.data.pairs import FORMATS
 
-    path = Path(name)
-    inner = path.with_suffix("") if path.suffix.lower() in OPENERS else path
-    format = None if inner.suffix.lower().removeprefix(".") in FORMATS else train.format
+    format = None if unpacked(Path(name)).suffix.lower().removeprefix(".") in FORMATS else train.format
     try:
         return settle_columns(replace(train, files=name, columns=replace(columns, group=None), format=format))
     except UnknownColumns as unknown:
@@ -326,9 +325,8 @@ def _following(
 def _clean_name(name: str) -> str:
     """A name for the cleaned file: pairs.jsonl.xz → pairs.clean.jsonl."""
     from saccade.data.cleaned import FORMATS
-    from saccade.data.pairs import OPENERS
+    from saccade.data.files.lines import unpacked
 
-    path = Path(name)
-    path = path.with_suffix("") if path.suffix.lower() in OPENERS else path
+    path = unpacked(Path(name))
     format = path.suffix.lower().removeprefix(".")
     return f"{path.stem}.clean.{format if format in FORMATS else 'tsv'}"

@@ -15,7 +15,7 @@ from saccade.data.files.aligned import scan_aligned
 from saccade.data.files.catalogue import header_of_catalogue, scan_catalogue
 from saccade.data.files.hub import header_of_hub, on_hub, scan_hub
 from saccade.data.files.jsonl import header_of_jsonl, scan_jsonl
-from saccade.data.files.lines import OPENERS, text_lines
+from saccade.data.files.lines import OPENERS, text_lines, unpacked
 from saccade.data.files.parquet import header_of_parquet, scan_parquet
 from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, Found, GroupedPair, Pair
 from saccade.data.files.tables import TABLES, Row, header_of_table, scan_csv, scan_tsv
@@ -135,7 +135,7 @@ def format_of(path: Path, format: str | None = None) -> str:
         if format not in FORMATS:
             raise InputError(path, field="format", expected=f"one of {known}", found=repr(format))
         return format
-    name = path.with_suffix("") if path.suffix.lower() in OPENERS else path
+    name = unpacked(path)
     suffix = name.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         found = f"the suffix {name.suffix!r}" if suffix else "a name without a suffix"

@@ -20,7 +20,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.pairs import OPENERS, text_lines
+from saccade.data.files.lines import unpacked
+from saccade.data.pairs import text_lines
 from saccade.data.sources import locate
 from saccade.errors import InputError
 from saccade.splits import Splits, hold_out
@@ -175,7 +176,7 @@ def read_file(path: Path, data: PointData) -> list[Points]:
 def read_points(path: str | Path) -> list[Points]:
     """The records of a JSONL file (also gzipped or xz'd)."""
     path = Path(path)
-    name = path.with_suffix("") if path.suffix.lower() in OPENERS else path
+    name = unpacked(path)
     if name.suffix.lower() != ".jsonl":
         found = f"the suffix {name.suffix!r}" if name.suffix else "a name without a suffix"
         raise InputError(path, expected="a file of records (.jsonl, also .gz or .xz)", found=found)

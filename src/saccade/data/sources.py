@@ -13,9 +13,10 @@ from typing import Literal
 from saccade.data.copies import Copies
 from saccade.data.dates import Dates
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import unpacked
 from saccade.data.made import Made, make
 from saccade.data.memory import pairs_of
-from saccade.data.pairs import FORMATS, OPENERS, Columns, Files, Pair, gather, without_header
+from saccade.data.pairs import FORMATS, Columns, Files, Pair, gather, without_header
 from saccade.data.phonemes import Phonemes
 from saccade.data.spelling import Spelling
 from saccade.data.text import Tokens
@@ -84,8 +85,7 @@ def read_file(path: Path, data: PairData) -> list[Pair]:
 
 
 def _suffix(path: Path) -> str:
-    name = path.with_suffix("") if path.suffix.lower() in OPENERS else path
-    return name.suffix.lower().removeprefix(".")
+    return unpacked(path).suffix.lower().removeprefix(".")
 
 
 def load_splits(data: PairData, folder: Path, seed: int) -> Splits:

@@ -57,7 +57,7 @@ _SETTINGS = threading.RLock()
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     with _SETTINGS, matplotlib.style.context(["default", STYLE]):
         yield
 
@@ -71,7 +71,7 @@ def save(trace: Trace, path: str | Path, *, title: str | None = None, dpi: int =
     if not 10 <= dpi <= 1200:
         raise SaccadeError(f"dpi must be between 10 and 1200: got {dpi}")
     file = io.BytesIO()
-    with _settings():
+    with settings():
         draw(trace, title=title).savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
     content = file.getvalue()
     if kind == "svg":
@@ -86,7 +86,7 @@ def draw(trace: Trace, *, title: str | None = None) -> Figure:
     heading = title if title is not None else _title(trace, drawn)
     labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
-    with _settings():
+    with settings():
         typeface = Typeface([*labels, *names, heading, "Σ↓→·×…"])
         return _page(drawn, typeface, heading)
 

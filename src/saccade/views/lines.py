@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
-from saccade.views.figure import METADATA, _settings
+from saccade.views.figure import METADATA, settings
 from saccade.views.fonts import Typeface
 from saccade.views.page import HAIRLINE, INK, QUIET, SMALL, TEXT
 
@@ -76,7 +76,7 @@ def save(chart: Chart, path: str | Path, *, dpi: int = 160) -> None:
     """Write the chart as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
     kind = check_ending(path)
     file = io.BytesIO()
-    with _settings():
+    with settings():
         draw(chart).savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
     content = file.getvalue()
     if kind == "svg":
@@ -86,7 +86,7 @@ def save(chart: Chart, path: str | Path, *, dpi: int = 160) -> None:
 
 def draw(chart: Chart) -> Figure:
     """The chart as a matplotlib figure, to be placed or changed by the caller."""
-    with _settings():
+    with settings():
         typeface = Typeface([chart.title, chart.across, chart.up, *chart.buckets, *(line.name for line in chart.lines)])
         rows = -(-len(chart.lines) // _columns(chart, typeface))
         figure = Figure(figsize=(WIDTH, HEIGHT + ROW * rows), facecolor="white")

@@ -121,6 +121,11 @@ def _nearby(path: Path) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"the folder {path.parent} has no similar name"
 
 
+def unpacked(path: Path) -> Path:
+    """The name that a packed file would have unpacked, by whose ending its format is known: pairs.tsv.gz → pairs.tsv."""
+    return path.with_suffix("") if path.suffix.lower() in OPENERS else path
+
+
 def _size(file: BinaryIO, path: Path) -> int | None:
     """The bytes that a plain file has now; how many a packed one holds is not known."""
     return None if path.suffix.lower() in OPENERS else os.fstat(file.fileno()).st_size
