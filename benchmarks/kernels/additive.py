@@ -1,0 +1,276 @@
+"""Additive attention, vᵀ tanh(q + k) → softmax → values, on a GPU beside its peers: time, memory, and how exact it is.
+
+    python benchmarks/kernels/additive.py --out TABLE.md [--parts speed,sweep,heads,exact]
+
+- ``speed``: B=16, T=S=D=512, from q, k, v to the contexts and back; eager PyTorch, torch.compile, Keras and JAX where they
+  are installed, and scaled-dot attention (SDPA) for comparison. The floor is stated: one special-function operation a tanh.
+- ``sweep``: T=S from 64 to 16,384. ``heads``: 8 heads of 64.
+- ``exact``: inputs of 1e-4 to 1e2 against float64: the error of contexts and gradients beside eager's own in that dtype.
+
+Times are medians of CUDA events after a warm-up; memory is the peak above what was there before the call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import saccade
+from saccade import attend
+from saccade.attention.scores import additive
+
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def eager(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
+    scores = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v
+    return torch.softmax(scores, -1) @ value
+
+
+def ours(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
+    return attend(query, key, value, score=additive(v))
+
+
+def scaled_dot(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None = None) -> Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+
+
+# ---- Measuring
+
+
+def tensors(dtype: torch.dtype, *shape: int, S: int | None = None, size: float = 0.5, seed: int = 1) -> list[Tensor]:
+    """query, key, value, v of standard deviation ``size`` (v: 1/√D), which want gradients."""
+    *batch, T, D = shape
+    chance = torch.Generator("cuda").manual_seed(seed)
+
+    def normal(*dims: int, scale: float) -> Tensor:
+        return (torch.randn(*dims, generator=chance, device="cuda") * scale).to(dtype).requires_grad_()
+
+    keys = (*batch, S or T, D)
+    return [normal(*shape, scale=size), normal(*keys, scale=size), normal(*keys, scale=1.0), normal(D, scale=D**-0.5)]
+
+
+def milliseconds(function: Callable[[], object], least: float = 200.0) -> float:
+    for _ in range(3):
+        function()
+    torch.cuda.synchronize()
+    times: list[float] = []
+    while sum(times) < least or len(times) < 10:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        function()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+        if len(times) >= 200:
+            break
+    return sorted(times)[len(times) // 2]
+
+
+def peak(function: Callable[[], object]) -> float:
+    """Megabytes above what was allocated before."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    function()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 1e6
+
+
+def measure(attention: Attention, inputs: list[Tensor]) -> str:
+    """A row's three figures: forward, forward + backward, peak memory; or what went wrong."""
+
+    def forward() -> None:
+        with torch.no_grad():
+            attention(*inputs)
+
+    def both() -> None:
+        torch.autograd.grad(attention(*inputs).sum(), inputs)
+
+    try:
+        return f"{milliseconds(forward):.3f} | {milliseconds(both):.3f} | {peak(both):,.0f}"
+    except torch.OutOfMemoryError:
+        return "out of memory | – | –"
+    except Exception as fault:
+        return f"failed: {type(fault).__name__} {str(fault).splitlines()[0][:60] if str(fault) else ''} | – | –"
+    finally:
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def precision(name: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+# ---- The parts
+
+
+def keras_attention() -> Attention | None:
+    try:
+        import os
+
+        os.environ.setdefault("KERAS_BACKEND", "torch")
+        import keras
+    except ImportError:
+        return None
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
+        layer = keras.layers.AdditiveAttention()
+        layer.build([query.shape, value.shape, key.shape])
+        scores = layer._calculate_scores  # the layer's own arithmetic, with our v in its scale's place
+        layer.scale = v
+        return torch.softmax(scores(query, key), -1) @ value
+
+    return attention
+
+
+def jax_rows(dtype: str, inputs: list[Tensor]) -> str:
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        return "not installed | – | –"
+    arrays = [jnp.asarray(each.detach().float().cpu().numpy()).astype(dtype) for each in inputs]
+
+    def attention(query: jax.Array, key: jax.Array, value: jax.Array, v: jax.Array) -> jax.Array:
+        scores = jnp.einsum("ntsd,d->nts", jnp.tanh(query[:, :, None] + key[:, None]), v)
+        return jnp.einsum("nts,nse->nte", jax.nn.softmax(scores, -1), value)
+
+    forward = jax.jit(attention)
+    both = jax.jit(jax.grad(lambda *given: attention(*given).sum(), argnums=(0, 1, 2, 3)))
+    import time
+
+    figures = []
+    for function in (forward, both):
+        jax.block_until_ready(function(*arrays))
+        times = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            jax.block_until_ready(function(*arrays))
+            times.append(1e3 * (time.perf_counter() - begin))
+        figures.append(f"{sorted(times)[10]:.3f}")
+    return " | ".join([*figures, "–"])
+
+
+def speed() -> str:
+    lines = ["| dtype | who | forward, ms | forward + backward, ms | peak MB |", "|---|---|---|---|---|"]
+    for name, dtype in DTYPES.items():
+        inputs = tensors(dtype, 16, 512, 512)
+        rows: dict[str, Attention | None] = {
+            "eager PyTorch": eager,
+            "torch.compile": torch.compile(eager),
+            "Keras, torch backend": keras_attention(),
+            "saccade": ours,
+        }
+        for who, attention in rows.items():
+            figures = "not installed | – | –" if attention is None else measure(attention, inputs)
+            lines.append(f"| {name} | {who} | {figures} |")
+            print(lines[-1], flush=True)
+        if dtype == torch.float32:
+            with precision("high"):
+                lines.append(f"| {name}, TF32 welcome | saccade | {measure(ours, inputs)} |")
+        lines.append(f"| {name} | JAX, jit | {jax_rows(name, inputs)} |")
+        split = [each.detach().unflatten(-1, (8, 64)).transpose(1, 2).requires_grad_() for each in inputs[:3]]
+        lines.append(f"| {name} | SDPA, 8 heads of 64 | {measure(scaled_dot, split)} |")
+        print("\n".join(lines[-3:]), flush=True)
+    clock = (
+        1e3 * torch.cuda.get_device_properties(0).clock_rate
+        if hasattr(torch.cuda.get_device_properties(0), "clock_rate")
+        else 1.98e9
+    )
+    units = 16 * torch.cuda.get_device_properties(0).multi_processor_count
+    floor = 16 * 512**3 / (units * clock) * 1e3
+    lines.append(f"\nOne special-function operation a tanh would take {floor:.2f} ms forward at {clock / 1e9:.2f} GHz.")
+    return "\n".join(lines)
+
+
+def sweep() -> str:
+    lines = ["| T = S | B | dtype | forward, ms | forward + backward, ms | peak MB | eager forward + backward |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for T in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384):
+        B = max(1, min(16, 4096 // T))
+        for name in ("float32", "bfloat16"):
+            inputs = tensors(DTYPES[name], B, T, 512)
+            beside = measure(eager, inputs).split(" | ")[1] if B * T * T * 512 * 4 < 20e9 else "–"
+            lines.append(f"| {T} | {B} | {name} | {measure(ours, inputs)} | {beside} |")
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def heads() -> str:
+    lines = ["| dtype | who | forward, ms | forward + backward, ms | peak MB |", "|---|---|---|---|---|"]
+    for name, dtype in DTYPES.items():
+        inputs = tensors(dtype, 16, 8, 512, 64)
+        lines.append(f"| {name} | saccade, 8 heads of 64 | {measure(ours, inputs)} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def exact() -> str:
+    """The greatest of ‖error‖ / ‖exact‖ over contexts and gradients, ours and eager's."""
+    names = ("context", "∂q", "∂k", "∂value", "∂v")
+    lines = [f"| dtype | size | {' | '.join(names)} |", "|---" * 7 + "|"]
+    worst = 0.0
+    for name, dtype in DTYPES.items():
+        for size in (1e-4, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0):
+            inputs = tensors(dtype, 3, 65, 96, S=131, size=size)
+            true = [each.detach().double().requires_grad_() for each in inputs]
+            weight = torch.randn(3, 65, 96, device="cuda", generator=torch.Generator("cuda").manual_seed(7))
+            figures = []
+            for given, attention in ((true, eager), (inputs, eager), (inputs, ours)):
+                context = attention(*given)
+                found = torch.autograd.grad((context * weight.to(context.dtype)).sum(), given)
+                figures.append([context, *found])
+            errors = [
+                tuple(float((each.double() - goal).norm() / goal.norm()) for each in (theirs, mine))
+                for goal, theirs, mine in zip(*figures, strict=True)
+            ]
+            cells = [f"{mine:.1e} / {theirs:.1e}" for theirs, mine in errors]
+            worst = max([worst, *(mine / max(theirs, 1e-12) for theirs, mine in errors)])
+            lines.append(f"| {name} | {size:g} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    lines.append(f"\nRelative errors against float64, ours / eager's. The greatest ratio: {worst:.2f}.")
+    return "\n".join(lines)
+
+
+PARTS = {"speed": speed, "sweep": sweep, "heads": heads, "exact": exact}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("this benchmark measures a GPU, and PyTorch finds none")
+    asked = options.parts.split(",")
+    if unknown := [part for part in asked if part not in PARTS]:
+        sys.exit(f"--parts: expected any of {', '.join(PARTS)}, found {unknown[0]!r}")
+    head = (
+        f"# Additive attention on a GPU\n\n{datetime.date.today()}, {torch.cuda.get_device_name()}. Python "
+        f"{platform.python_version()}, torch {torch.__version__}, saccade {saccade.__version__}. "
+        f"`python benchmarks/kernels/additive.py --parts {options.parts}`\n"
+    )
+    text = head
+    for part in asked:
+        text += f"\n## {part}\n\n{PARTS[part]()}\n"
+        options.out.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+"""Attention over the edges of a sparse graph: the formula (reference.py), the same without a number for each edge and
+feature on any device (blocked.py) and on a GPU (fused.py), and the graph itself (graph.py)."""

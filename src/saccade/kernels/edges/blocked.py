@@ -1,0 +1,166 @@
+"""Attention over edges in bounded memory, forward and backward, on any device.
+
+Works through runs of edges, so that E × H × D numbers never exist together, and computes act(q + k) again in the backward
+pass. With h = act(q_i + k_j), g the gradient of out and p_ij = gain_ij g_iᵀ value_j,
+
+    ∂e_ij = α_ij (p_ij − Σ_j' α_ij' p_ij')         ∂q_i = Σ_j ∂e_ij a ∘ act'        ∂k_j = Σ_i ∂e_ij a ∘ act'
+    ∂value_j = Σ_i α_ij gain_ij g_i                ∂a = Σ_ij ∂e_ij h
+
+where Σ_j α_ij p_ij = g_iᵀ out_i. Beyond inputs, outputs and their gradients it holds a few numbers for each edge and head
+(E × H) and a few runs. float16 and bfloat16 are computed in float32 and rounded once, at the end.
+
+Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.kernels.edges import reference
+from saccade.kernels.edges.graph import Graph
+from saccade.kernels.edges.reference import Act, Rule
+
+RUN_ELEMENTS = 1 << 20
+"""Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
+
+
+def edge_attention(
+    query: Float[Tensor, "N H D"],
+    key: Float[Tensor, "M H D"],
+    value: Float[Tensor, "M H W"],
+    a: Float[Tensor, "H D"],
+    graph: Graph,
+    *,
+    act: Act = "leaky_relu",
+    slope: float = 0.2,
+    gain: Float[Tensor, "E H"] | None = None,
+) -> Float[Tensor, "N H W"]:
+    """What each receiver finds at its senders: as `reference.edge_attention`."""
+    reference.check_shapes(query, key, a, graph, act, value, gain)
+    rule = Rule(graph, act, slope, None if gain is None else gain.detach())
+    out: Tensor = _EdgeAttention.apply(query, key, value, a, rule)
+    return out
+
+
+def edge_weights(
+    query: Float[Tensor, "N H D"],
+    key: Float[Tensor, "M H D"],
+    a: Float[Tensor, "H D"],
+    graph: Graph,
+    *,
+    act: Act = "leaky_relu",
+    slope: float = 0.2,
+) -> Float[Tensor, "E H"]:
+    """α of every edge, in the graph's order, without a gradient: to be looked at."""
+    reference.check_shapes(query, key, a, graph, act)
+    with torch.no_grad():
+        weights = _weights(query, key, a, Rule(graph, act, slope), _working_dtype(query, key, a))
+        return weights.to(result_dtype(query, key, a))
+
+
+class _EdgeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, a: Tensor, rule: Rule) -> Tensor:
+        weights = _weights(query, key, a, rule, _working_dtype(query, key, value, a))
+        graph, gain = rule.graph, rule.gain
+        out = weights.new_zeros(graph.receivers, *value.shape[1:])
+        for run in _runs(graph, value):
+            read = weights[run] if gain is None else weights[run] * gain[run]
+            out.index_add_(0, graph.receiver[run], value[graph.sender[run]] * read.unsqueeze(-1))
+        ctx.save_for_backward(query, key, value, a, weights, out)
+        ctx.rule = rule
+        return out.to(result_dtype(query, key, value, a))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad_out,) = grads
+        *inputs, weights, out = ctx.saved_tensors
+        needed = ctx.needs_input_grad[:4]
+        if torch.is_grad_enabled():
+            return *differentiable_backward(inputs, grad_out, needed, ctx.rule), None
+        return *_backward(inputs, weights, out, grad_out, needed, ctx.rule), None
+
+
+def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.dtype) -> Tensor:
+    graph = rule.graph
+    scores = torch.empty(graph.size, query.shape[1], dtype=working, device=query.device)
+    for run in _runs(graph, query):
+        total = query[graph.receiver[run]].to(working) + key[graph.sender[run]]
+        hidden = total.tanh_() if rule.act == "tanh" else functional.leaky_relu_(total, rule.slope)
+        scores[run] = hidden.mul_(a).sum(-1)
+    return reference.segment_softmax(scores, graph)
+
+
+def _backward(
+    inputs: list[Tensor], weights: Tensor, out: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
+) -> tuple[Tensor | None, ...]:
+    query, key, value, a = inputs
+    graph, gain, working = rule.graph, rule.gain, weights.dtype
+    grad_query, grad_key, grad_value, grad_a = (
+        torch.zeros_like(tensor, dtype=working, memory_format=torch.contiguous_format) for tensor in inputs
+    )
+    grad_out = grad_out.to(working)
+    shared = (grad_out * out).sum(-1)  # [N, H]: Σ_j α p
+    for run in _runs(graph, query, value):
+        receiver, sender, weight = graph.receiver[run], graph.sender[run], weights[run]
+        from_out = grad_out[receiver]  # [run, H, W]
+        read = weight if gain is None else weight * gain[run]
+        pull = (from_out * value[sender]).sum(-1)
+        grad_value.index_add_(0, sender, from_out.mul_(read.unsqueeze(-1)))
+        grad_scores = (pull * read - weight * shared[receiver]).unsqueeze(-1)  # [run, H, 1]
+        hidden, steepness = _bent(query, key, rule, run, working)
+        grad_a += hidden.mul_(grad_scores).sum(0)
+        steepness.mul_(grad_scores)
+        grad_query.index_add_(0, receiver, steepness)
+        grad_key.index_add_(0, sender, steepness)
+    found = (grad_query.mul_(a), grad_key.mul_(a), grad_value, grad_a)
+    return tuple(
+        gradient.to(tensor.dtype) if need else None
+        for gradient, tensor, need in zip(found, inputs, needed, strict=True)
+    )
+
+
+def differentiable_backward(
+    inputs: list[Tensor], grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
+) -> tuple[Tensor | None, ...]:
+    """Gradients that will be differentiated again: the reference's, right to any order at its cost in memory."""
+    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
+    query, key, value, a = inputs
+    out = reference.edge_attention(query, key, value, a, rule.graph, act=rule.act, slope=rule.slope, gain=rule.gain)
+    found = iter(torch.autograd.grad(out, wanted, grad_out.to(out.dtype), create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
+
+
+def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
+    """act(q + k) and act'(q + k) of a run of edges, [run, H, D] each."""
+    total = query[rule.graph.receiver[run]].to(working) + key[rule.graph.sender[run]]
+    if rule.act == "tanh":
+        hidden = total.tanh_()
+        return hidden, 1 - hidden.square()
+    steepness = torch.full_like(total, rule.slope).masked_fill_(total > 0, 1.0)
+    return total.mul_(steepness), steepness
+
+
+def result_dtype(*tensors: Tensor) -> torch.dtype:
+    """The promoted type."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
+def _working_dtype(*tensors: Tensor) -> torch.dtype:
+    return torch.promote_types(result_dtype(*tensors), torch.float32)
+
+
+def _runs(graph: Graph, *rows: Tensor) -> Iterator[slice]:
+    """Slices of edges whose rows have at most RUN_ELEMENTS numbers; one edge at least."""
+    most = max(1, RUN_ELEMENTS // max(1, max(tensor[0].numel() if len(tensor) else 1 for tensor in rows)))
+    for first in range(0, graph.size, most):
+        yield slice(first, min(graph.size, first + most))

@@ -1,0 +1,175 @@
+"""The Triton programs of attention over edges; fused.py starts them, and blocked.py has the equations.
+
+A program has one node and BH of its heads, and goes through the node's edges BE at a time. Without
+gains, or values to read, these are None.
+
+Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers a tile.
+"""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+from saccade.kernels.location.programs import tanh_and_slope
+
+
+@triton.jit
+def _rows(rows, nodes, heads, H, width, real, BW: tl.constexpr):
+    """The rows of these nodes and heads, [BE, BH, BW] in float32; 0 where there is no edge, head or number."""
+    w = tl.arange(0, BW)
+    at = (nodes[:, None, None] * H + heads[None, :, None]) * width + w[None, None, :]
+    mask = real[:, None, None] & (heads[None, :, None] < H) & (w[None, None, :] < width)
+    return tl.load(rows + at, mask=mask, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _row(rows, node, heads, H, width, BW: tl.constexpr):
+    """One node's rows of these heads, [BH, BW] in float32."""
+    w = tl.arange(0, BW)
+    at = (node * H + heads[:, None]) * width + w[None, :]
+    return tl.load(rows + at, mask=(heads[:, None] < H) & (w[None, :] < width), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _store_row(rows, node, heads, H, width, numbers, BW: tl.constexpr):
+    w = tl.arange(0, BW)
+    at = (node * H + heads[:, None]) * width + w[None, :]
+    tl.store(rows + at, numbers, mask=(heads[:, None] < H) & (w[None, :] < width))
+
+
+@triton.jit
+def _act(x, slope, TANH: tl.constexpr):
+    """act(x) and act'(x)."""
+    if TANH:
+        hidden, steepness = tanh_and_slope(x)
+    else:
+        steepness = tl.where(x > 0, 1.0, slope)
+        hidden = x * steepness
+    return hidden, steepness
+
+
+@triton.jit
+def _gains(gain, edges, heads, H, real, BE: tl.constexpr, BH: tl.constexpr):
+    """What multiplies the weights of these edges, [BE, BH]."""
+    if gain is not None:
+        mask = real[:, None] & (heads[None, :] < H)
+        factor = tl.load(gain + edges[:, None] * H + heads[None, :], mask=mask, other=0.0).to(tl.float32)
+    else:
+        factor = tl.full([BE, BH], 1.0, tl.float32)
+    return factor
+
+
+@triton.jit
+def forward_program(
+    query, key, value, a, start, sender, gain, out, logsum, H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    highest = tl.full([BH], float("-inf"), tl.float32)
+    total = tl.zeros([BH], dtype=tl.float32)
+    found = tl.zeros([BH, BW], dtype=tl.float32)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, _ = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.sum(hidden * a_row[None, :, :], axis=2)  # [BE, BH]
+        scores = tl.where(real[:, None], scores, float("-inf"))
+        now = tl.maximum(highest, tl.max(scores, axis=0))
+        powers = tl.exp(scores - now[None, :])
+        fading = tl.exp(highest - now)
+        total = total * fading + tl.sum(powers, axis=0)
+        if value is not None:
+            powers = powers * _gains(gain, edges, heads, H, real, BE, BH)
+            read = powers[:, :, None] * _rows(value, nodes, heads, H, W, real, BW)
+            found = found * fading[:, None] + tl.sum(read, axis=0)
+        highest = now
+    if last > first:
+        tl.store(logsum + i * H + heads, highest + tl.log(total), mask=heads < H)
+        if value is not None:
+            _store_row(out, i, heads, H, W, found / total[:, None], BW)
+
+
+@triton.jit
+def weights_program(
+    query, key, a, start, sender, logsum, weights, H, D, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD)
+    logs = tl.load(logsum + i * H + heads, mask=heads < H, other=0.0)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, _ = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        weight = tl.exp(tl.sum(hidden * a_row[None, :, :], axis=2) - logs[None, :])
+        tl.store(weights + edges[:, None] * H + heads[None, :], weight, mask=real[:, None] & (heads[None, :] < H))
+
+
+@triton.jit
+def receivers_program(
+    query, key, value, a, grad_out, logsum, shared, start, sender, gain, grad_query, parts_a, H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    """∂q of one receiver, and what its edges add to ∂a."""
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row, g = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(grad_out, i, heads, H, W, BW)
+    logs = tl.load(logsum + i * H + heads, mask=heads < H, other=0.0)
+    mean = tl.load(shared + i * H + heads, mask=heads < H, other=0.0)
+    to_query = tl.zeros([BH, BD], dtype=tl.float32)
+    to_a = tl.zeros([BH, BD], dtype=tl.float32)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, steepness = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.where(real[:, None], tl.sum(hidden * a_row[None, :, :], axis=2), float("-inf"))
+        pull = tl.sum(g[None, :, :] * _rows(value, nodes, heads, H, W, real, BW), axis=2)
+        pull = pull * _gains(gain, edges, heads, H, real, BE, BH)
+        grad_scores = tl.exp(scores - logs[None, :]) * (pull - mean[None, :])  # 0 where there is no edge
+        to_query += tl.sum(grad_scores[:, :, None] * steepness, axis=0)
+        to_a += tl.sum(grad_scores[:, :, None] * hidden, axis=0)
+    _store_row(grad_query, i, heads, H, D, to_query * a_row, BD)
+    _store_row(parts_a, i, heads, H, D, to_a, BD)
+
+
+@triton.jit
+def senders_program(
+    query, key, value, a, grad_out, logsum, shared, out_start, out_receiver, out_edge, gain, grad_key, grad_value,
+    H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    """∂k and ∂value of one sender, over the edges that look at it."""
+    j = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    k, a_row, v = _row(key, j, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(value, j, heads, H, W, BW)
+    to_key = tl.zeros([BH, BD], dtype=tl.float32)
+    to_value = tl.zeros([BH, BW], dtype=tl.float32)
+    first, last = tl.load(out_start + j), tl.load(out_start + j + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        at = first + tile * BE + tl.arange(0, BE)
+        real = at < last
+        nodes = tl.load(out_receiver + at, mask=real, other=0)
+        known = real[:, None] & (heads[None, :] < H)
+        logs = tl.load(logsum + nodes[:, None] * H + heads[None, :], mask=known, other=0.0)
+        mean = tl.load(shared + nodes[:, None] * H + heads[None, :], mask=known, other=0.0)
+        hidden, steepness = _act(k[None, :, :] + _rows(query, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.where(real[:, None], tl.sum(hidden * a_row[None, :, :], axis=2), float("-inf"))
+        weight = tl.exp(scores - logs)  # 0 where there is no edge
+        g = _rows(grad_out, nodes, heads, H, W, real, BW)
+        factor = tl.full([BE, BH], 1.0, tl.float32)
+        if gain is not None:
+            factor = _gains(gain, tl.load(out_edge + at, mask=real, other=0), heads, H, real, BE, BH)
+        pull = tl.sum(g * v[None, :, :], axis=2) * factor
+        to_key += tl.sum((weight * (pull - mean))[:, :, None] * steepness, axis=0)
+        to_value += tl.sum((weight * factor)[:, :, None] * g, axis=0)
+    _store_row(grad_key, j, heads, H, D, to_key * a_row, BD)
+    _store_row(grad_value, j, heads, H, W, to_value, BW)

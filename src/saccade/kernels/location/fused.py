@@ -1,0 +1,170 @@
+"""Location-aware scores of one query per item, forward in one launch, in Triton.
+
+    scores_s = Σ_d v_d tanh(q_d + k_sd + Σ_c L_dc f_sc)         f_sc = Σ_j F_cj α_{s + j − r}
+
+What is as large as the keys in every eager step, the sum inside tanh, is never stored; the backward pass computes it
+again. With g the gradient of the scores and u_sd = g_s v_d (1 − tanh²),
+
+    ∂q = Σ_s u_s     ∂k_s = u_s     ∂v = Σ_s g_s tanh     ∂L = Σ_s u_s f_sᵀ
+    ∂f_s = Lᵀ u_s    ∂F_j = Σ_s ∂f_s α_{s + j − r}        ∂α_s = Σ_j F_jᵀ ∂f_{s − j + r}
+
+Sums over blocks of keys go to a buffer and are added in order: no atomics, the same bits every time. Everything is
+computed in float32 and rounded once. Legend: N items, S keys, D width, C filters, r their radius, K = 2r + 1 taps,
+G rows of v (item n has row n mod G).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import triton
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.location import programs, reference
+from saccade.kernels.location.serving import MOST_FILTERS
+
+
+def tiles(S: int, D: int, C: int, K: int) -> dict[str, int]:
+    """Sides of the tiles (powers of two; matrix products ask for at least 16) and the warps that share one."""
+    return {
+        "BS": 16 if S <= 512 or C > 16 else 32,
+        "BD": min(64, max(16, triton.next_power_of_2(D))),
+        "BC": max(16, triton.next_power_of_2(C)),
+        "BK": min(32, max(16, triton.next_power_of_2(K))),
+        "num_warps": 4,
+        "num_stages": 2,
+    }
+
+
+def location_aware_scores(
+    query: Float[Tensor, "*batch 1 D"],
+    key: Float[Tensor, "*batch S D"],
+    v: Float[Tensor, "*#heads D"],
+    previous: Float[Tensor, "*batch 1 S"],
+    filters: Float[Tensor, "C K"],
+    location_weight: Float[Tensor, "D C"],
+) -> Float[Tensor, "*batch 1 S"]:
+    """As `reference.location_aware_scores`, for one query per item. float64 is left to the reference."""
+    reference.check_shapes(query, key, v, previous, filters, location_weight)
+    *batch, T, D = query.shape
+    S, C = key.shape[-2], filters.shape[0]
+    dtype = _result_dtype(query, key, v)
+    if T != 1 or key.shape[:-2] != query.shape[:-2] or dtype is torch.float64 or C > MOST_FILTERS:
+        raise SaccadeError(
+            f"the fused kernel scores one query per item, in at most float32, with at most {MOST_FILTERS} filters: found "
+            f"query {list(query.shape)}, key {list(key.shape)}, {dtype}, {C} filters; location.reference serves them"
+        )
+    N = math.prod(batch)
+    if N == 0 or S == 0 or D == 0:
+        return reference.location_aware_scores(query, key, v, previous, filters, location_weight)
+    heads = tuple(v.shape[:-1])
+    if heads != tuple(batch[len(batch) - len(heads) :]):
+        v = v.expand(*batch, D)
+    scores: Tensor = _Scores.apply(
+        query.reshape(N, D),
+        key.reshape(N, S, D),
+        v.reshape(-1, D),
+        previous.expand(*batch, 1, S).reshape(N, S),
+        filters,
+        location_weight,
+    )
+    return scores.to(dtype).reshape(*batch, 1, S)
+
+
+class _Scores(torch.autograd.Function):
+    """query [N, D], key [N, S, D], v [G, D], previous [N, S], filters [C, K], location_weight [D, C] → float32 [N, S]."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        return _forward([tensor.contiguous() for tensor in inputs])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad_scores,) = grads
+        inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Gradients that will be differentiated again come from the reference: autograd would take the kernels' for
+            # constants.
+            return _differentiable_backward(inputs, grad_scores, ctx.needs_input_grad)
+        rows = [tensor.contiguous() for tensor in inputs]
+        found = _backward(rows, grad_scores.contiguous(), ctx.needs_input_grad)
+        return tuple(
+            None if gradient is None else gradient.to(tensor.dtype)
+            for gradient, tensor in zip(found, inputs, strict=True)
+        )
+
+
+def _differentiable_backward(
+    inputs: tuple[Tensor, ...], grad_scores: Tensor, needed: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    # In one dtype, as the kernels compute.
+    query, key, v, previous, filters, location_weight = (tensor.float() for tensor in inputs)
+    N, G = query.shape[0], v.shape[0]
+    scores = reference.location_aware_scores(
+        query.unsqueeze(1), key, v.repeat(N // G, 1), previous.unsqueeze(1), filters, location_weight
+    ).squeeze(1)
+    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
+    found = iter(torch.autograd.grad(scores, wanted, grad_scores.to(scores.dtype), create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
+
+
+def _forward(inputs: list[Tensor]) -> Tensor:
+    _, key, v, _, filters, _ = inputs
+    (N, S, D), C, K, G = key.shape, *filters.shape, v.shape[0]
+    scores = torch.empty(N, S, dtype=torch.float32, device=key.device)
+    sides = tiles(S, D, C, K)
+    programs.scores_program[(N, triton.cdiv(S, sides["BS"]))](*inputs, scores, S, D, C, K, G, **sides)
+    return scores
+
+
+def _backward(inputs: list[Tensor], grad_scores: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+    """Float32 gradients of the six inputs."""
+    _, key, v, previous, filters, _ = inputs
+    (N, S, D), C, K, G = key.shape, *filters.shape, v.shape[0]
+    sides = tiles(S, D, C, K)
+    blocks = triton.cdiv(S, sides["BS"])
+
+    def buffer(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float32, device=key.device)
+
+    grad_key, parts_query, parts_v = buffer(N, S, D), buffer(N, blocks, D), buffer(N, blocks, D)
+    features, grad_features = buffer(N, S, C), buffer(N, S, C)
+    programs.gradients_program[(N, blocks)](
+        *inputs, grad_scores, grad_key, parts_query, parts_v, features, grad_features, S, D, C, K, G, **sides,
+    )  # fmt: skip
+    grad_previous, grad_filters = None, None
+    if needed[3]:
+        grad_previous = buffer(N, S)
+        programs.previous_program[(N, blocks)](
+            filters, grad_features, grad_previous, S, C, K, **_without(sides, "BD", "BK")
+        )
+    if needed[4]:
+        parts_filters = buffer(N, C, K)
+        grid = (N, triton.cdiv(K, sides["BK"]))
+        programs.filters_program[grid](previous, grad_features, parts_filters, S, C, K, **_without(sides, "BD"))
+        grad_filters = parts_filters.sum(0)
+    return (
+        parts_query.sum(1) if needed[0] else None,
+        grad_key if needed[1] else None,
+        parts_v.sum(1).reshape(N // G, G, D).sum(0) if needed[2] else None,
+        grad_previous,
+        grad_filters,
+        grad_key.reshape(N * S, D).mT @ features.reshape(N * S, C) if needed[5] else None,
+    )
+
+
+def _without(sides: dict[str, int], *names: str) -> dict[str, int]:
+    return {name: side for name, side in sides.items() if name not in names}
+
+
+def _result_dtype(query: Tensor, key: Tensor, v: Tensor) -> torch.dtype:
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
+    device = query.device.type
+    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return dtype

@@ -1,0 +1,98 @@
+"""Which keys a query sees, as kernels take it: lengths and a diagonal band, which they can skip by, and a mask for all else.
+
+    seen(n, t, s)  =  s < lengths[n]  and  t + shift − before ≤ s ≤ t + shift + after  and  mask[n, t, s]
+
+Legend: B batch, H heads, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Everything, until one of its parts says less. ``None`` leaves that side open.
+
+    ``mask`` is [T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter.
+    """
+
+    lengths: Int[Tensor, " B"] | None = None
+    shift: int = 0
+    before: int | None = None
+    after: int | None = None
+    mask: Bool[Tensor, "... S"] | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.lengths is None and self.before is None and self.after is None and self.mask is None
+
+    def __and__(self, other: Seen) -> Seen:
+        """What both leave visible."""
+        if self.lengths is None or other.lengths is None:
+            lengths = other.lengths if self.lengths is None else self.lengths
+        else:
+            lengths = torch.minimum(self.lengths, other.lengths)
+        if self.mask is None or other.mask is None:
+            mask = other.mask if self.mask is None else self.mask
+        else:
+            mask = torch.logical_and(*beside(self.mask, other.mask))
+        # Each says before and after of its own diagonal; together they speak of the first one's.
+        shift = self.shift if self.banded or not other.banded else other.shift
+        ours, theirs = ((each, shift - each.shift) for each in (self, other))
+        before = [each.before + moved for each, moved in (ours, theirs) if each.before is not None]
+        after = [each.after - moved for each, moved in (ours, theirs) if each.after is not None]
+        return Seen(lengths, shift, min(before, default=None), min(after, default=None), mask)
+
+    @property
+    def banded(self) -> bool:
+        return self.before is not None or self.after is not None
+
+    def rows(self, start: int, stop: int) -> Seen:
+        """The same for the queries ``start``, …, ``stop − 1`` alone."""
+        mask = self.mask
+        if mask is not None and mask.shape[-2] > 1:
+            mask = mask[..., start:stop, :]
+        return replace(self, shift=self.shift + start, mask=mask)
+
+    def dense(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "... S"] | None:
+        """All of it as one mask [T, S], [B, T, S] or [B, H, T, S] (1 where an axis does not matter), or None."""
+        keys = torch.arange(S, device=device)
+        diagonal = torch.arange(T, device=device).unsqueeze(-1) + self.shift  # [T, 1]
+        seen = self.mask
+        if self.before is not None:
+            seen = _and(seen, keys >= diagonal - self.before)
+        if self.after is not None:
+            seen = _and(seen, keys <= diagonal + self.after)
+        if self.lengths is not None:
+            seen = _and(seen, keys < self.lengths.to(device)[:, None, None])  # [B, 1, S]
+        return seen
+
+    def hide(self, scores: Float[Tensor, "N T S"], heads: int = 1) -> Float[Tensor, "N T S"]:
+        """−∞ where a key is not seen; N are the items of the batch, each with ``heads`` heads."""
+        _, T, S = scores.shape
+        visible = self.dense(T, S, scores.device)
+        if visible is None:
+            return scores
+        if visible.dim() == 3:
+            visible = visible.unsqueeze(1)
+        by_head: Tensor = scores.unflatten(0, (-1, heads))
+        return by_head.masked_fill(~visible, -math.inf).flatten(0, 1)
+
+
+def _and(one: Tensor | None, other: Tensor) -> Tensor:
+    return other if one is None else torch.logical_and(*beside(one, other))
+
+
+def beside(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """[B, T, S] beside [B, H, T, S]: the head axis goes in the middle, not in front."""
+    if one.dim() == 3 and other.dim() == 4:
+        one = one.unsqueeze(1)
+    elif one.dim() == 4 and other.dim() == 3:
+        other = other.unsqueeze(1)
+    return one, other

@@ -1,0 +1,119 @@
+"""What can be said of attention weights in less room than they take, computed from all of them.
+
+With weights p_ts = exp(score_ts − lse_t) over the keys s that query t sees,
+
+    lse_t = log Σ_s exp(score_ts)                          entropy_t = −Σ_s p_ts log p_ts, in nats
+    maximum_t = max_s p_ts, at argmax_t                    received_s = Σ_t p_ts
+    top_t = the k greatest p_ts and where they are         residual_t = Σ_s p_ts without them
+
+The greatest come in falling order, equal ones with the lower key first (of equal ones at the edge, any may be kept).
+A weight of 0 among them stands at key 0: a filler. A query that sees nothing has lse −inf, and 0 in all the rest.
+
+Legend: N items (batch × heads), B batch, H heads, T queries, S keys, D width, k kept per row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.errors import SaccadeError
+from saccade.kernels.seen import Seen
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which statistics to compute; log-sum-exp always is. ``top`` is how many weights of a row to keep."""
+
+    top: int = 0
+    entropy: bool = False
+    maximum: bool = False
+    received: bool = False
+
+    def __post_init__(self) -> None:
+        if self.top < 0:
+            raise SaccadeError(f"top must not be negative: got {self.top}")
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What was computed; None where it was not asked for. Dtypes: float32 (float64 for float64 scores), places int64."""
+
+    lse: Float[Tensor, "*batch T"]
+    maximum: Float[Tensor, "*batch T"] | None = None
+    argmax: Int[Tensor, "*batch T"] | None = None
+    entropy: Float[Tensor, "*batch T"] | None = None
+    received: Float[Tensor, "*batch S"] | None = None
+    top_index: Int[Tensor, "*batch T k"] | None = None
+    top_weights: Float[Tensor, "*batch T k"] | None = None
+    residual: Float[Tensor, "*batch T"] | None = None
+
+    def per_head(self, heads: int) -> Statistics:
+        """The same with the axis of items [N, …] parted into [B, H, …]."""
+        return replace(self, **{name: tensor.unflatten(0, (-1, heads)) for name, tensor in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What was computed, by name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def statistics(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    seen: Seen,
+    *,
+    score: Callable[[Tensor, Tensor], Tensor],
+    wanted: Wanted,
+    heads: int = 1,
+) -> Statistics:
+    """Statistics of the softmax of ``score(query, key)`` [N, T, S]. Item n has the lengths of n // ``heads``."""
+    with torch.no_grad():
+        return of_scores(hidden(score(query, key), seen, heads), wanted)
+
+
+def hidden(scores: Float[Tensor, "N T S"], seen: Seen, heads: int = 1) -> Float[Tensor, "N T S"]:
+    """−inf where a query does not see a key."""
+    N, T, S = scores.shape
+    visible = seen.dense(T, S, scores.device)
+    if visible is None:
+        return scores
+    if visible.dim() == 3:
+        visible = visible.unsqueeze(1)  # [B, 1, T, S]
+    return scores.view(N // heads, heads, T, S).masked_fill(~visible, -math.inf).view(N, T, S)
+
+
+def of_scores(scores: Float[Tensor, "N T S"], wanted: Wanted) -> Statistics:
+    """Statistics of the softmax of these scores, −inf where a key is not seen. Half types are computed in float32."""
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    lse = torch.logsumexp(scores, -1)
+    blind = (lse == -math.inf).unsqueeze(-1)
+    weights = torch.softmax(scores.masked_fill(blind, 0.0), -1).masked_fill_(blind, 0.0)
+    found: dict[str, Tensor] = {}
+    if wanted.top:
+        found |= _top(weights, wanted.top)
+    if wanted.entropy:
+        found["entropy"] = torch.special.entr(weights).sum(-1) + 0.0  # -0 becomes 0
+    if wanted.maximum:
+        # A row without keys has no greatest weight; one empty key stands in.
+        found["maximum"], argmax = (weights if weights.shape[-1] else functional.pad(weights, (0, 1))).max(-1)
+        found["argmax"] = argmax.masked_fill(blind.squeeze(-1), 0)
+    if wanted.received:
+        found["received"] = weights.sum(-2)
+    return Statistics(lse, **found)
+
+
+def _top(weights: Tensor, k: int) -> dict[str, Tensor]:
+    index = weights.topk(min(k, weights.shape[-1]), sorted=False).indices.sort(-1).values
+    kept, order = weights.gather(-1, index).sort(dim=-1, descending=True, stable=True)
+    index = index.gather(-1, order)
+    # The sum of what is left, not a difference of sums: exactly 0 when nothing is, and never below.
+    residual = weights.scatter(-1, index, 0.0).sum(-1)
+    return {"top_index": index.masked_fill(kept == 0, 0), "top_weights": kept, "residual": residual}

@@ -1,0 +1,79 @@
+"""The blocked kernel gives the reference's statistics and holds a block of scores at a time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from saccade.kernels.additive.blocked import additive_scores
+from saccade.kernels.dot.reference import dot_scores
+from saccade.kernels.seen import Seen
+from saccade.kernels.statistics import blocked, reference
+from saccade.kernels.statistics.reference import Wanted
+
+B, H, T, S, D = 2, 3, 11, 7, 5
+ALL = Wanted(top=3, entropy=True, maximum=True, received=True)
+SEEN = {
+    "everything": Seen(),
+    "causal": Seen(after=0),
+    "causal, late": Seen(after=0, shift=-4),
+    "band": Seen(before=1, after=2, shift=-3),
+    "lengths": Seen(lengths=torch.tensor([5, 0])),
+    "mask": Seen(mask=torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(3)) < 0.4),
+    "mask of keys and lengths": Seen(mask=(torch.arange(S) % 3 == 1).view(1, 1, S), lengths=torch.tensor([3, 7])),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked, "BLOCK_NUMBERS", 4 * B * H * S)  # four queries: 4, 4 and 3
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_all_statistics_are_the_references(name: str, score: str) -> None:
+    query, key, v = torch.randn(B * H, T, D), torch.randn(B * H, S, D), torch.randn(D)
+
+    def scores(query: Tensor, key: Tensor) -> Tensor:
+        return dot_scores(query, key, 0.7) if score == "dot" else additive_scores(query, key, v)
+
+    asked: list[int] = []
+
+    def scores_of(rows: slice) -> Tensor:
+        asked.append(rows.stop - rows.start)
+        return scores(query[:, rows], key)
+
+    found = blocked.statistics(scores_of, (B * H, T, S), SEEN[name], wanted=ALL, heads=H).tensors()
+    assert asked == [4, 4, 3]
+    expected = reference.statistics(query, key, SEEN[name], score=scores, wanted=ALL, heads=H).tensors()
+    assert found.keys() == expected.keys()
+    for part, tensor in expected.items():
+        torch.testing.assert_close(found[part], tensor)
+
+
+def test_what_the_scores_hide_stays_hidden() -> None:
+    scores = torch.randn(B, T, S).masked_fill(torch.rand(B, T, S) < 0.5, -math.inf)
+    found = blocked.statistics(lambda rows: scores[:, rows], (B, T, S), Seen(after=3), wanted=ALL).tensors()
+    expected = reference.of_scores(reference.hidden(scores, Seen(after=3)), ALL).tensors()
+    for part, tensor in expected.items():
+        torch.testing.assert_close(found[part], tensor)
+
+
+@pytest.mark.parametrize(("N", "T", "S"), [(2, 0, 5), (2, 5, 0), (0, 5, 3)])
+def test_no_queries_and_no_keys_give_zeros(N: int, T: int, S: int) -> None:
+    found = blocked.statistics(lambda rows: torch.zeros(N, T, S)[:, rows], (N, T, S), Seen(), wanted=ALL)
+    expected = reference.of_scores(torch.zeros(N, T, S), ALL).tensors()
+    assert {name: tensor.shape for name, tensor in found.tensors().items()} == {
+        name: tensor.shape for name, tensor in expected.items()
+    }
+    assert not found.received.any()  # type: ignore[union-attr]
+
+
+def test_only_what_is_wanted_is_returned_and_no_gradient_flows() -> None:
+    scores = torch.randn(2, T, S, requires_grad=True)
+    found = blocked.statistics(lambda rows: scores[:, rows], (2, T, S), Seen(), wanted=Wanted(maximum=True))
+    assert found.tensors().keys() == {"lse", "maximum", "argmax"}
+    assert not found.lse.requires_grad
