@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", help="a comma-separated part of the rows, by the beginning of their names")
+    parser.add_argument("--rows", help="some of the rows, by the beginnings of their names, parted by ;")
     parser.add_argument(
         "--again", action="store_true", help="only the table and the picture, from OUT/outputs-*.json.gz"
     )
@@ -206,7 +206,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.again:
         return again(options.out)
-    rows = [row for row in ROWS if not options.rows or row.startswith(tuple(options.rows.split(",")))]
+    rows = [row for row in ROWS if not options.rows or row.startswith(tuple(options.rows.split(";")))]
     work = [(row, int(seed)) for seed in options.seeds.split(",") for row in rows]
     about = {"date": str(datetime.date.today()), "device": device_name(), "jobs": options.jobs, "seeds": options.seeds,
              "python": platform.python_version(), "torch": torch.__version__, "saccade": saccade.__version__,
