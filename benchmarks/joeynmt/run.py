@@ -8,6 +8,11 @@ length penalty 1, 256 sentences decoded together. Two pairs of models: a GRU wit
 Luong's general score and input feeding. They are each other's nearest, not the same: JoeyNMT's "bahdanau" looks after the
 step, RNNsearch before it and through a maxout layer; parameters are in the table.
 
+On a GPU saccade trains four times: live (``train.graphs=off``, every kernel launched from Python), then with graphs in
+float32, TF32 and bfloat16; the loss beside the speed is the mean of its last window, which graphs must not change. It decodes
+with the weights of the second. Recording a graph takes time where a shape of batch first comes, mostly in the first epoch
+(some 105 updates): ``--updates 400`` or more leaves it to few windows.
+
 Training speed is target tokens a second, by each tool's own log, over windows of ``--window`` updates, the first window left
 out, the median of the rest; validation is not in it. Decoding speed is sentences a second, by each tool's own clock around the
 search, scoring left out, with the weights of the short training. Those write outputs of different lengths, and time goes
@@ -22,6 +27,7 @@ import csv
 import datetime
 import gzip
 import json
+import math
 import os
 import platform
 import re
@@ -41,6 +47,16 @@ PAIRS = {
     "LSTM, Luong's general": ("luong", "lstm", "luong"),
 }
 LONGEST = 100
+PEER, OURS = "JoeyNMT", "saccade"
+WAYS: dict[str, dict[str, dict[str, str]]] = {  # what of ``train`` is changed
+    "cpu": {OURS: {}},
+    "cuda": {
+        f"{OURS}, live": {"graphs": "off"},
+        OURS: {},
+        f"{OURS}, tf32": {"precision": "tf32"},
+        f"{OURS}, bf16": {"precision": "bf16"},
+    },
+}
 
 
 def write_text(data: Path, folder: Path) -> None:
@@ -103,7 +119,7 @@ def run_joey(options: argparse.Namespace, cell: str, attention: str, folder: Pat
 # ---- saccade
 
 
-def saccade_recipe(options: argparse.Namespace, name: str) -> dict[str, object]:
+def saccade_recipe(options: argparse.Namespace, name: str, way: dict[str, str]) -> dict[str, object]:
     text = options.logs.resolve() / "text"
     files = {ours: {"source": str(text / f"{theirs}.de"), "target": str(text / f"{theirs}.en")}
              for ours, theirs in (("train", "train"), ("valid", "dev"), ("test", "test"))}  # fmt: skip
@@ -114,26 +130,44 @@ def saccade_recipe(options: argparse.Namespace, name: str) -> dict[str, object]:
         "data": {**files, "tokens": {"kind": "words", "size": 12000, "min_count": 2}, "max_length": LONGEST},
         "model": model,
         "train": {"epochs": 1000, "updates": options.updates, "batch_tokens": options.tokens, "optimiser": "adamw", "lr": 1e-3,
-                  "clip": 1.0, "device": options.device, "save_every": None},
+                  "clip": 1.0, "device": options.device, "save_every": None, **way},
         "search": {"beam": 5, "length_penalty": 1.0},
         "metrics": ["bleu"],
     }  # fmt: skip
 
 
-def run_saccade(options: argparse.Namespace, name: str, folder: Path) -> dict[str, float]:
+def run_saccade(options: argparse.Namespace, name: str, tool: str, folder: Path) -> dict[str, float]:
     recipe = folder.with_suffix(".yaml")
-    recipe.write_text(yaml.safe_dump(saccade_recipe(options, name)), encoding="utf-8")
+    way = WAYS[options.device][tool]
+    recipe.write_text(yaml.safe_dump(saccade_recipe(options, name, way)), encoding="utf-8")
     command = [sys.executable, "-m", "saccade", "train", str(recipe), "--json", "--out", str(folder)]
-    called(command, folder.with_suffix(".log"))
+    log = called(command, folder.with_suffix(".log"))
+    for line in re.findall(r"training without CUDA graphs.*", log):
+        print(f"{tool}, {name}: {line}", file=sys.stderr, flush=True)
     with (folder / "log.csv").open(encoding="utf-8") as file:
-        rows = [(int(row["tokens"]), float(row["seconds"])) for row in csv.DictReader(file)]
+        rows = [(int(row["tokens"]), float(row["seconds"]), float(row["loss"])) for row in csv.DictReader(file)]
     speeds, window = [], options.window
     for start in range(window, len(rows) - window + 1, window):
         part = rows[start : start + window]
-        speeds.append(sum(tokens for tokens, _ in part) / (part[-1][1] - rows[start - 1][1]))
+        speeds.append(sum(tokens for tokens, _, _ in part) / (part[-1][1] - rows[start - 1][1]))
+    last = rows[-window:]
+    loss = sum(tokens * each for tokens, _, each in last) / sum(tokens for tokens, _, _ in last)
+    made = {"training": statistics.median(speeds), "loss": loss, "parameters": float(parameters_of(folder))}
+    if tool != OURS:
+        return made
     command = [sys.executable, str(Path(__file__)), "--decode", str(folder), "--device", options.device]
     log = called(command, folder.with_suffix(".test.log"))
-    return {"training": statistics.median(speeds), **json.loads(log.strip().splitlines()[-1])}
+    for line in re.findall(r".*Warning: .*", log):
+        print(f"{tool}, {name}: {line}", file=sys.stderr, flush=True)
+    (found,) = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    return {**made, **found}
+
+
+def parameters_of(folder: Path) -> int:
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
 def decode(folder: str, device: str) -> None:
@@ -149,7 +183,7 @@ def decode(folder: str, device: str) -> None:
     predictions = bundle.predict(texts)
     speed = len(texts) / (time.perf_counter() - begin)
     words = words_each([prediction.value for prediction in predictions])
-    print(json.dumps({"decoding": speed, "parameters": bundle.parameters, "words": words}))
+    print(json.dumps({"decoding": speed, "words": words}))
 
 
 # ---- Both
@@ -178,18 +212,24 @@ def table(options: argparse.Namespace, results: dict[tuple[str, str], list[dict[
             "the tools in turn, the median of the rounds."
         ),
         "",
-        "| model | tool | parameters | training, target tokens/s | × | beam 5, sentences/s | × | words each | words/s | × |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        (
+            "| model | tool | parameters | loss | training, target tokens/s | × | beam 5, sentences/s | × | words each "
+            "| words/s | × |"
+        ),
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for pair in PAIRS:
-        peer = {key: middle(results[pair, "JoeyNMT"], key) for key in ("training", "decoding", "parameters", "words")}
-        for tool in ("JoeyNMT", "saccade"):
-            mine = {key: middle(results[pair, tool], key) for key in peer}
-            cells = [pair, tool, f"{mine['parameters']:,.0f}"]
-            for key in ("training", "decoding"):
-                cells += [f"{mine[key]:,.0f}", f"{mine[key] / peer[key]:.2f}"]
-            pace, theirs = mine["decoding"] * mine["words"], peer["decoding"] * peer["words"]
-            cells += [f"{mine['words']:.1f}", f"{pace:,.0f}", f"{pace / theirs:.2f}"]
+        peer = middles(results[pair, PEER])
+        for tool in (PEER, *WAYS[options.device]):
+            mine = middles(results[pair, tool])
+            cells = [pair, tool, f"{mine['parameters']:,.0f}", f"{mine['loss']:.3f}" if "loss" in mine else "–"]
+            cells += [f"{mine['training']:,.0f}", f"{mine['training'] / peer['training']:.2f}"]
+            if "decoding" in mine:
+                pace, theirs = mine["decoding"] * mine["words"], peer["decoding"] * peer["words"]
+                cells += [f"{mine['decoding']:,.0f}", f"{mine['decoding'] / peer['decoding']:.2f}"]
+                cells += [f"{mine['words']:.1f}", f"{pace:,.0f}", f"{pace / theirs:.2f}"]
+            else:
+                cells += ["–"] * 5
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -198,8 +238,8 @@ def words_each(outputs: list[str]) -> float:
     return statistics.mean(len(output.split()) for output in outputs)
 
 
-def middle(rounds: list[dict[str, float]], key: str) -> float:
-    return statistics.median(each[key] for each in rounds)
+def middles(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
 
 
 def cpu_name() -> str:
@@ -219,6 +259,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--logs", type=Path, default=Path("joeynmt-logs"))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--ways", help="some of saccade's rows, by their names, parted by ;")
     parser.add_argument("--decode", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.decode:
@@ -228,15 +269,16 @@ def main() -> None:
     (options.logs / "text").mkdir(parents=True, exist_ok=True)
     write_text(Path(os.environ["SACCADE_DATA"]), options.logs / "text")
     results: dict[tuple[str, str], list[dict[str, float]]] = {}
+    ways = options.ways.split(";") if options.ways else list(WAYS[options.device])
     for number in range(options.rounds):
         for pair, (ours, cell, attention) in PAIRS.items():
             tag = f"{ours}-{number + 1}"
-            for tool in ("JoeyNMT", "saccade"):
-                folder = options.logs / f"{tool.lower()}-{tag}"
+            for tool in (PEER, *ways):
+                folder = options.logs / f"{tool.lower().replace(', ', '-')}-{tag}"
                 made = (
                     run_joey(options, cell, attention, folder)
-                    if tool == "JoeyNMT"
-                    else run_saccade(options, ours, folder)
+                    if tool == PEER
+                    else run_saccade(options, ours, tool, folder)
                 )
                 results.setdefault((pair, tool), []).append(made)
                 print(pair, tool, made, flush=True)

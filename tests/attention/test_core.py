@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from jaxtyping import TypeCheckError
@@ -257,3 +260,34 @@ def test_shapes_are_checked_against_the_signatures_under_test() -> None:
 def test_no_keys_at_all_give_a_context_of_zeros() -> None:
     context = attend(torch.randn(2, 3, 4), torch.randn(2, 0, 4), torch.randn(2, 0, 6), score=scaled_dot, lens=Lens())
     torch.testing.assert_close(context, torch.zeros(2, 3, 6), rtol=0, atol=0)
+
+
+COMPILED = """
+import torch
+from saccade import attend
+from saccade.attention.scores import additive
+from saccade.attention.windows import padding
+
+torch.manual_seed(1)
+inputs = [torch.randn(2, *each).requires_grad_() for each in ((67, 32), (131, 32), (131, 5))]
+v, window, seen = torch.randn(32), padding(torch.tensor([131, 60])), []
+
+def record(graph, example):
+    seen.extend(str(node.target) for node in graph.graph.nodes)
+    return graph
+
+def look(query, key, value):
+    return attend(query, key, value, score=additive(v), window=window)
+
+found, expected = torch.compile(look, backend=record, fullgraph=True)(*inputs), look(*inputs)
+assert any("additive_attention" in target for target in seen), seen
+torch.testing.assert_close(found, expected)
+for ours, theirs in zip(*(torch.autograd.grad(each.pow(2).sum(), inputs) for each in (found, expected))):
+    torch.testing.assert_close(ours, theirs)
+"""
+
+
+def test_torch_compile_takes_additive_attention_as_one_operator_with_the_same_gradients() -> None:
+    # In a process of its own: torch.compile cannot record through the checks of shapes that every test runs under.
+    done = subprocess.run([sys.executable, "-W", "error", "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

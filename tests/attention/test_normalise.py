@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from saccade.attention.normalise import Normaliser, entmax15, sharpened, softmax, sparsemax
+from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax
 from saccade.errors import SaccadeError
 
 ALL = [softmax, sharpened(2.0), sharpened(0.5), sparsemax, entmax15]
@@ -27,6 +27,35 @@ def test_sharpened_is_softmax_of_beta_times_the_scores() -> None:
     scores = torch.randn(2, 3, 5)
     torch.testing.assert_close(sharpened(3.0)(scores), torch.softmax(3 * scores, -1))
     assert float(sharpened(3.0)(scores).amax()) > float(softmax(scores).amax()) > float(sharpened(0.3)(scores).amax())
+
+
+def test_smoothed_by_hand() -> None:
+    expected = row(0.2259, 0.3303, 0.4437)  # ½, 0.7311 and 0.9820 by their sum
+    torch.testing.assert_close(smoothed(row(0.0, 1.0, 4.0)), expected, rtol=0, atol=1e-4)
+    scores = torch.randn(2, 3, 5)
+    torch.testing.assert_close(smoothed(scores), scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True))
+
+
+def test_smoothed_scores_that_are_all_very_low_still_sum_to_one() -> None:
+    scores = torch.tensor([[-300.0, -300.0 + math.log(3), -math.inf]], requires_grad=True)
+    weights = smoothed(scores)
+    torch.testing.assert_close(weights, torch.tensor([[0.25, 0.75, 0.0]]))
+    weights[0, 0].backward()
+    assert bool(scores.grad.isfinite().all())
+
+
+def test_smoothed_hides_what_is_not_visible_and_gives_zeros_to_a_row_that_sees_nothing() -> None:
+    scores = torch.randn(2, 5)
+    scores[0, 3], scores[1] = -math.inf, -math.inf
+    scores.requires_grad_()
+    weights = smoothed(scores)
+    assert weights[0, 3].item() == 0.0
+    assert weights[1].tolist() == [0.0] * 5
+    weights.square().sum().backward()
+    assert scores.grad[1].tolist() == [0.0] * 5
+    assert scores.grad[0, 3].item() == 0.0
+    assert repr(smoothed) == "smoothed"
+    assert smoothed(torch.empty(2, 0)).shape == (2, 0)
 
 
 def test_sparsemax_by_hand() -> None:

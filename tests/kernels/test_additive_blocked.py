@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import blocked, reference
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {  # query batch, key batch, T, S, D, shape of v before D
     "several tiles": ((3,), (3,), 11, 13, 7, ()),
     "heads with their own v": ((2, 3), (2, 3), 5, 4, 7, (3,)),
@@ -126,13 +127,13 @@ def test_a_penalty_on_gradients_reaches_the_inputs_when_the_loss_is_linear_in_th
 @pytest.mark.parametrize("wanted", range(3))
 def test_only_the_gradients_that_are_needed_are_computed(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[tuple[Tensor | None, ...]] = []
-    backward = blocked._backward
+    backward = blocked.gradients_of
 
     def recorded(*arguments: Any) -> tuple[Tensor | None, ...]:
         computed.append(backward(*arguments))
         return computed[-1]
 
-    monkeypatch.setattr(blocked, "_backward", recorded)
+    monkeypatch.setattr(blocked, "gradients_of", recorded)
     inputs = [tensor.detach() for tensor in rows("several tiles")]
     inputs[wanted].requires_grad_()
     blocked.additive_scores(*inputs).square().sum().backward()
@@ -177,7 +178,7 @@ def test_infinities_saturate_and_nan_stays_where_the_reference_has_it() -> None:
 
 def test_autocast_gives_the_dtype_it_gives_the_reference() -> None:
     inputs = rows("several tiles", torch.float32)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE, torch.bfloat16):
         found, expected = blocked.additive_scores(*inputs), reference.additive_scores(*inputs)
     assert found.dtype == expected.dtype == torch.bfloat16
     assert_within(found, expected, 2e-2)

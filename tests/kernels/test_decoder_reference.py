@@ -11,6 +11,7 @@ from saccade.attention.windows import padding
 from saccade.errors import SaccadeError
 from saccade.kernels.decoder.reference import step_attention
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, S, D, E = 3, 5, 7, 11
 
 
@@ -62,7 +63,7 @@ def test_halves_are_computed_in_float32_and_weights_stay_there() -> None:
 
 def test_autocast_gives_its_own_type() -> None:
     query, key, value = torch.randn(N, D), torch.randn(N, S, D), torch.randn(N, S, E)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         context, weights = step_attention(query, key, value)
     assert context.dtype is torch.bfloat16 and weights.dtype is torch.float32
     torch.testing.assert_close(weights, step_attention(query, key, value)[1])

@@ -16,10 +16,12 @@ from tests.kernels.edge_cases import NAMES, SHAPES, assert_like_the_reference, d
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.mark.parametrize(("act", "dropped"), [("leaky_relu", False), ("tanh", True)])
-@pytest.mark.parametrize("name", SHAPES)
-def test_results_and_gradients_are_the_references(name: str, act: str, dropped: bool) -> None:
-    tensors, graph, gain = drawn(name, DEVICE, dropped=dropped)
+@pytest.mark.parametrize(
+    ("name", "act"),
+    [(name, "tanh" if turn % 2 else "leaky_relu") for turn, name in enumerate(SHAPES)] + [("heads", "tanh")],
+)
+def test_results_and_gradients_are_the_references(name: str, act: str) -> None:
+    tensors, graph, gain = drawn(name, DEVICE, dropped=act == "tanh")
     assert_like_the_reference(fused, tensors, graph, torch.float32, 5e-6, act=act, gain=gain)
 
 
@@ -33,7 +35,7 @@ def test_half_types_are_computed_in_float32(dtype: torch.dtype, tolerance: float
 def test_no_magnitude_costs_precision(magnitude: float) -> None:
     tensors, graph, _ = drawn("heads", DEVICE, magnitude)
     rounded = [tensor.float() for tensor in tensors]
-    grad = torch.randn(4, 3, 3, device=DEVICE)
+    grad = torch.randn(3, 3, 3, device=DEVICE)
     found, eager = (with_gradients(kernel, rounded, grad, graph, act="tanh") for kernel in (fused, reference))
     exact = with_gradients(reference, [tensor.double() for tensor in rounded], grad.double(), graph, act="tanh")
     for name, tensor, plain, expected in zip(NAMES, found, eager, exact, strict=True):
@@ -53,7 +55,7 @@ def test_weights_are_the_references_and_sum_to_one() -> None:
 
 def test_tiles_may_be_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     tensors, graph, gain = drawn("a hub with most of the edges", DEVICE, dropped=True)
-    for BE, BH in ((2, 1), (32, 4)):
+    for BE, BH in ((4, 1), (32, 4)):
         sides = {"BE": BE, "BH": BH, "BD": 4, "BW": 2, "num_warps": 1, "num_stages": 1}
         monkeypatch.setattr(fused, "tiles", lambda *_, sides=sides: sides)
         assert_like_the_reference(fused, tensors, graph, torch.float32, 5e-6, gain=gain)
@@ -61,14 +63,14 @@ def test_tiles_may_be_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_receiver_that_sees_nobody_gets_zeros_and_gives_none() -> None:
     tensors, graph, _ = drawn("one head", DEVICE)
-    out, grad_query, *_ = with_gradients(fused, [t.float() for t in tensors], torch.ones(5, 1, 9, device=DEVICE), graph)
+    out, grad_query, *_ = with_gradients(fused, [t.float() for t in tensors], torch.ones(4, 1, 9, device=DEVICE), graph)
     assert not out[-1].any()
     assert not grad_query[-1].any()
 
 
 def test_the_same_call_gives_the_same_bits() -> None:
     tensors, graph, _ = drawn("heads", DEVICE)
-    grad = torch.randn(4, 3, 3, device=DEVICE)
+    grad = torch.randn(3, 3, 3, device=DEVICE)
     once, again = (with_gradients(fused, [t.float() for t in tensors], grad, graph) for _ in range(2))
     assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
 

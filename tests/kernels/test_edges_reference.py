@@ -10,8 +10,10 @@ from saccade.errors import SaccadeError
 from saccade.kernels.edges import reference
 from saccade.kernels.edges.graph import Graph
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, M, H, D, W = 4, 5, 3, 7, 2
-GRAPH = Graph.of(torch.tensor([[2, 0, 2, 0, 3, 0], [1, 4, 0, 1, 4, 0]]), receivers=N, senders=M)  # node 1 sees nobody
+EDGES = torch.tensor([[2, 0, 2, 0, 3, 0], [1, 4, 0, 1, 4, 0]], device=DEVICE)  # node 1 sees nobody
+GRAPH = Graph.of(EDGES, receivers=N, senders=M)
 
 
 @pytest.mark.parametrize("act", ["leaky_relu", "tanh"])

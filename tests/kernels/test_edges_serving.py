@@ -8,9 +8,9 @@ from saccade.kernels.edges.serving import BLOCKED_PAYS_FROM, choose_edges
 
 
 def test_few_edges_are_kept_and_many_worked_through_in_runs() -> None:
-    row = torch.randn(3, 2, 8)
+    row = torch.randn(3, 2, 8, device="cpu")
     for edges, kernel in ((BLOCKED_PAYS_FROM // 16 - 1, reference), (BLOCKED_PAYS_FROM // 16, blocked)):
-        graph = Graph.of(torch.zeros(2, edges, dtype=torch.long), receivers=3)
+        graph = Graph.of(torch.zeros(2, edges, dtype=torch.long, device="cpu"), receivers=3)
         choice = choose_edges(row, row, row, graph)
         assert choice.function is kernel.edge_attention
         assert choice.weights is kernel.edge_weights

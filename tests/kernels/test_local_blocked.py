@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.kernels.local import blocked, chunks, reference
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, D, E = 3, 5, 7
 SIZES = {"more keys": (13, 23), "one query": (1, 23), "more queries": (17, 9), "fewer keys than a window": (5, 2)}
 REACHES = (  # radius, ahead, sigma, shift
@@ -29,7 +30,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 5e-6, torch.bfloat16: 4e-2, to
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(7)
-    monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", {"cpu": 150})
+    monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", {DEVICE: 150})
 
 
 def inputs(T: int, S: int, *, additive: bool, centred: bool, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -146,7 +147,7 @@ def test_second_derivatives_are_those_of_finite_differences() -> None:
 
 def test_autocast_gives_the_dtype_it_gives_the_reference() -> None:
     tensors = inputs(13, 23, additive=False, centred=False, dtype=torch.float32)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE, torch.bfloat16):
         found, expected = (module.local_attention(**tensors, radius=2) for module in (blocked, reference))
     assert found.dtype == expected.dtype == torch.bfloat16
     assert_same({"context": found}, {"context": expected}, 4e-2)
@@ -192,7 +193,7 @@ def test_memory_does_not_grow_with_the_keys_but_by_their_gradients(T: int, addit
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_windows_of_a_chunk_stay_within_the_budget(centred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", {"cpu": 200})
+    monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", {DEVICE: 200})
     tensors = inputs(13, 23, additive=False, centred=centred)
     made = blocked.checked(*(tensors.get(name) for name in ("query", "key", "value", "centre", "v")))  # type: ignore[arg-type]
     reach = chunks.Reach(T=13, S=23, before=2, after=2)

@@ -16,15 +16,15 @@ pytest.importorskip("triton", reason="triton is not installed")
 from saccade.kernels.local import fused
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # on a CPU the interpreter runs them
-N, D, E = 2, 19, 21
+N, D, E = 2, 17, 19
 CASES: dict[str, tuple[int, int, bool, dict[str, Any]]] = {  # T, S, additive?, options
-    "band": (5, 9, False, {"radius": 2, "scale": 0.7}),
-    "band, later": (3, 9, True, {"radius": 1, "shift": 4}),
-    "causal band with a gain": (5, 7, False, {"radius": 3, "ahead": 0, "sigma": 1.5, "lengths": [7, 3]}),
+    "band": (3, 7, False, {"radius": 2, "scale": 0.7}),
+    "band, later": (3, 8, True, {"radius": 1, "shift": 4}),
+    "causal band with a gain": (3, 7, False, {"radius": 3, "ahead": 0, "sigma": 1.5, "lengths": [7, 3]}),
     "band of one query, one item blind": (1, 9, True, {"radius": 2, "shift": 3, "lengths": [9, 0]}),
-    "band wider than the keys": (5, 3, True, {"radius": 9, "lengths": [3, 2]}),
+    "band wider than the keys": (3, 2, True, {"radius": 3, "lengths": [2, 1]}),
     "band behind the keys": (3, 4, False, {"radius": 1, "shift": 9}),
-    "centres": (5, 9, False, {"radius": 2, "sigma": 1.0, "centre": True, "lengths": [9, 4]}),
+    "centres": (5, 7, False, {"radius": 1, "sigma": 1.0, "centre": True, "lengths": [7, 4]}),
     "centres without a gain": (3, 7, True, {"radius": 1, "centre": True}),
     "centre of one query": (1, 9, True, {"radius": 2, "sigma": 1.0, "centre": True, "lengths": [9, 4]}),
 }
@@ -85,9 +85,9 @@ def test_half_types_are_summed_in_float32(name: str, dtype: torch.dtype) -> None
 
 def test_inputs_may_be_laid_out_any_way_and_each_item_have_its_v() -> None:
     tensors = {
-        "query": torch.randn(D, N, 3).permute(1, 2, 0),
-        "key": torch.randn(7, D).expand(N, 7, D),
-        "value": torch.randn(N, 14, E)[:, ::2],
+        "query": torch.randn(D, N, 1).permute(1, 2, 0),
+        "key": torch.randn(3, D).expand(N, 3, D),
+        "value": torch.randn(N, 6, E)[:, ::2],
         "v": torch.randn(D, N).mT / D**0.5,
     }
     tensors = {place: tensor.to(DEVICE).requires_grad_() for place, tensor in tensors.items()}
@@ -159,13 +159,13 @@ def test_what_is_not_served_is_refused_with_what_serves() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3, 21, 200, 1024])
-@pytest.mark.parametrize("D", [1, 64, 1000])
-def test_tiles_are_powers_of_two_that_hold_the_window(width: int, D: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_powers_of_two_that_hold_the_window(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    tiles = fused.tiles(width, D, 7)
-    assert width <= tiles.BW
-    assert all(side & (side - 1) == 0 for side in tiles)
-    assert tiles.BW * tiles.BD <= 16384
+    for D in (1, 64, 1000):
+        tiles = fused.tiles(width, D, 7)
+        assert width <= tiles.BW
+        assert all(side & (side - 1) == 0 for side in tiles)
+        assert tiles.BW * tiles.BD <= 16384
 
 
 @pytest.mark.parametrize("centred", [False, True])

@@ -14,7 +14,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.local import reference
 
 N, T, S, D, E = 3, 7, 11, 5, 4
-LENGTHS = torch.tensor([11, 6, 0])
+LENGTHS = torch.tensor([11, 6, 0], device="cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from saccade.kernels.location.serving import choose_location_aware
 
 
 def test_a_cpu_is_served_by_the_reference_and_told_why() -> None:
-    query, key, v, filters = torch.randn(2, 1, 5), torch.randn(2, 7, 5), torch.randn(5), torch.randn(3, 5)
-    choice = choose_location_aware(query, key, v, filters)
+    on_cpu = [torch.empty(shape, device="cpu") for shape in ((2, 1, 5), (2, 7, 5), (5,), (3, 5))]
+    choice = choose_location_aware(*on_cpu)
     assert choice.function is reference.location_aware_scores
     assert str(choice).startswith("location_aware.reference: location_aware.fused cannot serve: the tensors are on cpu")
 

@@ -40,7 +40,7 @@ def shown(window: Window, extent: Extent) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("offset", [None, 1])
-@pytest.mark.parametrize("names", itertools.combinations_with_replacement(WINDOWS, 2), ids=" & ".join)
+@pytest.mark.parametrize("names", [*itertools.combinations_with_replacement(WINDOWS, 2)], ids=" & ".join)
 def test_two_windows_together_show_kernels_what_they_show_in_full(names: tuple[str, str], offset: int | None) -> None:
     T, S = (5, 7)
     window = WINDOWS[names[0]] & WINDOWS[names[1]]

@@ -14,6 +14,7 @@ from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked, reference
 from saccade.kernels.statistics.reference import Wanted
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 B, H, T, S, D = 2, 3, 11, 7, 5
 ALL = Wanted(top=3, entropy=True, maximum=True, received=True)
 SEEN = {
@@ -21,9 +22,11 @@ SEEN = {
     "causal": Seen(after=0),
     "causal, late": Seen(after=0, shift=-4),
     "band": Seen(before=1, after=2, shift=-3),
-    "lengths": Seen(lengths=torch.tensor([5, 0])),
-    "mask": Seen(mask=torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(3)) < 0.4),
-    "mask of keys and lengths": Seen(mask=(torch.arange(S) % 3 == 1).view(1, 1, S), lengths=torch.tensor([3, 7])),
+    "lengths": Seen(lengths=torch.tensor([5, 0], device=DEVICE)),
+    "mask": Seen(mask=torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(3)).to(DEVICE) < 0.4),
+    "mask of keys and lengths": Seen(
+        mask=(torch.arange(S, device=DEVICE) % 3 == 1).view(1, 1, S), lengths=torch.tensor([3, 7], device=DEVICE)
+    ),
 }
 
 

@@ -111,7 +111,7 @@ class TestALens:
             lens.observe_statistics(SITE, found, keys=S, offset=step)
         (map,) = lens.trace.maps
         assert map.queries == T
-        torch.testing.assert_close(map.tensors["received"], scores[0, 0].softmax(-1).sum(0))
+        torch.testing.assert_close(map.tensors["received"], scores[0, 0].softmax(-1).sum(0).cpu())
 
     def test_says_what_was_not_computed(self) -> None:
         with pytest.raises(SaccadeError, match=r"entropy, maximum, argmax, received.*Wanted"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from saccade.errors import SaccadeError
 from saccade.models.rnnsearch import SITE, Config, RNNSearch
 from saccade.nn.recurrent import maxout
 from saccade.trace import Lens
@@ -82,3 +83,31 @@ def test_settings_that_mean_nothing_are_refused() -> None:
         Config(maxout=0)
     with pytest.raises(ValueError, match=r"below 1: got -0\.1"):
         Config(dropout=-0.1)
+
+
+def test_copying_mixes_the_vocabulary_with_the_words_it_looks_at_into_one_distribution() -> None:
+    model, lens = RNNSearch(Config(6, 4, 3, alignment=5, copy=True), 9, 9).eval(), Lens()
+    logits = model(SOURCE, LENGTHS, TARGET, lens=lens)
+    torch.testing.assert_close(logits.exp().sum(-1), torch.ones(2, 3))
+    with torch.no_grad():
+        model.copying.gate.weight.zero_()
+        model.copying.gate.bias.fill_(-50.0)  # copy, whatever the vocabulary says
+    copied = model(SOURCE, LENGTHS, TARGET, lens=(lens := Lens())).exp()
+    for item in range(2):
+        expected = torch.zeros(3, 9).index_add_(1, SOURCE[item], lens.traces[item].map(SITE.name).weights)
+        torch.testing.assert_close(copied[item], expected, atol=1e-6, rtol=0)
+
+
+def test_copying_writes_the_same_step_by_step_as_when_it_is_taught() -> None:
+    model = RNNSearch(Config(6, 4, 3, copy=True), 9, 9).eval()
+    taught = model(SOURCE, LENGTHS, TARGET)
+    memory = model.encode(SOURCE, LENGTHS)
+    state = model.start(memory)
+    for offset in range(3):
+        row, state = model.step(TARGET[:, offset], state, memory, offset=offset)
+        torch.testing.assert_close(row, taught[:, offset])
+
+
+def test_copying_needs_one_vocabulary() -> None:
+    with pytest.raises(SaccadeError, match=r"data.shared: true\), found 9 source and 11 target tokens"):
+        network(copy=True)

@@ -9,14 +9,18 @@ Legend: B batch, H heads (optional), T queries, S keys, D width of queries and k
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from saccade.attention.fast import plan, step
 from saccade.attention.normalise import Normaliser, softmax
 from saccade.attention.scores import Prepared, Score
+from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
+from saccade.kernels.statistics.reference import Statistics
 from saccade.trace.lens import Lens, Site
 
 
@@ -88,24 +92,77 @@ def attend(
     >>> attend(x, x, x, score=scaled_dot).shape
     torch.Size([2, 5, 7])
     """
-    weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
-    if dropout:
-        weights = functional.dropout(weights, dropout)
-    context = read(weights, value)
-    if lens is not None and lens.wants("context") and context.dim() == 3:
-        lens.signal(f"{Site.of(site).name}.context", Site.of(site).query, context, offset=offset or 0)
+    options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
+    wanted = None if lens is None else lens.counted
+    if lens is None or wanted is not None:
+        served = plan(query, key, value, **options, dropout=dropout)
+        if served.run is not None and lens is None:
+            return served.run()
+        if lens is not None and wanted is not None and served.choice.kernel.endswith(".attention"):
+            found = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
+            return _counted(lens, Site.of(site), *found, key, offset or 0)
+    _, context = look(query, key, value, **options, dropout=dropout, lens=lens, site=site)
     return context
 
 
-def explain_choice(query: Tensor, key: Tensor | Prepared, *, score: Score) -> str:
-    """Which kernel serves this call, and why a faster one does not.
+def look(
+    query: Float[Tensor, "*batch T Dq"],
+    key: Float[Tensor, "*batch S Dk"] | Prepared,
+    value: Float[Tensor, "*batch S E"],
+    *,
+    score: Score,
+    normalise: Normaliser = softmax,
+    window: Window = everywhere,
+    dropout: float = 0.0,
+    offset: int | None = None,
+    lens: Lens | None = None,
+    site: str | Site = "attention",
+) -> tuple[Float[Tensor, "*batch T S"], Float[Tensor, "*batch T E"]]:
+    """``(weights, context)``: :func:`attend` for those who want the weights as well, which are those before dropout."""
+    if lens is None and not dropout:
+        served = step(query, key, value, score=score, normalise=normalise, window=window)
+        if served is not None:
+            return served
+    weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
+    context = read(functional.dropout(weights, dropout) if dropout else weights, value)
+    if lens is not None and lens.wants("context") and context.dim() == 3:
+        lens.signal(f"{Site.of(site).name}.context", Site.of(site).query, context, offset=offset or 0)
+    return weights, context
+
+
+def explain_choice(
+    query: Float[Tensor, "*batch T Dq"],
+    key: Float[Tensor, "*batch S Dk"] | Prepared,
+    value: Float[Tensor, "*batch S E"] | None = None,
+    *,
+    score: Score,
+    normalise: Normaliser = softmax,
+    window: Window = everywhere,
+    offset: int | None = None,
+) -> str:
+    """Which kernel serves ``attend`` of these, and why a faster one does not; without values, which serves ``weigh``.
 
     >>> import torch
     >>> from saccade.attention.scores import dot
     >>> print(explain_choice(torch.randn(2, 3, 8), torch.randn(2, 5, 8), score=dot).split(":")[0])
     dot.reference
     """
-    return str(score.choice(query, key))
+    if value is None:
+        return str(score.choice(query, key))
+    found = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
+    return " ".join([str(found.choice), *found.details])
+
+
+def _counted(
+    lens: Lens, site: Site, context: Tensor, statistics: Statistics, key: Tensor | Prepared, offset: int
+) -> Tensor:
+    """The contexts, after the lens has what it keeps of the weights, which never existed together."""
+    heads = context.shape[1] if context.dim() == 4 else 1
+    keys = key.size if isinstance(key, Prepared) else key.shape[-2]
+    lens.observe_statistics(site, statistics.per_head(heads), keys=keys, offset=offset)
+    if lens.wants("context") and context.dim() == 3:
+        lens.signal(f"{site.name}.context", site.query, context, offset=offset)
+    return context
 
 
 def _weigh_under(

@@ -5,6 +5,7 @@ but −inf gets zeros, never NaN, in the result and in the gradient.
 |---|---|---|
 | ``softmax`` | exp zₛ / Σ exp z | |
 | ``sharpened(β)`` | softmax(β z) | β > 1 sharpens (Graves et al. 2014; Chorowski et al. 2015) |
+| ``smoothed`` | σ(zₛ) / Σ σ(z) | many places at once (Chorowski et al. 2015) |
 | ``sparsemax`` | the point of the simplex nearest to z | Martins & Astudillo 2016 |
 | ``entmax15`` | [z/2 − τ]²₊ | Peters, Niculae & Martins 2019; between the two |
 """
@@ -18,6 +19,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from saccade.errors import SaccadeError
 from saccade.kernels.entmax import reference as entmax_reference
@@ -56,6 +58,21 @@ def sharpened(beta: float) -> Softmax:
     if not beta > 0:
         raise SaccadeError(f"beta must be positive: got {beta}")
     return Softmax(beta)
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """σ(z) / Σ σ(z): scores above 0 weigh nearly alike. A shift of the scores matters, so the score wants a bias."""
+
+    def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        # exp(log σ) / Σ exp(log σ): a row of very low scores would be 0 / 0 without the logarithm.
+        return softmax(functional.logsigmoid(scores))
+
+    def __repr__(self) -> str:
+        return "smoothed"
+
+
+smoothed = Smoothed()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@
 | ``additive(v, W, U)`` (= ``concat``) | vᵀ tanh(W q + U k) | Bahdanau et al. 2015 |
 | ``location(W)`` | (W q)ₛ: where to look, from the query alone | Luong et al. 2015 |
 | ``cosine(β)`` | β cos(q, k) | Graves et al. 2014 |
+| ``location_aware(v, W, U, F, L)`` | vᵀ tanh(W q + U k + L (F ∗ α) + b), α the last query's weights | Chorowski et al. 2015 |
 
 A score of −inf means "not visible". ``score.prepare(key)`` does once what depends on the keys alone; what it returns goes
 where the key goes.
@@ -18,7 +19,8 @@ Legend: B batch, H heads, T queries, S keys, D width.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+import re
+from dataclasses import dataclass, fields, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -28,6 +30,7 @@ from torch.nn import functional
 
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice, Request, choose
+from saccade.kernels.location.serving import choose_location_aware
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,8 @@ class _Score:
     def prepare(self, key: Tensor) -> Prepared:
         return Prepared(key)
 
-    def _query(self, query: Tensor) -> Tensor:
+    def project(self, query: Tensor) -> Tensor:
+        """What the score makes of the query before it meets the keys."""
         return query
 
     def _ready(self, key: Tensor | Prepared) -> Tensor:
@@ -68,7 +72,7 @@ class _Score:
 
     def choice(self, query: Tensor, key: Tensor | Prepared) -> Choice:
         """Which kernel serves these tensors, and why."""
-        return self._choose(self._query(query), self._ready(key))
+        return self._choose(self.project(query), self._ready(key))
 
     def _choose(self, query: Tensor, ready: Tensor) -> Choice:
         *batch, T, D = query.shape
@@ -89,7 +93,8 @@ class _Score:
             content = getattr(self, field.name)
             if content is not None:
                 parts.append(f"{field.name}={list(content.shape) if isinstance(content, Tensor) else content}")
-        return f"{type(self).__name__.lower()}({', '.join(parts)})"
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        return f"{name}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,14 +103,22 @@ class Dot(_Score):
 
     scaled: bool = False
 
-    def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+    def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, float]:
+        """The query, the keys, and the factor of their product."""
         ready = self._ready(key)
         if query.shape[-1] != ready.shape[-1]:
             raise SaccadeError(
                 f"a dot score needs queries and keys of one width: got {query.shape[-1]} and {ready.shape[-1]} "
                 "(general fits them)"
             )
-        scale = query.shape[-1] ** -0.5 if self.scaled else 1.0
+        return query, ready, self.scale(query.shape[-1])
+
+    def scale(self, width: int) -> float:
+        """The factor of the product of queries and keys of this width."""
+        return width**-0.5 if self.scaled else 1.0
+
+    def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        query, ready, scale = self.operands(query, key)
         scores: Tensor = self._choose(query, ready).function(query, ready, scale)
         return scores
 
@@ -126,9 +139,16 @@ class General(_Score):
     def prepare(self, key: Tensor) -> Prepared:
         return Prepared(key @ self.weight.mT)
 
+    def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, float]:
+        """The query, W k, and the factor of their product."""
+        return query, self._ready(key), 1.0
+
+    def scale(self, width: int) -> float:
+        return 1.0
+
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        ready = self._ready(key)
-        scores: Tensor = self._choose(query, ready).function(query, ready, 1.0)
+        query, ready, scale = self.operands(query, key)
+        scores: Tensor = self._choose(query, ready).function(query, ready, scale)
         return scores
 
 
@@ -149,17 +169,22 @@ class Additive(_Score):
     def prepare(self, key: Tensor) -> Prepared:
         return Prepared(key if self.key_weight is None else key @ self.key_weight.mT)
 
-    def _query(self, query: Tensor) -> Tensor:
+    def project(self, query: Tensor) -> Tensor:
         return query if self.query_weight is None else query @ self.query_weight.mT
 
-    def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        projected, ready = self._query(query), self._ready(key)
+    def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, Tensor]:
+        """W q, U k and v."""
+        projected, ready = self.project(query), self._ready(key)
         if not projected.shape[-1] == ready.shape[-1] == self.v.shape[-1]:
             raise SaccadeError(
                 "an additive score needs query, key and v of one width: "
                 f"got {projected.shape[-1]}, {ready.shape[-1]} and {self.v.shape[-1]}"
             )
-        scores: Tensor = self._choose(projected, ready).function(projected, ready, self.v)
+        return projected, ready, self.v
+
+    def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        projected, ready, v = self.operands(query, key)
+        scores: Tensor = self._choose(projected, ready).function(projected, ready, v)
         return scores
 
 
@@ -206,11 +231,15 @@ class Cosine(_Score):
     def prepare(self, key: Tensor) -> Prepared:
         return Prepared(functional.normalize(key, dim=-1, eps=self.epsilon))
 
-    def _query(self, query: Tensor) -> Tensor:
+    def project(self, query: Tensor) -> Tensor:
         return functional.normalize(query, dim=-1, eps=self.epsilon)
 
+    def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, float]:
+        """The directions of query and keys, and the factor of their product: 1 where β is a tensor, which is left out."""
+        return self.project(query), self._ready(key), 1.0 if isinstance(self.beta, Tensor) else self.beta
+
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        direction, ready = self._query(query), self._ready(key)
+        direction, ready, _ = self.operands(query, key)
         scores: Tensor = self._choose(direction, ready).function(direction, ready, 1.0)
         return self.beta * scores
 
@@ -220,3 +249,63 @@ def cosine(beta: float | Tensor = 1.0) -> Cosine:
     if not isinstance(beta, Tensor) and not beta > 0:
         raise SaccadeError(f"beta must be positive: got {beta}")
     return Cosine(beta)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocationAware(_Score):
+    """vᵀ tanh(W q + U k + L (F ∗ α) + b). ``previous`` is α, the weights of the query before; None: all on the first key."""
+
+    v: Float[Tensor, "*heads D"]
+    query_weight: Float[Tensor, "D Dq"] | None
+    key_weight: Float[Tensor, "D Dk"] | None
+    filters: Float[Tensor, "C K"]
+    location_weight: Float[Tensor, "D C"]
+    bias: Float[Tensor, " D"] | None = None
+    previous: Float[Tensor, "*batch T S"] | None = None
+
+    def after(self, weights: Float[Tensor, "*batch T S"] | None) -> LocationAware:
+        """The same score for the query that follows those weights; after None, for the first."""
+        return replace(self, previous=weights)
+
+    def prepare(self, key: Tensor) -> Prepared:
+        return Prepared(key if self.key_weight is None else key @ self.key_weight.mT)
+
+    def project(self, query: Tensor) -> Tensor:
+        projected = query if self.query_weight is None else query @ self.query_weight.mT
+        return projected if self.bias is None else projected + self.bias
+
+    def _choose(self, query: Tensor, ready: Tensor) -> Choice:
+        return choose_location_aware(query, ready, self.v, self.filters)
+
+    def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        projected, ready = self.project(query), self._ready(key)
+        previous = self.previous
+        if previous is None:
+            first = torch.arange(ready.shape[-2], device=ready.device) == 0
+            previous = first.to(projected.dtype).expand(*projected.shape[:-1], -1)
+        function = self._choose(projected, ready).function
+        scores: Tensor = function(projected, ready, self.v, previous, self.filters, self.location_weight)
+        return scores
+
+
+def location_aware(
+    v: Float[Tensor, "*heads D"],
+    query_weight: Float[Tensor, "D Dq"] | None,
+    key_weight: Float[Tensor, "D Dk"] | None,
+    filters: Float[Tensor, "C K"],
+    location_weight: Float[Tensor, "D C"],
+    bias: Float[Tensor, " D"] | None = None,
+) -> LocationAware:
+    """vᵀ tanh(W q + U k + L (F ∗ α) + b) (Chorowski et al. 2015): a score that knows where the last query looked.
+
+    α are the last query's weights, F [C, 2r + 1] are C filters that reach r keys to each side, L [D, C] mixes what they
+    find. Queries come one at a time, and the weights are the state: what one step returns goes into the next.
+
+        previous = None                                           # the first step has looked at the first key
+        for query in queries:                                     # [B, 1, Dq]
+            weights = weigh(query, prepared, score=score.after(previous), normalise=smoothed)
+            previous = weights
+
+    Hidden keys must weigh 0, as :func:`weigh` sees to. With L = 0 it is ``additive``. ``smoothed`` wants the bias b.
+    """
+    return LocationAware(v, query_weight, key_weight, filters, location_weight, bias)

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.seen import Seen, beside
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Window:
         """What weights are multiplied by after normalising; None: nothing."""
         return None
 
+    def seen(self, extent: Extent) -> Seen:
+        """What ``visible`` says, as kernels take it: a window that is a length or a band says so, and is skipped by."""
+        visible = self.visible(extent)
+        return Seen() if visible is None else Seen(mask=visible)
+
     def __and__(self, other: Window) -> Window:
         parts = (*_parts(self), *_parts(other))
         return parts[0] if len(parts) == 1 else All(parts) if parts else everywhere
@@ -72,7 +78,7 @@ class All(Window):
         for part in self.parts:
             mask = part.visible(extent)
             if mask is not None:
-                seen = mask if seen is None else torch.logical_and(*_aligned(seen, mask))
+                seen = mask if seen is None else torch.logical_and(*beside(seen, mask))
         return seen
 
     def gain(self, extent: Extent) -> Tensor | None:
@@ -80,8 +86,14 @@ class All(Window):
         for part in self.parts:
             factor = part.gain(extent)
             if factor is not None:
-                total = factor if total is None else torch.mul(*_aligned(total, factor))
+                total = factor if total is None else torch.mul(*beside(total, factor))
         return total
+
+    def seen(self, extent: Extent) -> Seen:
+        seen = Seen()
+        for part in self.parts:
+            seen = seen & part.seen(extent)
+        return seen
 
     def __repr__(self) -> str:
         return " & ".join(repr(part) for part in self.parts)
@@ -99,13 +111,18 @@ class Causal(Window):
         return Causal(align)
 
     def visible(self, extent: Extent) -> Tensor:
+        return extent.key_positions <= extent.query_positions + self._shift(extent)  # [T, S]
+
+    def seen(self, extent: Extent) -> Seen:
+        return Seen(shift=(extent.offset or 0) + self._shift(extent), after=0)
+
+    def _shift(self, extent: Extent) -> int:
         if self.align is None and extent.offset is None and extent.queries != extent.keys:
             raise SaccadeError(
                 f"causal with {extent.queries} queries and {extent.keys} keys has two meanings: "
                 "say causal('top-left') or causal('bottom-right'), or pass offset="
             )
-        shift = extent.keys - extent.queries if self.align == "bottom-right" and extent.offset is None else 0
-        return extent.key_positions <= extent.query_positions + shift  # [T, S]
+        return extent.keys - extent.queries if self.align == "bottom-right" and extent.offset is None else 0
 
     def __repr__(self) -> str:
         return "causal" if self.align is None else f"causal({self.align!r})"
@@ -124,6 +141,11 @@ class Band(Window):
     def visible(self, extent: Extent) -> Tensor:
         middle = extent.query_positions if self.centre is None else self.centre.detach().floor().unsqueeze(-1)
         return (extent.key_positions - middle).abs() <= self.radius  # [(B, (H,)) T, S]
+
+    def seen(self, extent: Extent) -> Seen:
+        if self.centre is not None:
+            return super().seen(extent)
+        return Seen(shift=extent.offset or 0, before=self.radius, after=self.radius)
 
     def __repr__(self) -> str:
         return f"band({self.radius})"
@@ -175,6 +197,9 @@ class Padding(Window):
             return self.keep.unsqueeze(-2)  # [B, 1, S]
         return (extent.key_positions < self.keep.unsqueeze(-1)).unsqueeze(-2)  # [B, 1, S]
 
+    def seen(self, extent: Extent) -> Seen:
+        return super().seen(extent) if self.keep.dtype == torch.bool else Seen(lengths=self.keep)
+
     def __repr__(self) -> str:
         return f"padding({list(self.keep.shape)})"
 
@@ -188,19 +213,19 @@ def padding(keep: Int[Tensor, " B"] | Bool[Tensor, "B S"]) -> Padding:
 class Masked(Window):
     """Keys are visible where the mask is True."""
 
-    seen: Bool[Tensor, "... T S"]
+    keep: Bool[Tensor, "... T S"]
 
     def visible(self, extent: Extent) -> Tensor:
-        sizes = zip(self.seen.shape[-2:], (extent.queries, extent.keys), strict=True)
+        sizes = zip(self.keep.shape[-2:], (extent.queries, extent.keys), strict=True)
         if any(size not in (1, whole) for size, whole in sizes):
             raise SaccadeError(
-                f"the mask is {list(self.seen.shape)}, but there are {extent.queries} queries and {extent.keys} keys: "
+                f"the mask is {list(self.keep.shape)}, but there are {extent.queries} queries and {extent.keys} keys: "
                 "expected [T, S], [B, T, S] or [B, H, T, S]"
             )
-        return self.seen
+        return self.keep
 
     def __repr__(self) -> str:
-        return f"mask({list(self.seen.shape)})"
+        return f"mask({list(self.keep.shape)})"
 
 
 def mask(seen: Bool[Tensor, "... T S"]) -> Masked:
@@ -212,12 +237,3 @@ def _parts(window: Window) -> tuple[Window, ...]:
     if isinstance(window, All):
         return window.parts
     return () if window is everywhere else (window,)
-
-
-def _aligned(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """[B, T, S] beside [B, H, T, S]: the head axis goes in the middle, not in front."""
-    if one.dim() == 3 and other.dim() == 4:
-        one = one.unsqueeze(1)
-    elif one.dim() == 4 and other.dim() == 3:
-        other = other.unsqueeze(1)
-    return one, other

@@ -12,8 +12,10 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from saccade.errors import SaccadeError
+from saccade.kernels.additive import attention as additive_attention
 from saccade.kernels.additive import blocked as additive_blocked
 from saccade.kernels.additive import reference as additive_reference
 from saccade.kernels.dot import reference as dot_reference
@@ -22,7 +24,9 @@ from saccade.kernels.entmax import reference as entmax_reference
 KERNELS: dict[str, Callable[..., Tensor]] = {
     "additive.reference": additive_reference.additive_scores,
     "additive.blocked": additive_blocked.additive_scores,
+    "additive.attention": additive_attention.additive_attention,
     "dot.reference": dot_reference.dot_scores,
+    "dot.attention": functional.scaled_dot_product_attention,
     "sparsemax.reference": entmax_reference.sparsemax,
     "entmax15.reference": entmax_reference.entmax15,
 }
@@ -32,6 +36,12 @@ BLOCKED_PAYS_FROM = 1 << 18
 
 BLOCKED_PAYS_FROM_WITH_GRADIENT = 1 << 19
 """The same for training, where the blocked kernel computes tanh twice."""
+
+ATTENTION_PAYS_FROM = 1 << 18
+"""Numbers in q + k from which additive attention in one operator is the faster on a GPU."""
+
+PRODUCT_PAYS_FROM = 1 << 12
+"""Scores from which PyTorch's own dot attention is asked, rather than a product, a softmax and a product."""
 
 MOST_BYTES = 4 << 30
 """The largest q + k that the reference may hold on a device where it is the faster."""
@@ -61,16 +71,23 @@ class Choice:
         return f"{self.kernel}: {'; '.join(self.reasons)}."
 
 
-@lru_cache(maxsize=4096)  # a decoder asks the same at every step
 def choose(request: Request) -> Choice:
     """Pick the kernel for a request."""
-    if request.op == "additive":
-        return _choose_additive(request)
+    # torch.compile records through what a cache wraps, and warns of it.
+    return _chosen(request) if torch.compiler.is_compiling() else remembered(request)
+
+
+def _chosen(request: Request) -> Choice:
+    if request.op in _CHOOSERS:
+        return _CHOOSERS[request.op](request)
     kernel = f"{request.op}.reference"
     if kernel not in KERNELS:
         known = ", ".join(sorted({name.partition(".")[0] for name in KERNELS}))
         raise SaccadeError(f"op: expected one of {known}, found {request.op!r}")
     return _choice(kernel, f"it is the only kernel for {request.op}")
+
+
+remembered = lru_cache(maxsize=4096)(_chosen)  # a decoder asks the same at every step
 
 
 def _choose_additive(request: Request) -> Choice:
@@ -103,6 +120,34 @@ def _choose_additive(request: Request) -> Choice:
     )
 
 
+def _choose_additive_attention(request: Request) -> Choice:
+    """The scores' kernel and the composition, or all of attention in one operator."""
+    _, T, _, _ = request.shape
+    least = ATTENTION_PAYS_FROM
+    if request.device == "cpu":
+        least = BLOCKED_PAYS_FROM_WITH_GRADIENT if request.needs_grad else BLOCKED_PAYS_FROM
+    elements = _sum_elements(request)
+    if T == 1 or elements < least:
+        scores = _choose_additive(request)
+        small = "has nothing to cut into blocks" if T == 1 else f"pays from {least:,} numbers on"
+        why = f"additive.attention does not serve: it {small}"
+        return Choice(scores.kernel, scores.function, (*scores.reasons, why))
+    why = f"{elements:,} numbers in q + k, which it never holds; it goes from queries to contexts in blocks of queries"
+    return _choice("additive.attention", why)
+
+
+def _choose_dot_attention(request: Request) -> Choice:
+    batch, T, S, _ = request.shape
+    if T == 1 or batch * T * S < PRODUCT_PAYS_FROM:
+        why = (
+            f"{batch * T * S:,} scores: PyTorch's own attention pays from {PRODUCT_PAYS_FROM:,} on, for several queries"
+        )
+        return _choice("dot.reference", why)
+    return _choice(
+        "dot.attention", "PyTorch's scaled_dot_product_attention: flash or memory-efficient where they serve"
+    )
+
+
 def _choose_additive_on_cpu(request: Request, whole: str) -> Choice:
     least = BLOCKED_PAYS_FROM_WITH_GRADIENT if request.needs_grad else BLOCKED_PAYS_FROM
     purpose = "with gradients" if request.needs_grad else "without gradients"
@@ -131,3 +176,10 @@ def _spelled(size: int) -> str:
         if size < 1024 ** (power + 1):
             return f"{size / 1024**power:.0f} {unit}"
     return f"{size / 1024**3:.1f} GiB"
+
+
+_CHOOSERS: dict[str, Callable[[Request], Choice]] = {
+    "additive": _choose_additive,
+    "additive.attention": _choose_additive_attention,
+    "dot.attention": _choose_dot_attention,
+}

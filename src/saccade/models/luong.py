@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.attention.fast import Steps, steps_over
 from saccade.attention.layers import Attention
 from saccade.attention.own import (
     Choices,
@@ -156,29 +157,54 @@ class Luong(EncoderDecoder):
                 lens.signal("decoder.state", "target", hidden)
         else:
             state, rows = self.start(memory), []
+            steps = self._steps(memory, target.shape[1]) if lens is None else None
             for offset in range(target.shape[1]):
-                row, state = self._move(embedded[:, offset], state, memory, offset, lens)
+                row, state = self._move(embedded[:, offset], state, memory, offset, lens, steps)
                 rows.append(row)
             attentional = torch.stack(rows, dim=1)
         logits: Tensor = self.output(self._drop(attentional))
         return logits
 
+    def _steps(self, memory: Memory, count: int) -> Steps | None:
+        """All looks of a sentence together, where kernels know its score, normaliser and window."""
+        if self.config.window != "global" or self.attention.dropout:
+            return None
+        look, keys, window = self.attention, Prepared(memory.keys), padding(memory.real)
+        return steps_over(
+            keys, memory.annotations, score=look.score, normalise=look.normalise, window=window, steps=count
+        )
+
     def _move(
-        self, embedded: Tensor, state: Step, memory: Memory, offset: int, lens: Lens | None
+        self,
+        embedded: Tensor,
+        state: Step,
+        memory: Memory,
+        offset: int,
+        lens: Lens | None,
+        steps: Steps | None = None,
     ) -> tuple[Float[Tensor, "B n"], Step]:
         inputs = torch.cat([embedded, state.fed], dim=-1) if self.config.input_feeding else embedded
         hidden, moved = self.decoder.step(inputs, state.state)
-        attentional = self._look(hidden.unsqueeze(1), memory, offset, lens).squeeze(1)
+        attentional = self._look(hidden.unsqueeze(1), memory, offset, lens, steps).squeeze(1)
         if lens is not None and lens.wants("state"):
             lens.signal("decoder.state", "target", hidden.unsqueeze(1), offset=offset)
         return attentional, Step(moved, attentional)
 
     def _look(
-        self, hidden: Float[Tensor, "B T n"], memory: Memory, offset: int, lens: Lens | None
+        self,
+        hidden: Float[Tensor, "B T n"],
+        memory: Memory,
+        offset: int,
+        lens: Lens | None,
+        steps: Steps | None = None,
     ) -> Float[Tensor, "B T n"]:
-        window = self._window(hidden, memory)
-        keys = Prepared(memory.keys)
-        context = self.attention(hidden, keys, memory.annotations, window=window, offset=offset, lens=lens, site=SITE)
+        if steps is not None:
+            _, context = steps.look(hidden)
+        else:
+            keys, window = Prepared(memory.keys), self._window(hidden, memory)
+            context = self.attention(
+                hidden, keys, memory.annotations, window=window, offset=offset, lens=lens, site=SITE
+            )
         return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
 
     def _window(self, hidden: Tensor, memory: Memory) -> Window:

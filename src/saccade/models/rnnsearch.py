@@ -6,6 +6,8 @@
     state       sᵢ = GRU([E yᵢ₋₁; cᵢ], sᵢ₋₁)
     output      tᵢ = maxout(U_o sᵢ₋₁ + V_o E yᵢ₋₁ + C_o cᵢ),  p(yᵢ) = softmax(W_o tᵢ)       sᵢ₋₁, as in appendix A.2.2
 
+``copy`` lets the output also take a source word from where it looks (:mod:`saccade.nn.copying`), which is not the paper's.
+
 Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabulary.
 """
 
@@ -19,11 +21,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.attention.core import attend
+from saccade.attention.core import look
+from saccade.attention.fast import Steps, steps_over
 from saccade.attention.own import Choices, NormaliserName, OwnScore, OwnWindow, normaliser, own_score, own_window
 from saccade.attention.scores import Prepared, Score, additive
 from saccade.attention.windows import Window, padding
 from saccade.nn.config import check
+from saccade.nn.copying import Copying
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
 from saccade.parts import is_own
@@ -44,6 +48,7 @@ class Config:
     window: Annotated[str, Choices(("global",), own_window)] = "global"
     normalise: NormaliserName = "softmax"
     cell: Literal["gru", "paper"] = "gru"
+    copy: bool = False  # words of the source may be copied; needs one vocabulary for both sides
     dropout: float = 0.0
     init: Literal["default", "paper"] = "default"
     bias: bool = True
@@ -57,6 +62,7 @@ class Memory(NamedTuple):
     keys: Float[Tensor, "B S a"]  # U h, once a sentence
     real: Bool[Tensor, "B S"]
     start: Float[Tensor, "B n"]
+    source: Int[Tensor, "B S"]
 
 
 class RNNSearch(EncoderDecoder):
@@ -80,6 +86,7 @@ class RNNSearch(EncoderDecoder):
         self.cell = Recurrent(config.cell, m + 2 * n, n, bias=config.bias, update="write")
         self.readout = nn.Linear(n + m + 2 * n, 2 * config.maxout, bias=config.bias)  # U_o, V_o, C_o side by side
         self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
+        self.copying = Copying(n + m + 2 * n, source_size, target_size) if config.copy else None
         self.reset_parameters()
         # A user's parts come last: they initialise themselves.
         self.normalise = normaliser(config.normalise)
@@ -122,7 +129,7 @@ class RNNSearch(EncoderDecoder):
         # final[:, 1] is the backward state at the first word, the last one that direction reads.
         start = torch.tanh(self.start_layer(final[:, 1]))
         keys = self.score.prepare(annotations).key
-        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), start)
+        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), start, source)
 
     def start(self, memory: Memory) -> Float[Tensor, "B n"]:
         return memory.start
@@ -131,41 +138,68 @@ class RNNSearch(EncoderDecoder):
         self, token: Int[Tensor, " B"], state: Tensor, memory: Memory, *, offset: int, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B V"], Float[Tensor, "B n"]]:
         embedded = self._drop(self.target_embedding(token))
-        context, new_state = self._look_and_move(embedded, state, memory, offset, lens)
-        return self._read_out(state, embedded, context), new_state
+        weights, context, moved = self._look_and_move(embedded, state, memory, offset, lens)
+        known = torch.cat([state, embedded, context], dim=-1).unsqueeze(1)
+        return self._read_out(known, weights, memory).squeeze(1), moved
 
     def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         embedded = self._drop(self.target_embedding(target))  # [B, T, m]
-        state, states, contexts = memory.start, [], []
+        state, states, contexts, looks = memory.start, [], [], []
+        steps = self._steps(memory, target.shape[1]) if lens is None else None
         for offset in range(target.shape[1]):
             states.append(state)
-            context, state = self._look_and_move(embedded[:, offset], state, memory, offset, lens)
+            weights, context, state = self._look_and_move(embedded[:, offset], state, memory, offset, lens, steps)
             contexts.append(context)
+            looks.append(weights)
         # Outputs do not feed back into the states: all steps are read out at once.
-        return self._read_out(torch.stack(states, dim=1), embedded, torch.stack(contexts, dim=1))
+        known = torch.cat([torch.stack(states, dim=1), embedded, torch.stack(contexts, dim=1)], dim=-1)
+        return self._read_out(known, torch.cat(looks, dim=1), memory)
+
+    def _steps(self, memory: Memory, count: int) -> Steps | None:
+        """All looks of a sentence together, where kernels know its score, normaliser and window."""
+        if is_own(self.config.window):
+            return None
+        keys, window = Prepared(memory.keys), padding(memory.real)
+        return steps_over(
+            keys, memory.annotations, score=self.score, normalise=self.normalise, window=window, steps=count
+        )
 
     def _look_and_move(
-        self, embedded: Tensor, state: Tensor, memory: Memory, offset: int, lens: Lens | None
-    ) -> tuple[Tensor, Tensor]:
-        context = attend(
-            state.unsqueeze(1),
-            Prepared(memory.keys),
-            memory.annotations,
-            score=self.score,
-            normalise=self.normalise,
-            window=self.window(state.unsqueeze(1), memory.real),
-            offset=offset,
-            lens=lens,
-            site=SITE,
-        ).squeeze(1)  # [B, 2n]
+        self,
+        embedded: Tensor,
+        state: Tensor,
+        memory: Memory,
+        offset: int,
+        lens: Lens | None,
+        steps: Steps | None = None,
+    ) -> tuple[Float[Tensor, "B 1 S"], Float[Tensor, "B width"], Float[Tensor, "B n"]]:
+        weights, context = (
+            steps.look(state.unsqueeze(1))
+            if steps is not None
+            else look(
+                state.unsqueeze(1),
+                Prepared(memory.keys),
+                memory.annotations,
+                score=self.score,
+                normalise=self.normalise,
+                window=self.window(state.unsqueeze(1), memory.real),
+                offset=offset,
+                lens=lens,
+                site=SITE,
+            )
+        )
+        context = context.squeeze(1)
         _, (moved,) = self.cell.step(torch.cat([embedded, context], dim=-1), (state.unsqueeze(1),))
         if lens is not None and lens.wants("state"):
             lens.signal("decoder.state", "target", moved, offset=offset)
-        return context, moved.squeeze(1)
+        return weights, context, moved.squeeze(1)
 
-    def _read_out(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        logits: Tensor = self.output(self._drop(maxout(self.readout(torch.cat([state, embedded, context], dim=-1)))))
-        return logits
+    def _read_out(
+        self, known: Float[Tensor, "B T width"], weights: Float[Tensor, "B T S"], memory: Memory
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of what each step knows, [sᵢ₋₁; E yᵢ₋₁; cᵢ]."""
+        logits: Tensor = self.output(self._drop(maxout(self.readout(known))))
+        return logits if self.copying is None else self.copying(logits, weights, memory.source, known)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)

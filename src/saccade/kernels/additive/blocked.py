@@ -40,7 +40,7 @@ def additive_scores(
     scores: Tensor = _AdditiveScores.apply(
         query.to(dtype).expand(*batch, T, D).reshape(N, T, D),
         key.to(dtype).expand(*batch, S, D).reshape(N, S, D),
-        v.to(_working_dtype(dtype)).expand(*batch, D).reshape(N, D),  # summed over the batch before it is rounded
+        v.to(working_dtype(dtype)).expand(*batch, D).reshape(N, D),  # summed over the batch before it is rounded
     )
     return scores.reshape(*batch, T, S)
 
@@ -60,7 +60,7 @@ class _AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(query, key, v)
-        return _forward(query, key, v)
+        return scores_of(query, key, v)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -68,13 +68,13 @@ class _AdditiveScores(torch.autograd.Function):
         query, key, v = ctx.saved_tensors
         if torch.is_grad_enabled():
             # Gradients that will be differentiated again (create_graph=True) come from the reference, right to any
-            # order at its cost in memory: autograd would take those of `_backward` for constants.
+            # order at its cost in memory: autograd would take those of `gradients_of` for constants.
             return _differentiable_backward(query, key, v, grad_scores, ctx.needs_input_grad)
-        return _backward(query, key, v, grad_scores, ctx.needs_input_grad)
+        return gradients_of(query, key, v, grad_scores, ctx.needs_input_grad)
 
 
-def _forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
-    working = _working_dtype(query.dtype)
+def scores_of(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+    working = working_dtype(query.dtype)
     scores = query.new_empty(query.shape[0], query.shape[1], key.shape[1])
     tanh = tanh_of_sums(query.to(working), key.to(working))
     v = v[:, None, None, :]  # [N, 1, 1, D]
@@ -86,10 +86,10 @@ def _forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return scores
 
 
-def _backward(
+def gradients_of(
     query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, needed: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
-    working = _working_dtype(query.dtype)
+    working = working_dtype(query.dtype)
     grad_query, grad_key, grad_v = (
         torch.zeros_like(tensor, dtype=working) if need else None
         for tensor, need in zip((query, key, v), needed, strict=True)
@@ -128,7 +128,7 @@ def _differentiable_backward(
     return tuple(next(found) if need else None for need in needed)
 
 
-def _working_dtype(dtype: torch.dtype) -> torch.dtype:
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 

@@ -8,7 +8,6 @@ Legend: N items, T steps, S keys, D width of queries and keys, E width of values
 value along N, and so on: q query, k key, x value, r real.
 """
 
-# mypy: ignore-errors
 import triton
 import triton.language as tl
 

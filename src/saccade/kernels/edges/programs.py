@@ -6,7 +6,6 @@ gains, or values to read, these are None.
 Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers a tile.
 """
 
-# mypy: ignore-errors
 import triton
 import triton.language as tl
 

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-untyped,no-untyped-def,no-untyped-call,untyped-decorator"
 """The Triton programs of local attention; fused.py starts them and says what they compute.
 
 Strides are named by tensor and axis: q query, k key, x value, c centre; n item, s key or query, d width. Weights, gradients of

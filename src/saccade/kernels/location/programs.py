@@ -3,7 +3,6 @@
 Legend: N items, S keys, D width, C filters, K = 2r + 1 taps, G rows of v; a tile is BS keys, BD numbers, BC filters, BK taps.
 """
 
-# mypy: ignore-errors
 import triton
 import triton.language as tl
 

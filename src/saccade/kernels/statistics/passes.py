@@ -39,7 +39,7 @@ WINDOW = ("shift", "before", "after")  # numbers that change from call to call a
 
 
 @triton.jit
-def _limit(lengths, b, S, LENGTHS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _limit(lengths, b, S, LENGTHS: tl.constexpr):
     """The number of keys that item b of the batch has."""
     limit = S
     if LENGTHS:
@@ -48,7 +48,7 @@ def _limit(lengths, b, S, LENGTHS: tl.constexpr):  # type: ignore[no-untyped-def
 
 
 @triton.jit
-def _key_tiles(  # type: ignore[no-untyped-def]
+def _key_tiles(
     r0, limit, shift, before, after, BEFORE: tl.constexpr, AFTER: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
 ):
     """The first key of the first tile that rows r0, …, r0 + BM − 1 see any of, and the number of tiles."""
@@ -62,7 +62,7 @@ def _key_tiles(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _hides(  # type: ignore[no-untyped-def]
+def _hides(
     r0, c0, limit, shift, before, after,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, MASK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -78,7 +78,7 @@ def _hides(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _sees(  # type: ignore[no-untyped-def]
+def _sees(
     rows, columns, r0, c0, limit, shift, before, after, mask, m_t, m_s, T, S,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, MASK: tl.constexpr,
 ):  # fmt: skip
@@ -104,7 +104,7 @@ def _sees(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _vectors(base, first, stride, count, D: tl.constexpr, ROWS: tl.constexpr, BD: tl.constexpr):  # type: ignore[no-untyped-def]
+def _vectors(base, first, stride, count, D: tl.constexpr, ROWS: tl.constexpr, BD: tl.constexpr):
     """[ROWS, BD] from row ``first`` on; 0 beyond the last row and beyond the width."""
     row = tl.arange(0, ROWS)
     column = tl.arange(0, BD)
@@ -115,14 +115,14 @@ def _vectors(base, first, stride, count, D: tl.constexpr, ROWS: tl.constexpr, BD
 
 
 @triton.jit
-def _lse2(lse, n, rows, T):  # type: ignore[no-untyped-def]
+def _lse2(lse, n, rows, T):
     """log-sum-exp in base 2; 0 for a row that sees nothing: its d are blank, whatever is taken from them."""
     known = tl.load(lse + n.to(tl.int64) * T + rows, mask=rows < T, other=BEYOND)
     return tl.where(tl.abs(known) == float("inf"), 0.0, known * LOG2E)
 
 
 @triton.jit
-def _packed(d, place):  # type: ignore[no-untyped-def]
+def _packed(d, place):
     """One int64 that orders as d does, and among equal d by the lower place."""
     bits = d.to(tl.int32, bitcast=True)
     order = bits ^ ((bits >> 31) & LAST)  # negative floats order backwards by their bits
@@ -130,13 +130,13 @@ def _packed(d, place):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _value(packed):  # type: ignore[no-untyped-def]
+def _value(packed):
     order = (packed >> 32).to(tl.int32)
     return (order ^ ((order >> 31) & LAST)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _insert(d, c0, kept, rest, spread, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+def _insert(d, c0, kept, rest, spread, BN: tl.constexpr):
     """Move what belongs to the greatest from the tile d [BM, BN] at key c0 to ``kept`` [BM, SLOTS].
 
     What it displaces is added to ``rest`` (Σ p) and ``spread`` (Σ p d) of what is not kept.
@@ -165,7 +165,7 @@ def _insert(d, c0, kept, rest, spread, BN: tl.constexpr):  # type: ignore[no-unt
 
 
 @triton.jit
-def _weight(packed):  # type: ignore[no-untyped-def]
+def _weight(packed):
     """The weight, no greater than 1 though lse is rounded, and its place: 0 where the weight is."""
     weight = tl.exp2(_value(packed))
     return tl.where(weight > 1.0, 1.0, weight), tl.where(weight > 0.0, (packed & LAST) ^ LAST, 0)
@@ -175,7 +175,7 @@ def _weight(packed):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=WINDOW)
-def lse_by_rows(  # type: ignore[no-untyped-def]
+def lse_by_rows(
     lse, query, key, lengths, mask, q_b, q_h, q_t, k_b, k_h, k_s, m_b, m_h, m_t, m_s,
     H, group, T, S, scale2, shift, before, after,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,
@@ -213,7 +213,7 @@ def lse_by_rows(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=WINDOW)
-def statistics_by_rows(  # type: ignore[no-untyped-def]
+def statistics_by_rows(
     lse, top_index, top_weights, residual, entropy, maximum, argmax,
     query, key, lengths, mask, q_b, q_h, q_t, k_b, k_h, k_s, m_b, m_h, m_t, m_s,
     H, group, T, S, scale2, shift, before, after,
@@ -282,7 +282,7 @@ def statistics_by_rows(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=WINDOW)
-def received_by_keys(  # type: ignore[no-untyped-def]
+def received_by_keys(
     lse, received, query, key, lengths, mask, q_b, q_h, q_t, k_b, k_h, k_s, m_b, m_h, m_t, m_s,
     H, group, T, S, scale2, shift, before, after,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,

@@ -1,0 +1,212 @@
+"""``attend`` without its weights: which kernel takes a call from queries to contexts, and why none does.
+
+A kernel serves where the weights are a softmax and nothing but the contexts is wanted. Everything else (a lens that keeps
+all, a gain, another normaliser, a user's own score) goes through ``weigh`` and ``read``, and the choice says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.attention.local import near
+from saccade.attention.local import serve as serve_near
+from saccade.attention.normalise import Normaliser, Softmax, softmax
+from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared, Score
+from saccade.attention.windows import Extent, Padding, Window, everywhere
+from saccade.kernels.additive.attention import additive_attention
+from saccade.kernels.additive.engines import engine_for, has_fused
+from saccade.kernels.choose import Choice, Request, choose
+from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.seen import Seen
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who serves a call, and the call itself; None: the composition of ``weigh`` and ``read``."""
+
+    choice: Choice
+    run: Callable[[], Tensor] | None
+    tell: Callable[[], str] | None = None  # what looks at the values themselves, asked for only to explain
+
+    @property
+    def details(self) -> list[str]:
+        return [] if self.tell is None else [self.tell()]
+
+
+def plan(
+    query: Tensor,
+    key: Tensor | Prepared,
+    value: Tensor,
+    *,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    dropout: float = 0.0,
+    offset: int | None = None,
+) -> Plan:
+    """How ``attend`` is to be served."""
+    if not isinstance(score, Additive | Dot | General | Cosine):
+        return _composed(score, query, key, f"no kernel takes {score!r} from queries to contexts")
+    if isinstance(score, Cosine) and isinstance(score.beta, Tensor):
+        return _composed(score, query, key, "its β is a tensor, and the kernels take a number")
+    if type(normalise) is not Softmax:
+        return _composed(score, query, key, f"the kernels' weights are a softmax, and {normalise!r} is none")
+    T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
+    extent = Extent(T, S, offset, query.device, query.dtype)
+    here = near(window, extent) if not dropout and not torch.compiler.is_compiling() else None
+    local = None if here is None else serve_near(here, score, normalise.beta, query, key, value)
+    if local is not None:
+        return Plan(*local)
+    op, serve = (
+        ("additive.attention", _serve_additive) if isinstance(score, Additive) else ("dot.attention", _serve_dot)
+    )
+    request = _request(op, query, key, value, S)
+    choice = choose(request)
+    if not choice.kernel.endswith(".attention"):
+        return Plan(choice, None)
+    if window.gain(extent) is not None:
+        return _composed(score, query, key, f"{window!r} has a gain, which the kernels do not know")
+    return Plan(
+        choice,
+        lambda: serve(score, normalise.beta, query, key, value, window.seen(extent), dropout),
+        (lambda: _tell_engine(score, query, key, value)) if isinstance(score, Additive) else None,
+    )
+
+
+def _composed(score: Score, query: Tensor, key: Tensor | Prepared, reason: str) -> Plan:
+    choice = score.choice(query, key)
+    return Plan(Choice(choice.kernel, choice.function, (*choice.reasons, reason)), None)
+
+
+def _request(op: str, query: Tensor, key: Tensor | Prepared, value: Tensor, S: int) -> Request:
+    keys = key.key if isinstance(key, Prepared) else key
+    *batch, T, D = query.shape
+    return Request(
+        op=op,
+        device=query.device.type,
+        dtype=query.dtype,
+        shape=(math.prod(batch), T, S, D),
+        needs_grad=torch.is_grad_enabled() and any(each.requires_grad for each in (query, keys, value)),
+        capturing=torch.compiler.is_compiling(),
+    )
+
+
+def _serve_additive(
+    score: Any, beta: float, query: Tensor, key: Tensor | Prepared, value: Tensor, seen: Seen, dropout: float
+) -> Tensor:
+    projected, ready, v = score.operands(query, key)
+    heads = query.shape[1] if query.dim() == 4 else 1
+    projected, ready, value = one_dtype(projected, ready, value)
+    v = v.reshape(-1, v.shape[-1]).to(projected.dtype)
+    context = additive_attention(
+        projected.flatten(0, -3).contiguous(),
+        ready.flatten(0, -3).contiguous(),
+        value.flatten(0, -3).contiguous(),
+        v if beta == 1.0 else v * beta,
+        seen,
+        heads=heads,
+        dropout=dropout,
+    )
+    found: Tensor = context.unflatten(0, query.shape[:-2])
+    return found
+
+
+def _tell_engine(score: Additive, query: Tensor, key: Tensor | Prepared, value: Tensor) -> str:
+    projected, ready, _ = score.operands(query, key)
+    engine, why = engine_for(*one_dtype(projected, ready, value)[:2])
+    return f"Its engine is additive.{engine.name}: {why}."
+
+
+def _serve_dot(
+    score: Any, beta: float, query: Tensor, key: Tensor | Prepared, value: Tensor, seen: Seen, dropout: float
+) -> Tensor:
+    projected, ready, scale = score.operands(query, key)
+    projected, ready, value = one_dtype(projected, ready, value)
+    T, S = projected.shape[-2], ready.shape[-2]
+    causal = seen.after == 0 and seen.shift == 0 and seen.before is None and seen.lengths is None and seen.mask is None
+    mask = None if causal else seen.dense(T, S, query.device)
+    if mask is not None and mask.dim() == 3 and query.dim() == 4:
+        mask = mask.unsqueeze(1)
+    return functional.scaled_dot_product_attention(
+        projected, ready, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale * beta
+    )
+
+
+def one_dtype(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The promoted dtype, or autocast's, which leaves float64 alone: what the composition's products would have."""
+    one, other, third = tensors
+    device, dtype = one.device.type, one.dtype
+    if dtype == other.dtype == third.dtype and not torch.is_autocast_enabled(device):
+        return one, other, third
+    for tensor in (other, third):
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    return one.to(dtype), other.to(dtype), third.to(dtype)
+
+
+# ---- One query at a time ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A decoder's looks at one memory, one query at a time; see :func:`steps_over`."""
+
+    score: Additive | Dot | General
+    memory: Memory
+
+    def look(self, query: Float[Tensor, "B 1 Dq"]) -> tuple[Float[Tensor, "B 1 S"], Float[Tensor, "B 1 E"]]:
+        """``(weights, context)``, as :func:`saccade.attention.core.look` gives them."""
+        context, weights = self.memory.step(self.score.project(query).squeeze(1))
+        return weights.unsqueeze(1), context.unsqueeze(1)
+
+
+def steps_over(
+    key: Prepared,
+    value: Float[Tensor, "B S E"],
+    *,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    steps: int,
+) -> Steps | None:
+    """The looks of a decoder that takes ``steps`` of them, with the gradients of its keys and values made once and not at
+    every step; None where no kernel serves this score, normaliser or window."""
+    if not isinstance(score, Additive | Dot | General) or normalise != softmax:
+        return None
+    if value.device.type not in ("cpu", "cuda"):  # elsewhere its arithmetic was never tried
+        return None
+    options: dict[str, Any] = {"steps": steps}
+    if isinstance(window, Padding):
+        options["real" if window.keep.dtype == torch.bool else "lengths"] = window.keep
+    elif window is not everywhere:
+        return None
+    if isinstance(score, Additive):
+        if score.v.dim() > 1:
+            return None
+        options["v"] = score.v
+    else:
+        options["scale"] = score.scale(key.key.shape[-1])
+    return Steps(score, Memory.of(key.key, value, **options))
+
+
+def step(
+    query: Tensor, key: Tensor | Prepared, value: Tensor, *, score: Score, normalise: Normaliser, window: Window
+) -> tuple[Tensor, Tensor] | None:
+    """``(weights, context)`` of a single query in one launch on a GPU; None where that does not serve.
+
+    Without gradients: with them, :func:`steps_over` does better, since it sees all steps.
+    """
+    if query.shape[-2] != 1 or query.dim() != 3 or not has_fused(query) or torch.is_grad_enabled():
+        return None
+    ready = key if isinstance(key, Prepared) else score.prepare(key)
+    looks = steps_over(ready, value, score=score, normalise=normalise, window=window, steps=1)
+    return None if looks is None or query.dtype == torch.float64 else looks.look(query)

@@ -1,0 +1,147 @@
+"""Attention over a sparse graph: each node looks at its neighbours (GAT, Veličković et al. 2018; GATv2, Brody et al. 2022).
+
+    e_ij = aᵀ LeakyReLU(q_i + k_j)        α_ij = softmax over the edges of i        out_i = Σ_j α_ij value_j
+
+with q = W_l x and k = W_r x (GATv2). Nothing grows with edges × width, neither the forward nor the backward pass, where a
+fast kernel serves; :func:`explain_edges` says which does. GAT's own score is the same at width 1: see :func:`gat_score`.
+
+Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.edges.graph import Graph
+from saccade.kernels.edges.reference import Act
+from saccade.kernels.edges.serving import EdgeChoice, choose_edges
+from saccade.trace.lens import Lens, Site
+
+__all__ = ["Graph", "attend_edges", "explain_edges", "gat_score", "weigh_edges"]
+
+
+def attend_edges(
+    query: Float[Tensor, "N *H D"],
+    key: Float[Tensor, "M *H D"],
+    value: Float[Tensor, "M *H W"],
+    graph: Graph,
+    *,
+    a: Float[Tensor, "*H D"] | None = None,
+    act: Act = "leaky_relu",
+    slope: float = 0.2,
+    dropout: float = 0.0,
+    lens: Lens | None = None,
+    site: str | Site = "graph",
+) -> Float[Tensor, "N *H W"]:
+    """What each node finds at its neighbours: out_i = Σ_j softmax_j(aᵀ act(q_i + k_j)) value_j.
+
+    A node without edges gets zeros. In GATv2 the values are the keys: pass ``value=key``.
+
+    Args:
+        query: W_l x of the nodes that look, [N, D] or with heads [N, H, D].
+        key: W_r x of the nodes that are looked at, [M, D] or [M, H, D].
+        value: what is read there, [M, W] or [M, H, W].
+        graph: who looks at whom; built once by :meth:`Graph.of` from a list of edges, and kept.
+        a: what the score reads from act(q + k), [D] or [H, D]; None reads the sum, for :func:`gat_score`.
+        act: ``leaky_relu`` or ``tanh``, which makes it the additive score of Bahdanau et al.
+        slope: of ``leaky_relu`` below 0.
+        dropout: the probability of dropping a weight (pass 0 outside training); the lens sees weights before it.
+        lens: records the weights, edge by edge. It cannot edit them here.
+        site: the name under which the lens knows this place.
+
+    >>> graph = Graph.of(torch.tensor([[0, 0, 2], [1, 2, 0]]), receivers=3)
+    >>> x = torch.randn(3, 4, 8)  # 3 nodes, 4 heads
+    >>> attend_edges(x, x, x, graph, a=torch.randn(4, 8)).shape
+    torch.Size([3, 4, 8])
+    """
+    headless = query.dim() == 2
+    query, key, value, a = _with_heads(query, key, value, a)
+    choice = choose_edges(query, key, value, graph)
+    gain = None
+    if dropout:
+        gain = torch.nn.functional.dropout(query.new_ones(graph.size, query.shape[1]), dropout)
+    out: Tensor = choice.function(query, key, value, a, graph, act=act, slope=slope, gain=gain)
+    if lens is not None:
+        _show(lens, Site.of(site), choice, query, key, a, graph, act, slope)
+    return out.squeeze(1) if headless else out
+
+
+def weigh_edges(
+    query: Float[Tensor, "N *H D"],
+    key: Float[Tensor, "M *H D"],
+    graph: Graph,
+    *,
+    a: Float[Tensor, "*H D"] | None = None,
+    act: Act = "leaky_relu",
+    slope: float = 0.2,
+) -> Float[Tensor, "E *H"]:
+    """α of every edge, in the order of the list that the graph was made from: to be looked at, without a gradient.
+
+    The arguments are those of :func:`attend_edges`.
+    """
+    headless = query.dim() == 2
+    query, key, _, a = _with_heads(query, key, key, a)
+    with torch.no_grad():
+        weights = choose_edges(query, key, key, graph).weights(query, key, a, graph, act=act, slope=slope)
+    weights = graph.as_listed(weights)
+    return weights.squeeze(1) if headless else weights
+
+
+def gat_score(
+    receivers: Float[Tensor, "N *H D"], senders: Float[Tensor, "M *H D"], a: Float[Tensor, "*H twoD"]
+) -> tuple[Float[Tensor, "N *H 1"], Float[Tensor, "M *H 1"]]:
+    """GAT's own score, LeakyReLU(aᵀ [W x_i ‖ W x_j]): query and key of width 1 that add up to what is inside.
+
+    The first half of ``a`` reads the node that looks, the second the one it looks at.
+
+        query, key = gat_score(x, x, a)                       # x = W h  [N, H, D], a [H, 2 D]
+        out = attend_edges(query, key, x, graph)              # no a: the score is the activation itself
+    """
+    D = receivers.shape[-1]
+    if a.shape[-1] != 2 * D or senders.shape[-1] != D:
+        raise SaccadeError(
+            f"gat_score: expected features of one width D and a of 2 D, "
+            f"found {D}, {senders.shape[-1]} and {a.shape[-1]}"
+        )
+    own, other = a.split(D, dim=-1)
+    return (receivers * own).sum(-1, keepdim=True), (senders * other).sum(-1, keepdim=True)
+
+
+def explain_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> str:
+    """Which kernel serves :func:`attend_edges`, and why a faster one does not."""
+    query, key, value, _ = _with_heads(query, key, value, None)
+    return str(choose_edges(query, key, value, graph))
+
+
+def _show(
+    lens: Lens,
+    site: Site,
+    choice: EdgeChoice,
+    query: Tensor,
+    key: Tensor,
+    a: Tensor,
+    graph: Graph,
+    act: Act,
+    slope: float,
+) -> None:
+    if lens.edits:
+        raise SaccadeError(f"site {site.name!r} looks along edges, which a lens records but cannot edit: pass edits=()")
+    with torch.no_grad():
+        weights = choice.weights(query, key, a, graph, act=act, slope=slope)
+    lens.observe_edges(site, graph.edges, weights, keys=graph.senders)
+
+
+def _with_heads(query: Tensor, key: Tensor, value: Tensor, a: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """[N, D] becomes [N, 1, D]; without `a`, the score sums."""
+    if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
+        found = ", ".join(str(list(tensor.shape)) for tensor in (query, key, value))
+        raise SaccadeError(
+            f"expected query, key and value all [nodes, width] or all [nodes, heads, width], found {found}"
+        )
+    if query.dim() == 2:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        a = None if a is None else a.unsqueeze(0)
+    return query, key, value, query.new_ones(query.shape[1:]) if a is None else a

@@ -1,0 +1,296 @@
+"""Additive attention from queries, keys and values to contexts, in memory that grows with neither T × S × D nor T × S.
+
+    context_t = Σ_s softmax_s(vᵀ tanh(q_t + k_s)) · value_s
+
+Works through blocks of queries. The scores and their gradients come from an engine (engines.py); where all weights together
+are small they are kept for the backward pass, else each row keeps the logarithm of its sum and its weights are made again.
+With G the gradient of the contexts and W the weights,
+
+    ∂value = Wᵀ G      ∂scores = W ∘ (G valueᵀ − rowsum(W ∘ G valueᵀ))      ∂q, ∂k, ∂v: the engine's, from ∂scores
+
+Under torch.compile it is the operator ``saccade::additive_attention``, which passes through whole; elsewhere it is a function
+of autograd, which costs the host less.
+
+Legend: N batch × heads, G different v (1, the heads, or N), T queries, S keys, D width, E width of values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.kernels.additive import reference
+from saccade.kernels.additive.engines import CODES, Engine, engine_for, engine_of
+from saccade.kernels.seen import Seen
+
+WEIGHTS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 26}
+"""Weights in one block of queries: on a GPU enough to fill it, on a CPU 16 MB."""
+
+WEIGHTS_KEPT = {"cpu": 1 << 22, "cuda": 1 << 25}
+"""Up to so many weights are kept for the backward pass rather than made again (128 MB on a GPU)."""
+
+
+def additive_attention(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    value: Float[Tensor, "N S E"],
+    v: Float[Tensor, "G D"],
+    seen: Seen,
+    *,
+    heads: int = 1,
+    dropout: float = 0.0,
+    engine: str = "auto",
+) -> Float[Tensor, "N T E"]:
+    """Context [N, T, E]; a query that sees nothing gets zeros. ``v`` of item n is row n mod G.
+
+    ``seen`` speaks of the batch of N / heads items. ``engine`` is one of those of engines.py, or "auto".
+    """
+    if not torch.compiler.is_compiling():
+        found: Tensor = _Attention.apply(query, key, value, v, seen, heads, dropout, engine)
+        return found
+    seed = torch.randint(2**31, (), device="cpu")
+    options = (seen.lengths, seen.mask, seen.shift, seen.before, seen.after, heads, dropout, seed, engine)
+    context: Tensor = torch.ops.saccade.additive_attention(query, key, value, v, *options)[0]
+    return context
+
+
+class _Attention(torch.autograd.Function):
+    """query, key, value, v and what else :func:`additive_attention` takes → context."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        v: Tensor,
+        seen: Seen,
+        heads: int,
+        dropout: float,
+        engine: str,
+    ) -> Tensor:
+        chosen, _ = engine_for(query, key, engine)
+        seed = torch.randint(2**31, (), device="cpu") if dropout else _NO_SEED
+        context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed)
+        ctx.options = (seen, heads, dropout, seed)
+        ctx.engine = chosen
+        ctx.save_for_backward(query, key, value, v, kept, sums)
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, v, kept, sums = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Gradients that will be differentiated again come from the formula, right to any order at its cost in memory.
+            seen, heads, dropout, seed = ctx.options
+            needed = ctx.needs_input_grad[:4]
+            again = _differentiable(query, key, value, v, seen, heads, dropout, seed, grads[0], needed)
+            return *again, None, None, None, None
+        found = _backward(ctx.engine, grads[0].contiguous(), query, key, value, v, kept, sums, *ctx.options)
+        return *found, None, None, None, None
+
+
+_NO_SEED = torch.zeros((), dtype=torch.int64)
+
+
+# ---- The operator -----------------------------------------------------------------------------------------------------
+
+_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, Tensor v, Tensor? lengths, Tensor? mask, SymInt shift, SymInt? before, "
+    "SymInt? after, SymInt heads, float dropout, Tensor seed, str engine) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+@torch.library.custom_op("saccade::additive_attention", mutates_args=(), schema=_SCHEMA)
+def _operator(
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, lengths: Tensor | None, mask: Tensor | None, shift: int,
+    before: int | None, after: int | None, heads: int, dropout: float, seed: Tensor, engine: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    seen = Seen(lengths, shift, before, after, mask)
+    chosen, _ = engine_for(query, key, engine)
+    return *_forward(chosen, query, key, value, v, seen, heads, dropout, seed), chosen.code()
+
+
+@_operator.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, lengths: Tensor | None, mask: Tensor | None, shift: int,
+    before: int | None, after: int | None, heads: int, dropout: float, seed: Tensor, engine: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    N, T, _ = query.shape
+    S = key.shape[1]
+    working = _working(query.dtype)
+    kept = query.new_empty((N, T, S) if _kept(query, S) else (0,), dtype=working)
+    sums = query.new_empty((0,) if _kept(query, S) else (N, T), dtype=working)
+    return value.new_empty(N, T, value.shape[-1]), kept, sums, torch.empty(CODES, dtype=torch.float64)
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    query, key, value, v, lengths, mask, *numbers = inputs
+    ctx.shape, ctx.numbers = (lengths, mask), numbers
+    ctx.save_for_backward(query, key, value, v, *output[1:])
+
+
+def _backward_of(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor | None, ...]:
+    query, key, value, v, kept, sums, code = ctx.saved_tensors
+    (lengths, mask), (shift, before, after, heads, dropout, seed, _) = ctx.shape, ctx.numbers
+    seen = Seen(lengths, shift, before, after, mask)
+    if torch.is_grad_enabled():
+        found = _differentiable(query, key, value, v, seen, heads, dropout, seed, grad, ctx.needs_input_grad[:4])
+    else:
+        options = (lengths, mask, shift, before, after, heads, dropout, seed)
+        found = torch.ops.saccade.additive_attention_backward(
+            grad.contiguous(), query, key, value, v, kept, sums, code, *options
+        )
+    return *found, *([None] * 9)
+
+
+_operator.register_autograd(_backward_of, setup_context=_remember)
+
+
+@torch.library.custom_op(
+    "saccade::additive_attention_backward",
+    mutates_args=(),
+    schema="(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor v, Tensor kept, Tensor sums, Tensor code, "
+    "Tensor? lengths, Tensor? mask, SymInt shift, SymInt? before, SymInt? after, SymInt heads, float dropout, Tensor seed)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+)
+def _backward_operator(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, kept: Tensor, sums: Tensor, code: Tensor,
+    lengths: Tensor | None, mask: Tensor | None, shift: int, before: int | None, after: int | None, heads: int,
+    dropout: float, seed: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    seen = Seen(lengths, shift, before, after, mask)
+    return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, seen, heads, dropout, seed)
+
+
+@_backward_operator.register_fake
+def _(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), torch.empty_like(v)
+
+
+# ---- Forward and backward ---------------------------------------------------------------------------------------------
+
+
+def _forward(
+    engine: Engine, query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float,
+    seed: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The contexts, and for the backward pass either all weights or each row's log-sum-exp; the other is empty."""
+    N, S = query.shape[0], key.shape[1]
+    keeping = _kept(query, S)
+    parts: list[tuple[Tensor, Tensor]] = []
+    for rows in _blocks(query, S):
+        part = seen.rows(rows.start, rows.stop)
+        if engine.weights is not None and keeping and not dropout and engine.longest >= S:
+            weights, rounded = engine.weights(query[:, rows], key, v, part, heads, value.dtype)
+            parts.append((torch.bmm(rounded, value), weights))
+            continue
+        scores = engine.scores(query[:, rows], key, v, part, heads=heads)
+        weights = _softmax(scores, seen)
+        context = torch.bmm(_dropped(weights, dropout, seed, rows).to(value.dtype), value)
+        parts.append((context, weights if keeping else torch.logsumexp(scores, dim=-1)))
+    context, kept = (_joined(each) for each in zip(*parts, strict=True)) if parts else (
+        value.new_empty(N, 0, value.shape[-1]), query.new_empty(N, 0, S, dtype=_working(query.dtype))
+    )  # fmt: skip
+    return (context, kept, kept.new_empty(0)) if keeping else (context, kept.new_empty(0), kept)
+
+
+def _backward(
+    engine: Engine, grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, kept: Tensor, sums: Tensor,
+    seen: Seen, heads: int, dropout: float, seed: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    working = _working(query.dtype)
+    of_queries: list[Tensor] = []
+    totals: list[Tensor] = []  # of the values, the keys and v, an item each
+    blocks = _blocks(query, key.shape[1])
+    summing = working if len(blocks) > 1 else value.dtype  # what one block gives is rounded where it is written
+    rounding = {"dtype": summing} if engine.rounds else {}
+    for rows in blocks:
+        part, grad_rows = seen.rows(rows.start, rows.stop), grad[:, rows]
+        if kept.dim() == 3:
+            weights = kept[:, rows]
+        else:
+            scores = engine.scores(query[:, rows], key, v, part, heads=heads)
+            # A row that sees nothing has the sum −∞; 0 in its place leaves its weights at exp(−∞) = 0.
+            weights = torch.exp(scores - sums[:, rows].masked_fill(sums[:, rows] == -math.inf, 0.0).unsqueeze(-1))
+        of_value = _product(_dropped(weights, dropout, seed, rows).to(grad.dtype).mT, grad_rows, summing)
+        grad_weights = _dropped(_product(grad_rows, value.mT, working), dropout, seed, rows)
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, working)
+        of_query, *others = engine.gradients(query[:, rows], key, v, grad_scores, part, heads=heads, **rounding)
+        of_queries.append(of_query.to(query.dtype))
+        found = [of_value, *others]
+        totals = [total.add_(each) for total, each in zip(totals, found, strict=True)] if totals else found
+    if not totals:
+        return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value), torch.zeros_like(v)
+    of_value, of_key, of_v = totals
+    summed = of_v.view(-1, *v.shape).sum(0)
+    return _joined(of_queries), of_key.to(key.dtype), of_value.to(value.dtype), summed.to(v.dtype)
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim=1)
+
+
+def _differentiable(
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float, seed: Tensor,
+    grad: Tensor, needed: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    inputs = (query, key, value, v)
+    wanted = [each for each, need in zip(inputs, needed, strict=True) if need]
+    spread = v.repeat(len(query) // len(v), 1)  # [N, D]
+    scores = reference.additive_scores(query, key, spread)
+    weights = _softmax(seen.hide(scores, heads), seen)
+    weights = torch.cat([_dropped(weights[:, rows], dropout, seed, rows) for rows in _blocks(query, key.shape[1])], 1)
+    found = iter(torch.autograd.grad(weights.to(value.dtype) @ value, wanted, grad, create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
+
+
+# ---- Their parts ------------------------------------------------------------------------------------------------------
+
+
+def _softmax(scores: Tensor, seen: Seen) -> Tensor:
+    if seen.everything:
+        return torch.softmax(scores, dim=-1)
+    blind = (scores == -math.inf).all(dim=-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
+
+
+def _dropped(weights: Tensor, dropout: float, seed: Tensor, rows: slice) -> Tensor:
+    """Weights, or their gradients, after dropout: the same rows are dropped the same way each time they are made."""
+    if not dropout:
+        return weights
+    chance = torch.Generator(weights.device).manual_seed(int(seed) + rows.start)
+    keep = torch.rand(weights.shape, generator=chance, device=weights.device) >= dropout
+    return weights * keep / (1 - dropout)
+
+
+def _product(one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
+    """A batch of matrix products in ``dtype``; a GPU multiplies half precision and adds in float32, and need not round."""
+    if one.dtype == dtype:
+        return torch.bmm(one, other)
+    if one.is_cuda:
+        return torch.bmm(one, other, out_dtype=dtype)
+    return torch.bmm(one.to(dtype), other.to(dtype))
+
+
+def _blocks(query: Tensor, S: int) -> list[slice]:
+    N, T, _ = query.shape
+    most = max(1, WEIGHTS_AT_ONCE["cuda" if query.is_cuda else "cpu"] // max(1, N * S))
+    return [slice(start, min(start + most, T)) for start in range(0, T, most)]
+
+
+def _kept(query: Tensor, S: int) -> bool:
+    N, T, _ = query.shape
+    weights = N * T * S
+    return weights <= WEIGHTS_KEPT["cuda" if query.is_cuda else "cpu"]
+
+
+def _working(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

@@ -1,0 +1,218 @@
+"""Additive scores, vᵀ tanh(q + k), and their three gradients in Triton: float32, any magnitude, nothing of size T × S × D.
+
+Each tanh is computed where it is used, forward and again backward (`direct_forms` says how). With g the gradient of the
+scores,
+
+    score_ts = Σ_d v_d tanh(q_td + k_sd)
+    ∂q_td = v_d Σ_s g_ts (1 − tanh²)     ∂k_sd = v_d Σ_t g_ts (1 − tanh²)     ∂v_d = Σ_ts g_ts tanh
+
+Every sum runs inside one thread, so a tanh serves all three gradients at once and no two threads add to one number: the
+same bits every time. Unseen pairs outside lengths and band cost nothing.
+Legend: N items with heads (item n is head n mod heads of batch n div heads), T queries, S keys, D width, G rows of v.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from saccade.errors import SaccadeError
+from saccade.kernels.additive.direct_forms import FAST, form_number, form_of
+from saccade.kernels.additive.direct_gradients import gradients_kernel, rows_kernel
+from saccade.kernels.additive.direct_scores import scores_kernel, transpose_kernel
+from saccade.kernels.seen import Seen
+
+_OPEN = 1 << 30
+"""A side of the band that is open: further than any key. Sums with it stay within 32 bits."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A score tile has `queries` · `warps` rows and 32 · `columns` columns; a step of the gradients takes 2 · `warps`
+    queries against `keys` keys. Powers of two."""
+
+    warps: int
+    queries: int = 8
+    columns: int = 4
+    keys: int = 16
+    registers: int | None = None  # the most a thread may have, where more would leave too few threads
+    parts: int = 1  # programs that share the keys of one item in the gradients; each has a ∂q of its own
+
+
+def score_tiles(T: int, S: int, form: str) -> Tiles:
+    """Four rows and four columns a thread: of the tiles tried on an H200 the quickest, by a tenth over eight rows."""
+    queries = 4
+    warps = min(4, triton.next_power_of_2(triton.cdiv(T, queries)))
+    columns = min(4, triton.next_power_of_2(triton.cdiv(S, 32)))
+    return Tiles(warps=warps, queries=queries, columns=columns, registers=None if form == "large" else 128)
+
+
+def gradient_tiles(N: int, T: int, S: int, D: int, form: str) -> Tiles:
+    """Two programs of eight warps for each of 132 multiprocessors; where items are too few, the keys are shared out."""
+    warps = min(8, triton.next_power_of_2(triton.cdiv(T, 2)))
+    keys = 8  # `keys` × `warps` gradients of scores are loaded at once, and must be fewer than the threads
+    wanted = 264 * 8 // (warps * N * triton.cdiv(D, 32))
+    affordable = (1 << 28) // (4 * N * T * D)
+    parts = max(1, min(wanted, affordable, triton.cdiv(S, keys)))
+    return Tiles(warps=warps, keys=keys, registers=128, parts=parts)
+
+
+def scores(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    seen: Seen,
+    *,
+    heads: int = 1,
+    form: str | None = None,
+) -> Float[Tensor, "N T S"]:
+    """Score every query against every key, in float32; −inf where a query does not see a key.
+
+    Item n has row n mod G of `v` (G is 1, heads or N). `form` is one of `direct_forms.FORMS`; None looks at the rows.
+    """
+    _check(query, key, v)
+    (N, T, D), S = query.shape, key.shape[1]
+    out = torch.empty(N, T, S, dtype=torch.float32, device=query.device)
+    if out.numel() == 0:
+        return out
+    form = form or form_of(query, key)
+    tile = score_tiles(T, S, form)
+    BT, BS = tile.queries * tile.warps, 32 * tile.columns
+    v = v.float().contiguous()
+    with _on(query.device):
+        query_rows, scaled_rows, key_rows, width = _transposed(query, key, v, BT, BS, form)
+        v = F.pad(v, (0, width - D)) if width > D else v
+        lengths, mask, strides = _parts_of(seen, query, heads)
+        low, high = _band(seen)
+        scores_kernel[(N * triton.cdiv(T, BT) * triton.cdiv(S, BS),)](
+            query_rows, scaled_rows, key_rows, v, lengths, mask, out,
+            T, S, width, v.shape[0], heads, low, high, *strides,
+            FORM=form_number(form), LENGTHS=seen.lengths is not None, MASK=seen.mask is not None,
+            QUERIES=tile.queries, WARPS=tile.warps, COLUMNS=tile.columns, FAST=FAST,
+            num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
+        )  # fmt: skip
+    return out
+
+
+def gradients(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    grad_scores: Float[Tensor, "N T S"],
+    seen: Seen,
+    *,
+    heads: int = 1,
+    form: str | None = None,
+) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
+    """The gradients of query, key and, for each item on its own, v, in float32. `grad_scores` is 0 where not seen."""
+    _check(query, key, v)
+    (N, T, D), S = query.shape, key.shape[1]
+    grad_key = torch.zeros(N, S, D, dtype=torch.float32, device=query.device)
+    if N * T * S * D == 0:
+        return grad_key.new_zeros(N, T, D), grad_key, grad_key.new_zeros(N, D)
+    form = form or form_of(query, key)
+    tile = gradient_tiles(N, T, S, D, form)
+    grad_query = grad_key.new_zeros(N, tile.parts, T, D)
+    grad_v = grad_key.new_empty(N, tile.parts, D)
+    weight = grad_scores.float()
+    if S % tile.keys:
+        weight = F.pad(weight, (0, -S % tile.keys))  # whole tiles load without a question, four numbers at a time
+    lengths, _, _ = _parts_of(seen, query, heads)
+    low, high = _band(seen)
+    with _on(query.device):
+        query_rows = _prepared(query, form)
+        gradients_kernel[(N * tile.parts * triton.cdiv(D, 32),)](
+            query_rows, key.contiguous(), v.float().contiguous(), weight.contiguous(), lengths,
+            grad_query, grad_key, grad_v,
+            T, S, weight.shape[-1], D, v.shape[0], heads, low, high, tile.parts,
+            FORM=form_number(form), LENGTHS=seen.lengths is not None,
+            KEYS=tile.keys, WARPS=tile.warps, FAST=FAST,
+            num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
+        )  # fmt: skip
+    return grad_query[:, 0] if tile.parts == 1 else grad_query.sum(1), grad_key, grad_v.sum(1)
+
+
+def _check(query: Tensor, key: Tensor, v: Tensor) -> None:
+    if torch.float64 in (query.dtype, key.dtype, v.dtype):
+        raise SaccadeError(
+            "additive.direct computes in float32, found float64; additive.blocked and additive.reference serve float64"
+        )
+    N, _, D = query.shape
+    if (key.shape[0], key.shape[2], v.shape[-1]) != (N, D, D) or v.dim() != 2 or (v.shape[0] and N % v.shape[0]):
+        raise SaccadeError(
+            "additive.direct: expected query [N, T, D], key [N, S, D] and v [G, D] with G a divisor of N, found "
+            f"{list(query.shape)}, {list(key.shape)} and {list(v.shape)}"
+        )
+
+
+def _parts_of(seen: Seen, query: Tensor, heads: int) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
+    """Lengths, and the mask with its strides over batch, head, query and key (0 where an axis does not matter).
+
+    A part that is absent is any tensor, never read.
+    """
+    lengths = query if seen.lengths is None else seen.lengths.to(query.device)
+    if seen.mask is None:
+        return lengths, query, (0, 0, 0, 0)
+    mask = seen.mask.to(query.device)
+    if mask.dim() == 3:
+        mask = mask.unsqueeze(1)
+    while mask.dim() < 4:
+        mask = mask.unsqueeze(0)
+    strides = [0 if size == 1 else stride for size, stride in zip(mask.shape, mask.stride(), strict=True)]
+    return lengths, mask.view(torch.uint8), (strides[0], strides[1], strides[2], strides[3])
+
+
+def _band(seen: Seen) -> tuple[int, int]:
+    """The band as t + low ≤ s ≤ t + high."""
+    low = -_OPEN if seen.before is None else max(-_OPEN, min(_OPEN, seen.shift - seen.before))
+    high = _OPEN if seen.after is None else max(-_OPEN, min(_OPEN, seen.shift + seen.after))
+    return low, high
+
+
+def _limit(tile: Tiles) -> dict[str, int]:
+    return {} if tile.registers is None or not FAST else {"maxnreg": tile.registers}
+
+
+def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def _prepared(query: Tensor, form: str) -> Tensor:
+    """Prepared rows in their own order, float32."""
+    query = query.contiguous()
+    if form == "large" and query.dtype is torch.float32:
+        return query
+    rows = torch.empty(query.shape, dtype=torch.float32, device=query.device)
+    grid = (triton.cdiv(rows.numel(), 1024),)
+    rows_kernel[grid](query, rows, rows.numel(), FORM=form_number(form), FAST=FAST, BLOCK=1024, num_warps=4)
+    return rows
+
+
+def _transposed(
+    query: Tensor, key: Tensor, v: Tensor, BT: int, BS: int, form: str
+) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Prepared rows cut into blocks of BT or BS, each [width, block], so that the rows of a block lie side by side for
+    every d, and its end is padded. Width is D rounded up to quads. The second is v tanh q, for the small form alone.
+    """
+    (N, T, D), S = query.shape, key.shape[1]
+    width = -(-D // 4) * 4
+    TB, SB = triton.cdiv(T, BT), triton.cdiv(S, BS)
+    query_rows, key_rows = (
+        torch.empty(N * blocks * width * block, dtype=torch.float32, device=query.device)
+        for blocks, block in ((TB, BT), (SB, BS))
+    )
+    scaled_rows = torch.empty_like(query_rows) if form == "small" else query_rows
+    tiles_of_query, tiles_of_key = triton.cdiv(TB * BT, 32), triton.cdiv(SB * BS, 32)
+    transpose_kernel[(N * (tiles_of_query + tiles_of_key) * triton.cdiv(width, 32),)](
+        query.contiguous(), key.contiguous(), v, query_rows, scaled_rows, key_rows,
+        N, T, S, D, width, v.shape[0], tiles_of_query, tiles_of_key,
+        BT=BT, BS=BS, FORM=form_number(form), FAST=FAST, num_warps=4,
+    )  # fmt: skip
+    return query_rows, scaled_rows, key_rows, width

@@ -1,0 +1,136 @@
+"""tanh(q + k) on a GPU: what is computed once a row, and what remains for each pair, at every magnitude.
+
+The identities of `tanh_tiles`, written for special-function units that are eight times slower than the rest. With x the
+denominator that a pair is left with:
+
+    small     x = 1 + tanh q · tanh k            tanh = (tanh q + tanh k) / x     |q|, |k| ≤ ½
+    moderate  x = 1 + e^2q · e^2k                tanh = 1 − 2 / x                 max |q| + max |k| ≤ 10.75
+    wide      x = min(1 + e^2q · e^2k, 2^30)     tanh = 1 − 2 / x                 |q|, |k| ≤ 20
+    large     x = 1 + min(e^2(q + k), 2^30)      tanh = 1 − 2 / x                 any, infinity and NaN too
+
+Neighbours share one reciprocal, 1/x₁ = x₂ · 1/(x₁x₂), so the product of four x must be an ordinary number. At 2^30 tanh
+is 1 − 2^−29, which float32 cannot tell from 1: that is where wide and large may stop, and e^21.5 to the fourth power is why
+moderate need not.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.additive.tanh_tiles import SMALL, largest_factor
+
+FORMS = {"small": 0, "moderate": 1, "wide": 2, "large": 3}
+"""From the narrowest range to the widest; each also serves what the ones before it do, at some cost of time or digits."""
+
+MODERATE = 10.75
+"""max |q| + max |k| up to which (1 + e^2(q + k))⁴ < 10^38, and has a reciprocal that is an ordinary number. It lets
+millions of normal deviates through. Sums of four v / x are safe up to |v| = 10^9."""
+
+FAST = os.environ.get("TRITON_INTERPRET", "0") != "1" and torch.version.cuda is not None
+"""Whether the GPU's approximate reciprocal and power of two, both good to the last place or two, are called by name."""
+
+LANES = tl.constexpr(32)  # threads in a warp: the last axis of every tile, so that the others stay within a thread
+SMALL_FORM = tl.constexpr(FORMS["small"])
+MODERATE_FORM = tl.constexpr(FORMS["moderate"])
+WIDE_FORM = tl.constexpr(FORMS["wide"])
+LARGE_FORM = tl.constexpr(FORMS["large"])
+_TOP = tl.constexpr(float(2**30))
+_LOG2_TOP = tl.constexpr(30.0)
+_LOG2_E = tl.constexpr(1.4426950408889634)
+_LN2_HIGH = tl.constexpr(0.693138122558593750)  # 17 bits of ln 2: its product with a small whole number is exact
+_LN2_LOW = tl.constexpr(9.058001352436e-06)
+
+
+def form_of(query: Tensor, key: Tensor) -> str:
+    """The quickest form that is accurate for these rows. Reads two numbers from the device: it waits for it."""
+    if query.numel() == 0 or key.numel() == 0:
+        return "small"
+    largest = torch.stack([torch.linalg.vector_norm(rows, torch.inf, dtype=torch.float32) for rows in (query, key)])
+    return form_within(*largest.tolist())
+
+
+def form_within(q: float, k: float) -> str:
+    """The same for a largest |q| and |k| that are known."""
+    if q <= SMALL and k <= SMALL:
+        return "small"
+    if q + k <= MODERATE:
+        return "moderate"
+    most = largest_factor(torch.float32)
+    return "wide" if q <= most and k <= most else "large"  # a NaN is in no range
+
+
+def form_number(form: str) -> int:
+    if form not in FORMS:
+        raise SaccadeError(f"form: expected one of {', '.join(FORMS)}, found {form!r}")
+    return FORMS[form]
+
+
+@triton.jit
+def reciprocal(x, FAST: tl.constexpr):
+    """1/x. A plain division would be rounded correctly, at several times the cost."""
+    if FAST:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return 1.0 / x
+
+
+@triton.jit
+def power_of_two(x, FAST: tl.constexpr):
+    if FAST:
+        return tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return tl.exp2(x)
+
+
+@triton.jit
+def prepared(rows, FORM: tl.constexpr, FAST: tl.constexpr):
+    """What depends on a row alone: tanh (small), e^2x (moderate, wide) or the row itself (large), in float32."""
+    x = rows.to(tl.float32)
+    if FORM == LARGE_FORM:
+        return x
+    elif FORM == SMALL_FORM:
+        # The continued fraction of tanh, cut where |x| ≤ ½ no longer notices; its error is relative, as small rows need.
+        z = x * x
+        above = tl.fma(tl.fma(z, 21.0, 1260.0), z, 10395.0)
+        below = tl.fma(tl.fma(z + 210.0, z, 4725.0), z, 10395.0)
+        return x * above / below
+    else:
+        # e^2x = 2^n e^f with n whole: a power of two taken of 2x · log₂e at once would lose what rounding took from it.
+        y = 2.0 * x
+        n = tl.floor(tl.fma(y, _LOG2_E, 0.5))
+        f = (y - n * _LN2_HIGH) - n * _LN2_LOW
+        return power_of_two(f * _LOG2_E, FAST) * power_of_two(n, FAST)
+
+
+@triton.jit
+def excess(query, key, FORM: tl.constexpr, FAST: tl.constexpr):
+    """e^2(q + k) = x − 1 of prepared rows that broadcast against each other; not for small."""
+    if FORM == LARGE_FORM:
+        # q + k first: where they cancel, the sum is exact and its multiple by 2 log₂e still good.
+        exponent = tl.minimum((query + key) * (2.0 * _LOG2_E), _LOG2_TOP, propagate_nan=tl.PropagateNan.ALL)
+        return power_of_two(exponent, FAST)
+    elif FORM == WIDE_FORM:
+        return tl.minimum(query * key, _TOP)
+    else:
+        return query * key
+
+
+@triton.jit
+def denominator(query, key, FORM: tl.constexpr, FAST: tl.constexpr):
+    """x of prepared rows that broadcast against each other."""
+    if FORM == LARGE_FORM:
+        return 1.0 + excess(query, key, FORM, FAST)
+    elif FORM == WIDE_FORM:
+        return tl.minimum(tl.fma(query, key, 1.0), _TOP)
+    else:
+        return tl.fma(query, key, 1.0)

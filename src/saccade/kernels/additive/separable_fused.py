@@ -1,0 +1,379 @@
+"""The separable engine on a GPU: additive scores and their gradients as float16 matrix products (`separable` has the formulas).
+
+Features are float16 whatever the inputs are: none is larger than about 1.3, and its 10 bits are TF32's and eight times as
+fine as bfloat16's. Everything is added up in float32. What could leave float16's range is scaled: v by its largest, the
+gradient of the scores by the sum of each row (for ∂q) or column (for ∂k), so that no product exceeds SUM times the largest
+feature. Folding v into the query's features serves both passes: ∂k_sd = Σ_r g′_r(k_sd) Σ_t dS_ts v_d f_r(q_td).
+No two programs add to one number: the same bits every time.
+
+At usual sizes a launch costs the host more than the device, so there are few: features, product and `finish` (or `weights`)
+forward; features, `normalised`, two products and two sums backward. Programs find max|v| by themselves.
+
+Legend: N items (batch × heads), T queries, S keys, M either, D width, R rank, G rows of v (1, heads or N).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.additive import separable_programs as programs
+from saccade.kernels.additive.separable import blocks, check
+from saccade.kernels.additive.tables import Table
+from saccade.kernels.seen import Seen
+
+FEATURE_BYTES = 256 << 20
+"""What the features of one block's queries, or of its keys, may hold; a product takes as much again."""
+
+LONGEST_ROW = 4096
+"""Keys of the longest rows that `weights` takes: a program holds whole rows."""
+
+_OPEN = 1 << 30
+"""A side of the band that is open: further than any key. Sums with it stay within 32 bits."""
+
+_NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """`rows` × `columns` elements, `chunk` of their functions at a time; a program works through `loops` tiles."""
+
+    rows: int
+    columns: int
+    chunk: int
+    loops: int
+    warps: int
+    registers: int | None = None  # the most a thread may have, where more would leave too few threads
+
+
+@lru_cache
+def feature_tiles(R: int) -> Tiles:
+    """32 numbers a thread: 8 functions, one 16-byte access in float16, of 4 elements.
+
+    With one element a thread the compiler sends every T_j through shared memory. `registers` are what spills nothing.
+    """
+    registers = {8: 96, 16: None}.get(R, 168)  # capped at 80, rank 16 took a third longer on an H200
+    return Tiles(1, 4096 // _chunk(R), _chunk(R), loops=4, warps=4, registers=registers)
+
+
+@lru_cache
+def reduce_tiles(D: int, R: int, query: bool) -> Tiles:
+    """A coefficient is loaded for 4 elements, as for features, or for 2 where several chunks share the registers."""
+    columns = min(64, _power_of_2(D))
+    rows = (4096 if _chunk(R) == R else 2048) // (_chunk(R) * columns)
+    return Tiles(rows, columns, _chunk(R), loops=4, warps=4, registers=128)
+
+
+@lru_cache
+def normalise_tiles(S: int) -> tuple[int, int, int, int, int]:
+    """(rows, along, columns, down, warps): rows · along numbers at a time for rows, columns · down for columns."""
+    along = min(1024, _power_of_2(S))
+    return max(1, 2048 // along), along, 32, 64, 4
+
+
+@lru_cache
+def finish_tiles(S: int, whole: bool) -> tuple[int, int, int]:
+    """(queries, keys, warps) of a tile of scores; `whole` rows for a softmax."""
+    keys = _power_of_2(S) if whole else min(512, _power_of_2(S))
+    return max(1, 2048 // keys), keys, 8 if keys > 2048 else 4
+
+
+def _chunk(R: int) -> int:
+    return min(16, R & -R)
+
+
+def _power_of_2(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def _pieces(size: int, most: int) -> int:
+    return -(-size // most)
+
+
+def scores(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    seen: Seen,
+    *,
+    heads: int = 1,
+    table: Table,
+    feature_bytes: int = FEATURE_BYTES,
+) -> Float[Tensor, "N T S"]:
+    """Float32 scores of every query against every key, −∞ where it is not seen. Item n takes row n % G of `v`.
+
+    `table` must reach as far as the largest |q| and |k|: beyond it the expansion is no tanh.
+    """
+    return finish(unfinished(query, key, v, table=table, feature_bytes=feature_bytes), v, seen, heads)
+
+
+def unfinished(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    *,
+    table: Table,
+    feature_bytes: int = FEATURE_BYTES,
+) -> Float[Tensor, "N T S"]:
+    """Float32 scores over max|v|, nothing hidden: for `finish` or `weights`, which take them over."""
+    check(query, key, v)
+    (N, T, D), S = query.shape, key.shape[1]
+    rows = _rows(D, table, feature_bytes)
+    if N * max(T, S) <= rows:
+        return products(*features(query, key, v, table))
+    result = query.new_empty(N, T, S, dtype=torch.float32)
+    for items, queries, keys in blocks(N, T, S, rows):
+        both = features(query[items, queries], key[items, keys], v, table, first=items.start)
+        result[items, queries, keys] = products(*both)
+    return result
+
+
+def gradients(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    grad_scores: Float[Tensor, "N T S"],
+    seen: Seen,
+    *,
+    heads: int = 1,
+    table: Table,
+    features: tuple[Tensor, Tensor] | None = None,
+    feature_bytes: int = FEATURE_BYTES,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
+    """Gradients of the query and of the key in `dtype` and, for each item, of v in float32.
+
+    `grad_scores` is 0 where nothing is seen. `features` are those of the forward pass, `features(query, key, v, table)`,
+    if kept.
+    """
+    check(query, key, v)
+    (N, T, D), S = query.shape, key.shape[1]
+    if not N * T * S:
+        return query.new_zeros(N, T, D, dtype=dtype), key.new_zeros(N, S, D, dtype=dtype), _zeros(query, N, D)
+    normal = normalised(grad_scores)
+    rows = _rows(D, table, feature_bytes)
+    if N * max(T, S) <= rows:
+        return _block_gradients(query, key, v, normal, table, features, 0, dtype)
+    grad_query, grad_key, grad_v = (_zeros(query, *shape) for shape in ((N, T, D), (N, S, D), (N, D)))
+    for items, queries, keys in blocks(N, T, S, rows):
+        by_row, row_scale, by_column, column_scale = normal
+        part = (
+            by_row[items, queries, keys], row_scale[items, queries],
+            by_column[items, queries, keys], column_scale[items, keys],
+        )  # fmt: skip
+        kept = None if features is None else (features[0][items, queries], features[1][items, keys])
+        found = _block_gradients(
+            query[items, queries], key[items, keys], v, part, table, kept, items.start, torch.float32
+        )
+        grad_query[items, queries] += found[0]
+        grad_key[items, keys] += found[1]
+        grad_v[items] += found[2]
+    return grad_query.to(dtype), grad_key.to(dtype), grad_v
+
+
+Normal = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _block_gradients(
+    query: Tensor,
+    key: Tensor,
+    v: Tensor,
+    normal: Normal,
+    table: Table,
+    kept: tuple[Tensor, Tensor] | None,
+    first: int,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    by_row, row_scale, by_column, column_scale = normal
+    of_query, of_key = features(query, key, v, table, first=first) if kept is None else kept
+    sums = _half_products(by_row, of_key)  # P [N, T, D · R]
+    grad_query, parts = _reduced(query, sums, row_scale, v, table, True, first, dtype)
+    del of_key, sums
+    sums = _half_products(by_column.mT, of_query)  # v Q / max|v| [N, S, D · R]
+    grad_key, _ = _reduced(key, sums, column_scale, v, table, False, first, dtype)
+    return grad_query, grad_key, parts.sum(1)
+
+
+def features(
+    query: Float[Tensor, "N T D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    table: Table,
+    *,
+    first: int = 0,
+) -> tuple[Float[Tensor, "N T DR"], Float[Tensor, "N S DR"]]:
+    """v_d f_r(q_td) / max|v| and g_r(k_sd) in float16, column d · R + r. The first item takes row `first` % G of `v`.
+
+    An item has fewer than 2³¹ features; `unfinished` sees to it by working in blocks.
+    """
+    query, key, v = query.contiguous(), key.contiguous(), v.contiguous()
+    (N, T, D), S, R = query.shape, key.shape[1], table.rank
+    of_query = query.new_empty(N, T, D * R, dtype=torch.float16)
+    of_key = query.new_empty(N, S, D * R, dtype=torch.float16)
+    coefficients, J = _coefficients(table, query.device)
+    tile = feature_tiles(R)
+    reach = tile.columns * tile.loops
+    of_queries, of_keys = N * _pieces(T * D, reach), N * _pieces(S * D, reach)
+    if of_queries + of_keys:
+        with _on_its_device(query):
+            programs.features_program[(of_queries + of_keys,)](
+                query, key, v, coefficients, of_query, of_key, of_queries, T, S, v.shape[0], first, 1 / table.reach,
+                D=D, R=R, J=J, ELEMENTS=tile.columns, CHUNK=tile.chunk, LOOPS=tile.loops, BV=_power_of_2(D),
+                num_warps=tile.warps, maxnreg=tile.registers,
+            )  # fmt: skip
+    return of_query, of_key
+
+
+def query_features(
+    query: Float[Tensor, "N T D"], v: Float[Tensor, "G D"], table: Table, *, first: int = 0
+) -> Float[Tensor, "N T DR"]:
+    """The first of `features` alone."""
+    return features(query, query[:, :0], v, table, first=first)[0]
+
+
+def key_features(key: Float[Tensor, "N S D"], table: Table) -> Float[Tensor, "N S DR"]:
+    """The second of `features` alone."""
+    return features(key[:, :0], key, key.flatten(0, 1)[:1], table)[1]
+
+
+def products(of_query: Float[Tensor, "N T DR"], of_key: Float[Tensor, "N S DR"]) -> Float[Tensor, "N T S"]:
+    """Float32 products of float16 features: the scores over max|v|, for `finish` or `weights`."""
+    if of_query.is_cuda:
+        return torch.bmm(of_query, of_key.mT, out_dtype=torch.float32)
+    return torch.bmm(of_query.float(), of_key.float().mT)  # elsewhere no product writes float32 from float16
+
+
+def finish(
+    products: Float[Tensor, "N T S"], v: Float[Tensor, "G D"], seen: Seen, heads: int = 1
+) -> Float[Tensor, "N T S"]:
+    """The scores in place of their products: times max|v|, and −∞ where a key is not seen."""
+    _finish(products, v, seen, heads, products, products, "scores")
+    return products
+
+
+def weights(
+    products: Float[Tensor, "N T S"],
+    v: Float[Tensor, "G D"],
+    seen: Seen,
+    heads: int,
+    dtype: torch.dtype,
+    sums: Float[Tensor, "N T"] | None = None,
+) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
+    """The softmax of the scores in place of their products, and the same rounded to `dtype`; S is at most LONGEST_ROW.
+
+    A row that sees nothing has zeros. Each row's log-sum-exp goes into `sums`, −∞ for such a row.
+    """
+    if products.shape[-1] > LONGEST_ROW:
+        raise SaccadeError(
+            f"weights: expected at most {LONGEST_ROW} keys in a row, found {products.shape[-1]}; use finish"
+        )
+    rounded = products if dtype == torch.float32 else torch.empty_like(products, dtype=dtype)
+    _finish(products, v, seen, heads, rounded, products if sums is None else sums, "weights")
+    return products, rounded
+
+
+def _finish(products: Tensor, v: Tensor, seen: Seen, heads: int, rounded: Tensor, sums: Tensor, what: str) -> None:
+    N, T, S = products.shape
+    if not products.numel():
+        return
+    softmax = what == "weights"
+    lengths, mask, strides = _parts_of(seen, products)
+    low = -_OPEN if seen.before is None else max(-_OPEN, min(_OPEN, seen.shift - seen.before))
+    high = _OPEN if seen.after is None else max(-_OPEN, min(_OPEN, seen.shift + seen.after))
+    BT, BS, warps = finish_tiles(S, softmax)
+    D = v.shape[-1]
+    with _on_its_device(products):
+        programs.finished_program[(N * _pieces(T, BT) * _pieces(S, BS),)](
+            products, v.contiguous(), lengths, mask, rounded, sums, T, S, v.shape[0], heads, low, high, *strides,
+            LENGTHS=seen.lengths is not None, BAND=seen.banded, MASK=seen.mask is not None, SOFTMAX=softmax,
+            ROUNDED=rounded is not products, SUMS=sums is not products, D=D, BT=BT, BS=BS,
+            BV=_power_of_2(D), num_warps=warps,
+        )  # fmt: skip
+
+
+def normalised(
+    grad_scores: Float[Tensor, "N T S"],
+) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T"], Float[Tensor, "N T S"], Float[Tensor, "N S"]]:
+    """In float16 with Σ|·| = SUM along rows, and what each was divided by; then the same along columns."""
+    grad_scores = grad_scores.to(torch.float32).contiguous()
+    N, T, S = grad_scores.shape
+    by_row, by_column = (torch.empty_like(grad_scores, dtype=torch.float16) for _ in range(2))
+    row_scale, column_scale = grad_scores.new_empty(N, T), grad_scores.new_empty(N, S)
+    rows, along, columns, down, warps = normalise_tiles(S)
+    of_columns = N * _pieces(S, columns)
+    with _on_its_device(grad_scores):
+        programs.normalised_program[(of_columns + N * _pieces(T, rows),)](
+            grad_scores, by_row, row_scale, by_column, column_scale, of_columns, T, S,
+            ROWS=rows, ALONG=along, ONCE=along >= S, COLUMNS=columns, DOWN=down, num_warps=warps,
+        )  # fmt: skip
+    return by_row, row_scale, by_column, column_scale
+
+
+def _reduced(
+    rows: Tensor, sums: Tensor, scale: Tensor, v: Tensor, table: Table, query: bool, first: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The gradient of these rows from their products; of a query, v's as well, in parts to be added up."""
+    rows, scale, v = rows.contiguous(), scale.contiguous(), v.contiguous()
+    N, M, D = rows.shape
+    coefficients, J = _coefficients(table, rows.device)
+    tile = reduce_tiles(D, table.rank, query)
+    down = _pieces(M, tile.rows * tile.loops)
+    out = torch.empty_like(rows, dtype=dtype)
+    parts = scale.new_empty(N, down, D) if query else scale
+    with _on_its_device(rows):
+        programs.reduced_program[(N * down * _pieces(D, tile.columns),)](
+            rows, sums, scale, v, coefficients, out, parts, M, v.shape[0], first, 1 / table.reach,
+            QUERY=query, D=D, R=table.rank, J=J, CHUNK=tile.chunk, BM=tile.rows, BD=tile.columns, LOOPS=tile.loops,
+            BV=_power_of_2(D), num_warps=tile.warps, maxnreg=tile.registers,
+        )  # fmt: skip
+    return out, parts
+
+
+def _half_products(one: Tensor, other: Tensor) -> Tensor:
+    if one.is_cuda:
+        return torch.bmm(one, other)
+    return torch.bmm(one.float(), other.float()).half()
+
+
+@lru_cache(maxsize=1024)
+def _coefficients(table: Table, device: torch.device) -> tuple[Float[Tensor, "4 J R"], int]:
+    """The query's functions, the key's, the query's slopes and the key's on a device, and J: even, so that programs are few."""
+    J = max(2, table.terms + table.terms % 2)
+    with torch.inference_mode(False):
+        four = torch.zeros(4, J, table.rank, device="cpu")
+        for place, series in enumerate((table.query, table.key, table.query_slope, table.key_slope)):
+            four[place, : table.terms] = series.coefficients
+        return four.to(device), J
+
+
+def _rows(D: int, table: Table, feature_bytes: int) -> int:
+    return max(1, feature_bytes // (2 * max(1, D) * table.rank))
+
+
+def _zeros(like: Tensor, *shape: int) -> Tensor:
+    return like.new_zeros(shape, dtype=torch.float32)
+
+
+def _parts_of(seen: Seen, scores: Tensor) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
+    """Lengths, and the mask with its strides over batch, head, query and key: 0 where an axis does not matter."""
+    lengths = scores if seen.lengths is None else seen.lengths.to(scores.device)
+    if seen.mask is None:
+        return lengths, scores, (0, 0, 0, 0)
+    mask = seen.mask.to(scores.device)
+    mask = mask.unsqueeze(1) if mask.dim() == 3 else mask
+    mask = mask[(None,) * (4 - mask.dim())]
+    b, h, t, s = (0 if size == 1 else stride for size, stride in zip(mask.shape, mask.stride(), strict=True))
+    return lengths, mask.view(torch.uint8), (b, h, t, s)
+
+
+def _on_its_device(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
+    if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
+        return _NOTHING
+    return torch.cuda.device(tensor.device)
