@@ -43,7 +43,8 @@ def reverse_within(x: Tensor, lengths: Int[Tensor, " B"]) -> Tensor:
 
 def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
     """The state at each row's true last position."""
-    return states[torch.arange(states.shape[0], device=states.device), lengths - 1]
+    last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
+    return states.gather(1, last).squeeze(1)
 
 
 def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
@@ -133,11 +134,11 @@ class _Layer(nn.Module):
             # The fast kernel returns the memory cell of the last step only. One more input, 1 on padding, closes the input
             # gate and opens the forget gate for good (σ(±1e4) is exactly 0 or 1): what leaves at the end is the cell
             # of the true last input, bit for bit.
-            gates = x.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(
-                self.hidden
-            )  # input, forget, candidate, output
+            # They are written where they are used: numbers sent from the host would forbid recording a CUDA graph.
+            gates = [(1, -1e4), (1, 1e4), (2, 0.0)]  # input; forget; candidate and output
+            column = torch.cat([input_weight.new_full((count * self.hidden, 1), value) for count, value in gates])
             x = torch.cat([x, (~mask_of(lengths, T)).to(x.dtype).unsqueeze(-1)], dim=-1)
-            input_weight = torch.cat([input_weight, gates.to(input_weight.dtype).unsqueeze(-1)], dim=-1)
+            input_weight = torch.cat([input_weight, column], dim=-1)
         if initial is None:
             initial = (x.new_zeros(B, self.hidden), x.new_zeros(B, self.hidden))
         start = [state.unsqueeze(0).contiguous() for state in initial]
@@ -229,5 +230,7 @@ class Recurrent(nn.Module):
 
 
 def _stack(states: list[State]) -> State:
-    """States [B, n] of each layer → one state [B, L, n]."""
+    """States [B, n] of each layer → one state [B, L, n]; of a single layer nothing is copied."""
+    if len(states) == 1:
+        return tuple(part.unsqueeze(1) for part in states[0])
     return tuple(torch.stack(parts, dim=1) for parts in zip(*states, strict=True))

@@ -13,6 +13,9 @@ the search stops in any case; where nothing had ended, that is reported (``stopp
 What was recorded at step t for the row a hypothesis had then follows the back-pointers: each hypothesis has its own maps,
 equal to those of forced decoding.
 
+A plain beam, of which nothing but its outputs is asked, is searched for by :mod:`saccade.nn.searching.plain`: the same
+outputs, without waiting for the device at each step.
+
 Legend: B items; L lanes: beams of their own (one an item, a group or a sample); W places a lane; V vocabulary;
 row = lane · W + place.
 """
@@ -25,24 +28,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.searching.beams import Choose, likeliest
+from saccade.nn.searching.beams import Choose, likeliest, select
 from saccade.nn.searching.constraints import Constraints, rules_of
 from saccade.nn.searching.diversity import Diverse, Groups
 from saccade.nn.searching.gaze import Gaze, Looked
 from saccade.nn.searching.history import Ended, History, Stopped
+from saccade.nn.searching.plain import Recorder, Stepping, Walk, device_of, machine_of, pace_of
 from saccade.nn.searching.required import Required
 from saccade.nn.searching.sampling import Draws, Sampling
+from saccade.nn.searching.tally import Goal
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Tree
 
 OUTPUTS_KEPT = 5
-SHRINK = 0.75  # lanes that are done are left out when no more than this share is live: each time costs a copy
+NO_NUMBERS = "the network's outputs are not numbers (NaN or infinite): it cannot be searched"
 WIDE = 10  # a beam in which required words find their place
 
 
@@ -137,16 +142,6 @@ class Search:
         return {"log_prob": found.log_prob, "length_penalty": penalty, "coverage": found.coverage}
 
 
-def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
-    """These rows of a memory or state: tensors by their first axis, tuples part by part."""
-    if isinstance(part, Tensor):
-        return part.index_select(0, rows)
-    if isinstance(part, tuple):
-        parts = [select(item, rows) for item in part]
-        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
-    return part
-
-
 @dataclass(frozen=True)
 class _Aim:
     """What is searched for: the limits and wishes of the items, and what the tokens mean."""
@@ -176,6 +171,7 @@ def search(
     words: Bool[Tensor, "B S"] | None = None,
     begins: Bool[Tensor, " V"] | None = None,
     seeds: Sequence[int] | None = None,
+    recorder: Recorder | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best outputs of each item, best first.
 
@@ -188,6 +184,7 @@ def search(
         words: the source positions that coverage counts and unknown words are copied from; all unless given.
         begins: the tokens that begin a word: a required phrase then ends where a word does.
         seeds: one an item, mixed with the seed of ``how.sample``; 0, 1, 2, … unless given.
+        recorder: replays the steps of a plain beam.
     """
     B = len(limits)
     if min(limits, default=1) < 1:
@@ -197,6 +194,8 @@ def search(
         found = "sampling" if how.sample else "diverse groups"
         raise SaccadeError(f"required words must be searched for with a plain beam: got {found}")
     aim = _Aim(limits, bos, eos, forbidden, wishes, words, begins, seeds or range(B))
+    if is_plain(how, lens, wishes):
+        return _search_plainly(network, memory, aim, how, recorder)
     walk = _Walk(network, memory, aim, how, lens)
     for step in range(max(limits, default=0)):
         walk.choose(walk.look(step), step)
@@ -206,11 +205,39 @@ def search(
     return [walk.best(item) for item in range(B)]
 
 
+def is_plain(how: Search, lens: Lens | None, constraints: Sequence[Constraints] | None) -> bool:
+    """Whether nothing but the beam and its scores decides, and nothing but its outputs is asked for."""
+    special = how.looks or how.block_ngrams is not None or how.sample is not None or how.diverse is not None
+    return lens is None and not special and all(each == Constraints() for each in constraints or ())
+
+
+def _search_plainly(
+    network: EncoderDecoder, memory: Any, aim: _Aim, how: Search, recorder: Recorder | None
+) -> list[list[Hypothesis]]:
+    if not aim.limits:
+        return []
+    device = device_of(memory)
+    enough = how.beam if how.beam == 1 or how.stop == "beam" else None
+    goal = Goal(how.beam, how.n_best, enough, how.penalty, aim.eos)
+    stepping = Stepping(network, aim.eos, aim.forbidden, device, recorder)
+    machine = machine_of(device) if recorder is None else recorder.machine
+    outputs = Walk(stepping, memory, aim.limits, goal, aim.bos, pace_of(device), machine).run()
+    if not all(outputs):
+        raise SaccadeError(NO_NUMBERS)
+    return [
+        [
+            Hypothesis(tokens[:-1] if end.stopped == "eos" else tokens, end.log_prob, end.score, end.stopped)
+            for end, tokens in best
+        ]
+        for best in outputs
+    ]
+
+
 class _Walk:
     """A search under way: the live hypotheses of every lane, and those that ended."""
 
     def __init__(self, network: EncoderDecoder, memory: Any, aim: _Aim, how: Search, lens: Lens | None) -> None:
-        B, W, device = len(aim.limits), how.width, _device(memory)
+        B, W, device = len(aim.limits), how.width, device_of(memory)
         self.network, self.aim, self.how, self.lens = network, aim, how, lens
         self.owner = [item for item in range(B) for _ in range(how.lanes)]  # lane → item
         L = len(self.owner)
@@ -223,7 +250,6 @@ class _Walk:
         self.base = (torch.arange(L, device=device) * W).unsqueeze(1)  # [L, 1]
         self.rows = self.token  # where each row's hypothesis stood before; known after a step
         self.history, self.live = History(), list(range(L))
-        self.lanes = list(range(L))  # those that the network's rows are of, in their order
         self.ended: list[list[Ended]] = [[] for _ in range(L)]
         words = None if aim.words is None else aim.words.to(device)[spread]
         self.looked = Looked(words) if how.looks else None
@@ -234,8 +260,6 @@ class _Walk:
         each_row = [wish for wish in wishes for _ in range(W)]
         self.rules = rules_of(each_row, how.block_ngrams, aim.eos, aim.begins, self.required)
         self.pick = self._pick(device)
-        # Nothing else counts by rows: lanes that are done need not be stepped on with.
-        self.alone = lens is None and self.looked is None and not self.rules and not how.sample and not how.diverse
 
     def _pick(self, device: torch.device) -> Choose:
         how, aim = self.how, self.aim
@@ -267,20 +291,19 @@ class _Walk:
             log_probs = plain.clone()
             for rule in self.rules:
                 rule.narrow(log_probs, plain, step)
-        return log_probs.view(len(self.lanes), self.how.width, -1)
+        return log_probs.view(len(self.owner), self.how.width, -1)
 
     def choose(self, log_probs: Float[Tensor, "L W V"], step: int) -> None:
         """Which hypotheses go on, which have ended, and which lanes are done."""
         chosen = self.pick(self.totals, log_probs)
-        self.history.add(chosen, self.lanes)
-        over = dict(zip(self.lanes, chosen.over, strict=True))
+        self.history.add(chosen)
         self.totals, self.token = chosen.totals, chosen.tokens.flatten()
         self.rows = (self.base + chosen.places).flatten()
         covered = self.looked.covered().tolist() if self.looked is not None and self.how.coverage else None
         for lane in self.live:
             ends = [
                 (place, self.aim.eos, total, self.required.unmet(lane, place, before=True) if self.required else ())
-                for place, total in over[lane]
+                for place, total in chosen.over[lane]
             ]
             stopped: Stopped = "eos"
             if step + 1 == self.aim.limits[self.owner[lane]] and not ends and not self.ended[lane]:
@@ -290,9 +313,9 @@ class _Walk:
                 score = self.how.rank(total, step + 1, coverage)
                 self.ended[lane].append(Ended(step, place, token, total, stopped, score, coverage, unmet))
         self.live = [lane for lane in self.live if not self._done(lane, step)]
-        if self.how.diverse is not None and len(self.live) < len(self.lanes):
+        if self.how.diverse is not None and len(self.live) < len(self.owner):
             # A group that is done writes no more: what it would have gone on with is no handicap for the others.
-            over_and_done = sorted(set(self.lanes) - set(self.live))
+            over_and_done = sorted(set(range(len(self.owner))) - set(self.live))
             self.totals[torch.tensor(over_and_done, device=self.totals.device)] = -math.inf
 
     def _cut_off(self, lane: int) -> list[tuple[int, int, float, tuple[int, ...]]]:
@@ -319,23 +342,11 @@ class _Walk:
 
     def move(self) -> None:
         """The state, and whatever follows the hypotheses, go where they went."""
-        if self.alone and len(self.live) <= SHRINK * len(self.lanes):
-            self._leave_out_the_done()
         self.state = select(self.state, self.rows)
         if self.looked is not None:
             self.looked.follow(self.rows)
         for rule in self.rules:
             rule.follow(self.rows, self.token)
-
-    def _leave_out_the_done(self) -> None:
-        """The network steps on with the live lanes alone; a row's place in it is then no longer its lane's."""
-        W, living = self.how.width, set(self.live)
-        kept = [place for place, lane in enumerate(self.lanes) if lane in living]
-        places = torch.tensor(kept, device=self.token.device)
-        rows = (places.unsqueeze(1) * W + torch.arange(W, device=places.device)).flatten()
-        self.lanes = [self.lanes[place] for place in kept]
-        self.memory, self.totals = select(self.memory, rows), self.totals[places]
-        self.token, self.rows, self.base = self.token[rows], self.rows[rows], self.base[: len(kept)]
 
     def best(self, item: int) -> list[Hypothesis]:
         """The item's n best, best first."""
@@ -344,7 +355,7 @@ class _Walk:
         if not any(ends for _, ends in ended):
             if self.rules:
                 raise SaccadeError("nothing can be written: the wishes leave no token, or the outputs are not numbers")
-            raise SaccadeError("the network's outputs are not numbers (NaN or infinite): it cannot be searched")
+            raise SaccadeError(NO_NUMBERS)
         chosen = self._in_turns(ended) if self.how.diverse else [(lane, end) for lane, ends in ended for end in ends]
         chosen = sorted(chosen, key=lambda pair: _worst_last(pair[1]))[: self.how.n_best]
         return [self._hypothesis(lane, end, ended, first=number == 0) for number, (lane, end) in enumerate(chosen)]
@@ -384,9 +395,3 @@ def _keep_outputs(lens: Lens, log_probs: Tensor, step: int) -> None:
         best, index = log_probs.topk(min(OUTPUTS_KEPT, log_probs.shape[-1]), dim=-1)
         lens.signal("outputs.probability", "target", best.exp().unsqueeze(1), offset=step)
         lens.signal("outputs.index", "target", index.unsqueeze(1), offset=step)
-
-
-def _device(part: Any) -> torch.device:
-    if isinstance(part, Tensor):
-        return part.device
-    return next(_device(item) for item in part if isinstance(item, Tensor | tuple))

@@ -9,21 +9,34 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from saccade.nn.captured import Gpu
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.search import Hypothesis, Search, is_plain, search
 from saccade.nn.searching.constraints import Constraints
+from saccade.nn.searching.plain import Recorder
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
 
 PREDICTED_TOGETHER = 128  # inputs searched in one batch
+PREDICTED_TOGETHER_ON_A_GPU = 256  # there a step of twice as many takes little longer
 ROWS_TOGETHER = 2048  # hypotheses of a batch at most: a hundred samples an input would fill the memory
+SAME_LENGTH = 8  # sources are padded to multiples of this where steps are recorded, so that few sizes are
 
 
-def inputs_together(how: Search, most: int) -> int:
-    """How many inputs are searched in one batch."""
+def inputs_together(how: Search, most: int, network: EncoderDecoder | None = None) -> int:
+    """How many inputs are searched in one batch; more where the network is on a GPU."""
+    if network is not None and _device(network).type == "cuda":
+        most = max(most, PREDICTED_TOGETHER_ON_A_GPU)
     return max(1, min(most, ROWS_TOGETHER // (how.lanes * how.width)))
+
+
+def recorder_of(network: EncoderDecoder) -> Recorder | None:
+    """What replays the network's steps while one prediction lasts; None where that would be no gain."""
+    device = _device(network)
+    return Recorder(Gpu(device)) if device.type == "cuda" else None
 
 
 @torch.no_grad()
@@ -41,23 +54,32 @@ def read_and_search(
     constraints: Sequence[Constraints] | None = None,
     words: Tensor | None = None,
     begins: Tensor | None = None,
+    recorder: Recorder | None = None,
 ) -> list[tuple[list[Hypothesis], list[Record]]]:
     """For each input its hypotheses, best first, and what was recorded while it was read.
 
-    The arguments are those of :func:`saccade.nn.search.search`. What is drawn by chance depends on the input and the seed
-    alone, not on the inputs beside it.
+    The arguments are those of :func:`saccade.nn.search.search`; with a ``recorder`` the source is tokens [B, S]. What is
+    drawn by chance depends on the input and the seed alone, not on the inputs beside it.
     """
-    device = next(network.parameters()).device
+    device = _device(network)
     reading = lens.fresh() if lens is not None else None
+    if recorder is not None and is_plain(how, lens, constraints):
+        source = functional.pad(source, (0, -source.shape[1] % SAME_LENGTH))
     memory = network.encode(source.to(device), lengths.to(device), lens=reading)
     seeds = None if how.sample is None else [_seed(row[:n]) for row, n in zip(source, lengths.tolist(), strict=True)]
     hypotheses = search(
         network, memory, limits, how, bos=bos, eos=eos, forbidden=forbidden, lens=lens, constraints=constraints,
-        words=words, begins=begins, seeds=seeds,
+        words=words, begins=begins, seeds=seeds, recorder=recorder,
     )  # fmt: skip
     records = reading.records if reading is not None else []
+    if not records:
+        return [(found, []) for found in hypotheses]
     rows = [torch.tensor([number], device=device) for number in range(len(limits))]
     return [(found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)]
+
+
+def _device(network: EncoderDecoder) -> torch.device:
+    return next(network.parameters()).device
 
 
 def _seed(row: Tensor) -> int:

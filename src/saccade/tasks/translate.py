@@ -26,9 +26,10 @@ from saccade.metrics.text import perplexity, score
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
 from saccade.nn.search import Hypothesis, Search
+from saccade.nn.searching.plain import Recorder
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction, Wish
-from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
+from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
 from saccade.tasks.wishes import Spelling, Wanted, source_word
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
@@ -183,11 +184,11 @@ class Translate:
     ) -> list[Prediction]:
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
         predictions: dict[int, Prediction] = {}
-        most = inputs_together(how, PREDICTED_TOGETHER)
+        most, recorder = inputs_together(how, PREDICTED_TOGETHER, network), recorder_of(network)
         with resting(network):
             for start in range(0, len(order), most):
                 numbers = order[start : start + most]
-                found = self._search(network, [asked[number] for number in numbers], how, lens)
+                found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
                 for number, (hypotheses, read) in zip(numbers, found, strict=True):
                     made = [self._prediction(asked[number], each, read, how, lens, dictionary) for each in hypotheses]
                     predictions[number] = replace(made[0], alternatives=tuple(made[1:]))
@@ -216,7 +217,12 @@ class Translate:
         return Asked(text, ids, tuple(notes))
 
     def _search(
-        self, network: EncoderDecoder, asked: Sequence[Asked], how: Search, lens: Lens | None
+        self,
+        network: EncoderDecoder,
+        asked: Sequence[Asked],
+        how: Search,
+        lens: Lens | None,
+        recorder: Recorder | None = None,
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
         batch = collate([(each.ids, []) for each in asked], range(len(asked)))
         # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
@@ -227,7 +233,7 @@ class Translate:
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[each.wanted.constraints for each in asked] if wished else None,
             words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # EOS is no word
-            begins=self.spelling.begins if wished else None,
+            begins=self.spelling.begins if wished else None, recorder=recorder,
         )  # fmt: skip
 
     def _prediction(

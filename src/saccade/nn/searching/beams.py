@@ -2,18 +2,21 @@
 
 A *lane* is a beam of its own: one an item, one a group of a diverse beam, or one a sample.
 
-Legend: L lanes, W places a lane, V vocabulary.
+Legend: L lanes, W places a lane, V vocabulary, C candidates a lane; a candidate's index is place · V + token.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+CUT = 64  # numbers a piece when the largest of many are looked for piece by piece
+PIECES_PAY_FROM = 1 << 12  # numbers a lane from which that is the faster, on a GPU
 
 
 class Chosen(NamedTuple):
@@ -30,6 +33,16 @@ class Chosen(NamedTuple):
 Choose = Callable[[Tensor, Tensor], Chosen]
 
 
+def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
+    """These rows of a memory or state: tensors by their first axis, tuples part by part."""
+    if isinstance(part, Tensor):
+        return part.index_select(0, rows)
+    if isinstance(part, tuple):
+        parts = [select(item, rows) for item in part]
+        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+    return part
+
+
 def likeliest(
     totals: Float[Tensor, "L W"],
     log_probs: Float[Tensor, "L W V"],
@@ -41,21 +54,50 @@ def likeliest(
     ``handicap`` is taken off when candidates are compared, not off their log-probabilities.
     """
     _, W, V = log_probs.shape
+    best, index = candidates(totals, log_probs, handicap)
+    ends, places = (index % V == eos)[:, :W], (index // V)[:, :W]
+    over: list[list[tuple[int, float]]] = []
+    for row_ends, row_places, row_best in zip(ends.tolist(), places.tolist(), best[:, :W].tolist(), strict=True):
+        found = zip(row_ends, row_places, row_best, strict=True)
+        over.append([(place, total) for end, place, total in found if end and total > -math.inf])
+    return Chosen(*going_on(best, index, W, V, eos), over)
+
+
+def candidates(
+    totals: Float[Tensor, "L W"], log_probs: Float[Tensor, "L W V"], handicap: Float[Tensor, "L V"] | None = None
+) -> tuple[Float[Tensor, "L C"], Int[Tensor, "L C"]]:
+    """The log-probabilities of the likeliest C = 2 W continuations of each lane, and their indices: W of them may end."""
+    _, W, V = log_probs.shape
     sums = (totals.unsqueeze(-1) + log_probs).flatten(1)  # [L, W · V]
-    count = min(2 * W, W * V)  # W of them may end: as many go on
-    if handicap is None:
-        best, index = sums.topk(count, dim=-1)
-    else:
+    count = min(2 * W, W * V)
+    if handicap is not None:
         index = (sums - handicap.repeat(1, W)).topk(count, dim=-1).indices
-        best = sums.gather(1, index)
+        return sums.gather(1, index), index
+    if sums.is_cuda and sums.shape[1] >= PIECES_PAY_FROM:
+        return largest(sums, count)
+    best, index = sums.topk(count, dim=-1)
+    return best, index
+
+
+def largest(sums: Float[Tensor, "L N"], count: int) -> tuple[Float[Tensor, "L C"], Int[Tensor, "L C"]]:
+    """``sums.topk(count)`` with one pass over the numbers instead of many: each lane is cut into pieces, and the largest
+    ``count`` numbers lie in the ``count`` pieces with the largest maxima."""
+    N = sums.shape[1]
+    pieces = torch.nn.functional.pad(sums, (0, -N % CUT), value=-math.inf).unflatten(1, (-1, CUT))  # [L, N / CUT, CUT]
+    kept = min(count, pieces.shape[1])
+    where = pieces.amax(dim=-1).topk(kept, dim=-1).indices  # [L, kept]
+    found = pieces.gather(1, where.unsqueeze(-1).expand(-1, -1, CUT)).flatten(1)  # [L, kept · CUT]
+    best, at = found.topk(count, dim=-1)
+    index = where.gather(1, at // CUT) * CUT + at % CUT
+    return best, index.clamp_max(N - 1)  # what stands beyond the last number is −inf, a candidate in name only
+
+
+def going_on(
+    best: Float[Tensor, "L C"], index: Int[Tensor, "L C"], W: int, V: int, eos: int
+) -> tuple[Float[Tensor, "L W"], Int[Tensor, "L W"], Int[Tensor, "L W"]]:
+    """Of the candidates, best first, those W that do not end: their log-probabilities, where from, and what they write."""
     places, tokens = index // V, index % V
     ends = tokens == eos
-    over: list[list[tuple[int, float]]] = []
-    for row_ends, row_places, row_best in zip(
-        ends[:, :W].tolist(), places[:, :W].tolist(), best[:, :W].tolist(), strict=True
-    ):
-        candidates = zip(row_ends, row_places, row_best, strict=True)
-        over.append([(place, total) for end, place, total in candidates if end and total > -math.inf])
     going = torch.argsort(ends.to(torch.int8), dim=-1, stable=True)[:, :W]  # those that go on first, in their order
     totals = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
-    return Chosen(totals, places.gather(1, going), tokens.gather(1, going), over)
+    return totals, places.gather(1, going), tokens.gather(1, going)

@@ -44,17 +44,17 @@ class History:
     ``records[t]`` is what a lens kept at step t, ``looked[t][row]`` the source position that row looked at most.
     """
 
-    parents: list[dict[int, list[int]]] = field(default_factory=list)
-    tokens: list[dict[int, list[int]]] = field(default_factory=list)
-    log_probs: list[dict[int, list[float]]] = field(default_factory=list)
+    parents: list[list[list[int]]] = field(default_factory=list)
+    tokens: list[list[list[int]]] = field(default_factory=list)
+    log_probs: list[list[list[float]]] = field(default_factory=list)
     records: list[list[Record]] = field(default_factory=list)
     looked: list[list[int]] = field(default_factory=list)
 
-    def add(self, chosen: Chosen, lanes: Sequence[int]) -> None:
-        """What was chosen in these lanes; the others were done."""
-        self.parents.append(dict(zip(lanes, chosen.places.tolist(), strict=True)))
-        self.tokens.append(dict(zip(lanes, chosen.tokens.tolist(), strict=True)))
-        self.log_probs.append(dict(zip(lanes, chosen.totals.tolist(), strict=True)))
+    def add(self, chosen: Chosen) -> None:
+        """What was chosen in all lanes."""
+        self.parents.append(chosen.places.tolist())
+        self.tokens.append(chosen.tokens.tolist())
+        self.log_probs.append(chosen.totals.tolist())
 
     def live(self, lane: int) -> list[tuple[int, int, float]]:
         """(parent, token, log-probability) of each place of the lane after the last step."""

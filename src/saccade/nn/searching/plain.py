@@ -1,0 +1,283 @@
+"""A plain beam, batched: nothing is read from the device to go on, so a GPU is never waited for between two steps.
+
+Each step chooses the likeliest continuations and moves the state there, all on the device. The candidates are brought over a
+few steps at a time; the books (:mod:`saccade.nn.searching.tally`) say from them which items are done. Their rows are left
+out from time to time: each time costs a copy. On a GPU the step is recorded and replayed (:mod:`saccade.nn.captured`).
+
+Legend: B items, L lanes (one an item, then empty room), W places a lane, R = L · W rows, C candidates a lane, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from saccade.nn.captured import Anywhere, Gpu, Machine, Plainly, Unrecordable, owned, shape_of, write_over
+from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.searching.beams import candidates, going_on, select
+from saccade.nn.searching.history import Ended
+from saccade.nn.searching.tally import Goal, Steps, Tally
+
+RECORDINGS_KEPT = 24  # each holds a batch's memory
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a device and the books keep pace.
+
+    ``together`` steps are brought over at a time, and ``ahead`` times as many are begun before they are looked at.
+    ``room(live, now)``: how many lanes to go on with when so many are live, of those there are now.
+    """
+
+    together: int
+    ahead: int
+    room: Callable[[int, int], int]
+
+
+def exact_room(live: int, now: int) -> int:
+    """The live lanes alone, as soon as a quarter is done."""
+    return live if live <= 0.75 * now else now
+
+
+def halved_room(live: int, now: int) -> int:
+    """Powers of two, so that few sizes are recorded; small ones are as quick as smaller ones."""
+    needed = 1 << max(live - 1, 0).bit_length()
+    return min(max(needed, 16), 1 << (now - 1).bit_length())
+
+
+IN_STEP = Pace(together=1, ahead=0, room=exact_room)  # a CPU answers at once
+AHEAD = Pace(together=4, ahead=1, room=halved_room)
+
+
+class Beams(NamedTuple):
+    """The live hypotheses: what each wrote last, its log-probability, its state, and its copy of the item's memory."""
+
+    token: Int[Tensor, " R"]
+    totals: Float[Tensor, "L W"]
+    state: Any
+    memory: Any
+
+
+class Found(NamedTuple):
+    """One step's candidates, and the size V of the vocabulary."""
+
+    best: Float[Tensor, "L C"]
+    which: Int[Tensor, "L C"]
+    size: int
+
+
+class Stepping:
+    """Takes the steps of one network, which writes ``eos`` at an end and never a token of ``forbidden``."""
+
+    def __init__(
+        self,
+        network: EncoderDecoder,
+        eos: int,
+        forbidden: Sequence[int],
+        device: torch.device,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.network, self.eos, self.recorder = network, eos, recorder
+        self.forbidden = torch.tensor(forbidden, dtype=torch.int64, device=device) if forbidden else None
+        self.key = (id(network), eos, tuple(forbidden))
+
+    def take(self, beams: Beams, offset: int) -> tuple[Beams, Found]:
+        """The step at place ``offset`` of the outputs."""
+        if self.recorder is None or self.recorder.refused:
+            return self.advance(beams, offset)
+        return self.recorder.take(self, beams, offset)
+
+    def advance(self, beams: Beams, offset: Any) -> tuple[Beams, Found]:
+        """The same, as it is."""
+        L, W = beams.totals.shape
+        logits, state = self.network.step(beams.token, beams.state, beams.memory, offset=offset)
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        if self.forbidden is not None:
+            log_probs.index_fill_(1, self.forbidden, -math.inf)
+        V = log_probs.shape[-1]
+        best, index = candidates(beams.totals, log_probs.view(L, W, V))
+        totals, places, tokens = going_on(best, index, W, V, self.eos)
+        base = torch.arange(0, L * W, W, device=places.device).unsqueeze(1)  # [L, 1]
+        state = select(state, (base + places).flatten())
+        return Beams(tokens.flatten(), totals, state, beams.memory), Found(best, index, V)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A step over the tensors of ``beams``; it leaves its candidates in ``found``. ``step`` keeps alive what it reads."""
+
+    beams: Beams
+    found: Found
+    replay: Callable[[], None]
+    step: Callable[[], None]
+
+
+class Recorder:
+    """Takes steps recorded once for each size, and those that cannot be recorded as they are.
+
+    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than a prediction.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.refused = machine, ""  # and why
+        self.recordings: dict[tuple[Any, ...], _Recording] = {}
+        self.last: _Recording | None = None
+
+    def take(self, stepping: Stepping, beams: Beams, offset: int) -> tuple[Beams, Found]:
+        """The step at place ``offset``, by its recording where there is one."""
+        if self.last is None or self.last.beams is not beams:
+            try:
+                key = (*stepping.key, shape_of(beams))
+                if key not in self.recordings:
+                    return self._record(stepping, beams, key)
+            except Unrecordable as why:
+                self._refuse(str(why))
+                return stepping.advance(beams, offset)
+            self.last = self.recordings[key]
+            write_over(self.last.beams, beams)
+        self.last.replay()
+        return self.last.beams, _copy(self.last.found)
+
+    def _record(self, stepping: Stepping, beams: Beams, key: tuple[Any, ...]) -> tuple[Beams, Found]:
+        """The first step of a size is taken as it is, and then recorded for those that come."""
+        fixed = Beams(owned(beams.token), owned(beams.totals), owned(beams.state), beams.memory)
+        founds: list[Found] = []
+
+        def step() -> None:
+            moved, found = stepping.advance(fixed, Anywhere())
+            write_over(fixed[:3], moved[:3])
+            if founds:
+                write_over(founds[0], found)
+            else:
+                founds.append(found)
+
+        try:
+            self.machine.warm(step)
+        except Exception as error:  # one of the network's own comes again when it is stepped as it is
+            # It read something back, or found no room. All else comes of asking for its place, which is no fault.
+            if isinstance(error, RuntimeError):
+                self._say(stepping, error)
+            raise Unrecordable(_told(error)) from None
+        found = _copy(founds[0])
+        try:
+            replay = self.machine.record(step)
+        except Exception as error:
+            self._say(stepping, error)
+            self._refuse(_told(error))
+            return fixed, found  # the step was taken
+        if len(self.recordings) == RECORDINGS_KEPT:
+            del self.recordings[next(iter(self.recordings))]
+        self.last = self.recordings[key] = _Recording(fixed, founds[0], replay, step)
+        return fixed, found
+
+    def _refuse(self, why: str) -> None:
+        self.refused, self.last = why, None
+        self.recordings.clear()  # their memory may be what is lacking
+
+    def _say(self, stepping: Stepping, error: Exception) -> None:
+        name = type(stepping.network).__name__
+        warnings.warn(f"{name} writes step by step, slower than a recorded step would: {_told(error)}", stacklevel=2)
+
+
+def _told(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _copy(found: Found) -> Found:
+    return Found(found.best.clone(), found.which.clone(), found.size)
+
+
+class Walk:
+    """A search under way."""
+
+    def __init__(
+        self, stepping: Stepping, memory: Any, limits: Sequence[int], goal: Goal, bos: int, pace: Pace, machine: Machine
+    ) -> None:
+        self.stepping, self.goal, self.pace, self.machine = stepping, goal, pace, machine
+        B, W, self.tally, self.taken = len(limits), goal.width, Tally(limits, goal), 0
+        device = device_of(memory)
+        self.lanes = _padded(np.arange(B), pace.room(B, B))
+        L = len(self.lanes)
+        of_each = torch.tensor(self.lanes.clip(min=0), device=device).repeat_interleave(W)
+        memory = select(memory, of_each)
+        totals = torch.full((L, W), -math.inf, device=device)
+        totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
+        state = stepping.network.start(memory)
+        self.beams = Beams(torch.full((L * W,), bos, device=device), totals, state, memory)
+
+    def run(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
+        """The wanted best of each item, best first, each with its tokens, its end mark among them."""
+        tally, under_way = self.tally, deque[Callable[[], Steps]]()
+        while tally.live.any():
+            count = min(self.pace.together, int(tally.limits[tally.live].max()) - self.taken)
+            if count > 0:
+                under_way.append(self._begin(count))
+            if len(under_way) > self.pace.ahead or count <= 0:
+                tally.add(under_way.popleft()())
+                self._leave_out_the_done()
+        return tally.outputs()
+
+    def _begin(self, count: int) -> Callable[[], Steps]:
+        """Take some steps; the result waits until they are done."""
+        founds: list[Found] = []
+        for _ in range(count):
+            self.beams, found = self.stepping.take(self.beams, self.taken)
+            self.taken += 1
+            founds.append(found)
+        best, which = _side_by_side([each.best for each in founds]), _side_by_side([each.which for each in founds])
+        fetched, lanes, size = self.machine.fetch(best, which), self.lanes, founds[0].size
+
+        def wait() -> Steps:
+            there, where = fetched()
+            return Steps(lanes, there, where, size)
+
+        return wait
+
+    def _leave_out_the_done(self) -> None:
+        """Go on with the live lanes alone, where the pace says that it pays."""
+        count = int(self.tally.live.sum())
+        room = self.pace.room(count, len(self.lanes))
+        if not count or room >= len(self.lanes):
+            return
+        live = np.flatnonzero(self.tally.live[self.lanes])
+        W, device, beams = self.goal.width, self.beams.token.device, self.beams
+        kept = _padded(live, room)
+        self.lanes = np.where(kept >= 0, self.lanes[kept], -1)
+        places = torch.tensor(np.where(kept >= 0, kept, live[0]), device=device)
+        rows = (places.unsqueeze(1) * W + torch.arange(W, device=device)).flatten()
+        self.beams = Beams(
+            beams.token[rows], beams.totals[places], select(beams.state, rows), select(beams.memory, rows)
+        )
+
+
+def _side_by_side(parts: list[Tensor]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
+
+
+def machine_of(device: torch.device) -> Machine:
+    return Gpu(device) if device.type == "cuda" else Plainly()
+
+
+def pace_of(device: torch.device) -> Pace:
+    return IN_STEP if device.type == "cpu" else AHEAD
+
+
+def device_of(part: Any) -> torch.device:
+    """The device that a memory lies on."""
+    if isinstance(part, Tensor):
+        return part.device
+    return next(device_of(item) for item in part if isinstance(item, Tensor | tuple))
+
+
+def _padded(numbers: Int[np.ndarray, " n"], room: int) -> Int[np.ndarray, " L"]:
+    """The numbers, and −1 in the room that is left."""
+    return np.pad(numbers, (0, max(room - len(numbers), 0)), constant_values=-1)
