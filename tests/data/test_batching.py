@@ -47,6 +47,43 @@ def test_a_batch_moves_whole() -> None:
     assert (moved.indices, moved.tokens) == ([3], 3)
 
 
+def test_a_token_that_looks_like_an_end_is_kept_where_it_stands() -> None:
+    batch = collate([([2, 7], [2, 5, 0, 6]), ([], [9])], [0, 1])
+    assert batch.source.tolist() == [[2, 7, 2], [2, 0, 0]]
+    assert batch.target_in.tolist() == [[1, 2, 5, 0, 6], [1, 9, 0, 0, 0]]
+    assert batch.target_out.tolist() == [[2, 5, 0, 6, 2], [9, 2, 0, 0, 0]]
+    assert batch.tokens == 7
+
+
+def test_a_bucket_adds_rows_of_length_one_and_padding_and_counts_the_same_tokens() -> None:
+    batch = collate([([7, 8], [5, 6]), ([6], [4])], [12, 3])
+    padded = batch.bucketed()
+    assert padded.source.tolist() == [[7, 8, 2, 0], [6, 2, 0, 0], *[[0] * 4] * 6]
+    assert padded.target_in.tolist() == [[1, 5, 6, 0], [1, 4, 0, 0], *[[0] * 4] * 6]
+    assert padded.target_out.tolist() == [[5, 6, 2, 0], [4, 2, 0, 0], *[[0] * 4] * 6]
+    assert padded.source_lengths.tolist() == [3, 2, *[1] * 6]
+    assert padded.target_lengths.tolist() == [3, 2, *[1] * 6]
+    assert (padded.indices, padded.tokens) == (batch.indices, batch.tokens)
+    again = padded.bucketed()
+    assert torch.equal(again.source, padded.source) and torch.equal(again.target_lengths, padded.target_lengths)
+
+
+def test_an_epoch_of_batches_has_few_shapes_and_wastes_little() -> None:
+    lengths = corpus(3001)
+    sizes = np.asarray(lengths) + 1
+    exact, bucketed = set(), set()
+    steps, taken = 0, 0
+    for epoch in range(3):
+        for numbers in plan(lengths, tokens=700, sentences=None, seed=1, epoch=epoch):
+            S, T = sizes[numbers].max(axis=0)
+            tokens = collate([([4] * (S - 1), [4] * (T - 1))] * len(numbers), numbers).bucketed()
+            exact.add((len(numbers), S, T))
+            bucketed.add((*tokens.source.shape, tokens.target_in.shape[1]))
+            steps, taken = steps + int(T), taken + tokens.target_in.shape[1]
+    assert len(bucketed) < 0.6 * len(exact)
+    assert taken < 1.06 * steps
+
+
 def test_a_batch_without_pairs_or_with_a_missing_index_is_refused() -> None:
     with pytest.raises(SaccadeError, match="got 0 pairs, 0 indices"):
         collate([], [])

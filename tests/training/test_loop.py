@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -14,9 +15,11 @@ import saccade
 from saccade import api
 from saccade.errors import Interrupted, SaccadeError
 from saccade.storage import load_tensors
+from saccade.training import stepping
 from saccade.training.loop import mean_of
 from saccade.training.report import Silence
 from tests.tiny import tiny
+from tests.training.recorders import Repeater
 
 ROOT = Path(__file__).parents[2]
 KILLED_AT = 15  # 11 updates an epoch, a checkpoint every 4: in mid-epoch, between two checkpoints
@@ -204,3 +207,50 @@ def test_a_run_stopped_between_an_update_and_its_evaluation_evaluates_before_it_
     api.resume(tmp_path / "stopped")
     assert_same_run(tmp_path / "stopped", tmp_path / "whole")
     assert (tmp_path / "whole/evaluations.csv").read_text() == (tmp_path / "stopped/evaluations.csv").read_text()
+
+
+# Where losses are read late, as on a GPU ----------------------------------------------------------------------------------
+
+
+def test_losses_that_are_read_late_are_logged_whole_and_in_order(tmp_path, monkeypatch):
+    plain = ("train.epochs=1", "model.dropout=0", "train.save_every=null")
+    api.train(tiny(*plain), folder=tmp_path / "at once")
+    recorder = Repeater()
+    monkeypatch.setattr(stepping, "recorder_for", lambda device: recorder)
+
+    class Watching(Silence):
+        waiting: ClassVar[list[int]] = []
+
+        def update(self, done: int, epoch: int, loss: float) -> None:
+            self.waiting.append(recorder.sent - done)
+
+    api.train(tiny(*plain), folder=tmp_path / "late", report=Watching())
+    late, at_once = losses(tmp_path / "late"), losses(tmp_path / "at once")
+    assert [row[0] for row in late] == [row[0] for row in at_once]
+    for one, other in zip(late, at_once, strict=True):
+        assert [float(number) for number in one] == pytest.approx([float(number) for number in other], rel=1e-4)
+    # The next update is sent before the loss of one is read; at the end of the epoch none is left unread.
+    assert Watching.waiting == [1] * (len(late) - 1) + [0]
+    assert recorder.repeated == len(late) > recorder.recorded
+
+
+@pytest.mark.parametrize("save_every", [2, 3])
+def test_a_loss_that_is_not_finite_is_refused_before_anything_is_kept_of_it(save_every, tmp_path, monkeypatch):
+    monkeypatch.setattr(stepping, "recorder_for", lambda device: Repeater())
+    recipe = tiny("train.lr=1e30", "train.clip=null", "train.optimiser=sgd", f"train.save_every={save_every}")
+    with pytest.raises(
+        SaccadeError, match=r"update 2: expected a finite loss, found (nan|inf); no checkpoint was reached"
+    ):
+        api.train(recipe, folder=tmp_path / "run")
+    assert not list((tmp_path / "run").glob("checkpoints/update-*"))
+    assert [row[0] for row in losses(tmp_path / "run")] == ["1"]
+
+
+def test_a_run_whose_losses_are_read_late_is_stopped_and_resumed_without_a_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr(stepping, "recorder_for", lambda device: Repeater())
+    with pytest.raises(Interrupted):
+        api.train(tiny("train.epochs=1"), folder=tmp_path / "run", report=StopAt(6, signal.SIGINT))
+    stopped = len(losses(tmp_path / "run"))
+    assert stopped == 7, "the seventh was on its way when the sixth was read"
+    api.resume(tmp_path / "run")
+    assert [int(row[0]) for row in losses(tmp_path / "run")] == list(range(1, 12))

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.statistics.reference import Statistics, Wanted
 from saccade.trace.axes import Positions
 from saccade.trace.edits import Boost, Edit, Mask, Set
 from saccade.trace.maps import AttentionMap, Signal, Trace
@@ -153,6 +154,40 @@ class Lens:
             entropy = torch.special.entr(weights).sum(-1) + 0.0  # -0 becomes 0
             tensors = {"entropy": entropy, "maximum": maximum, "argmax": argmax, "received": weights.sum(-2)}
             self.records.append(Record(site, "statistics", offset, tensors, S))
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What to compute of weights for :meth:`observe_statistics`; None where the weights themselves are kept."""
+        if self.keep == "all":
+            return None
+        return Wanted(top=self.k) if self.keep == "top" else Wanted(entropy=True, maximum=True, received=True)
+
+    @property
+    def counted(self) -> Wanted | None:
+        """What it wants, where statistics are all it wants of the weights: no scores are kept, and nothing is edited."""
+        return None if self.edits or self.wants("scores") else self.wanted
+
+    def observe_statistics(self, site: Site, statistics: Statistics, *, keys: int, offset: int = 0) -> None:
+        """Keep what a kernel computed without storing weights: what :meth:`observe` would have kept of them.
+
+        Tensors are [N, H, T, …] (``statistics.per_head(H)``), and ``keys`` is S. Of equal weights either may be kept, and
+        those beyond the keys that a query sees stand at key 0 with weight 0.
+        """
+        if self.keep == "top":
+            names = {"index": "top_index", "weights": "top_weights", "residual": "residual"}
+        elif self.keep == "statistics":
+            names = {name: name for name in ("entropy", "maximum", "argmax", "received")}
+        else:
+            raise SaccadeError(
+                "a lens with keep='all' keeps the weights themselves, not their statistics: use observe()"
+            )
+        found = statistics.tensors()
+        missing = [name for name in names.values() if name not in found]
+        if missing:
+            raise SaccadeError(f"keep={self.keep!r} needs {', '.join(missing)}: compute {self.wanted}")
+        self._seen.add(site.name)
+        tensors = {name: found[theirs].detach() for name, theirs in names.items()}
+        self.records.append(Record(site, self.keep, offset, tensors, keys))
 
     def observe_edges(self, site: Site, edges: Tensor, weights: Float[Tensor, "E H"], *, keys: int) -> None:
         """Keep the weights of a sparse graph: ``edges`` [2, E] holds (query, key)."""

@@ -47,6 +47,7 @@ class Train:
     seed: int = 1
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32", "tf32", "bf16", "16"] = "32"
+    graphs: Literal["auto", "off"] = "auto"  # auto: a GPU repeats recorded updates, where they can be recorded
     threads: int | None = None  # of the CPU; chosen by the size of the work unless given
     save_every: int | None = 200  # updates between checkpoints; one more at the end of each epoch
     tensorboard: bool = False

@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from saccade.training.logs import Logs
 from saccade.training.optimisers import learning_rate
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
-from saccade.training.stepping import Stepper
+from saccade.training.stepping import Sent, Stepper
 
 CHECKPOINTS = "checkpoints"
 
@@ -53,6 +54,16 @@ class Outcome:
     device: str
 
 
+@dataclass(frozen=True)
+class _Awaited:
+    """An update whose loss is not read yet."""
+
+    update: int
+    epoch: int
+    lr: float
+    sent: Sent
+
+
 def fit(job: Job, *, resume: bool = False) -> Outcome:
     """Train until the recipe's end; with ``resume`` go on from the last checkpoint, bit for bit on the CPU."""
     return _Loop(job, resume).run()
@@ -62,7 +73,8 @@ class _Loop:
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
         settings = self.settings
-        self.stepper = Stepper(job.task, job.network, settings)
+        self.stepper = Stepper(job.task, job.network, settings, job.report.say)
+        self._awaited = deque[_Awaited]()
         self.device, self.optimiser = self.stepper.device, self.stepper.optimiser
         self.progress, self.kept = Progress(), dict[int, dict[str, Tensor]]()
         first = self._plan(0)
@@ -123,6 +135,7 @@ class _Loop:
             self._look_if_due()
             if settings.save_every and progress.update % settings.save_every == 0:
                 self._save()
+        self._read(leaving=0)
 
     def _look_if_due(self) -> None:
         every = self.settings.evaluate_every
@@ -133,28 +146,36 @@ class _Loop:
         progress, settings = self.progress, self.settings
         lr = learning_rate(settings, progress.update, self.per_epoch, int(self.total), progress.shrinks)
         batch = self.job.task.batch(self.job.train, numbers)
-        loss = self.stepper.loss(batch, sampling=settings.sampling * progress.update / self.total)
-        value = float(loss.mean.detach())
-        if not math.isfinite(value):
-            self._refuse(value, lr)
-        norm = self.stepper.step(loss, lr)
+        sampling = settings.sampling * progress.update / self.total
+        sent = self.stepper.update(batch, lr, sampling=sampling)
         progress.update += 1
         progress.batch += 1
-        progress.loss_total += value * loss.count
-        progress.loss_count += loss.count
-        progress.tokens += loss.count
-        self._tick()
-        self.logs.update(
-            {"update": progress.update, "epoch": progress.epoch, "loss": value, "lr": lr, "norm": norm,
-             "tokens": loss.count, "seconds": round(progress.seconds, 3)}
-        )  # fmt: skip
-        self.job.report.update(progress.update, progress.epoch, progress.loss_total / progress.loss_count)
+        self._awaited.append(_Awaited(progress.update, progress.epoch, lr, sent))
+        self._read(leaving=self.stepper.behind)
 
-    def _refuse(self, value: float, lr: float, where: str = "") -> NoReturn:
+    def _read(self, leaving: int) -> None:
+        """Read and log the losses of updates that were sent, all but the last few; nothing is kept of a run before that."""
+        progress = self.progress
+        while len(self._awaited) > leaving:
+            awaited = self._awaited.popleft()
+            count, (value, norm) = awaited.sent.count, awaited.sent.read()
+            if not math.isfinite(value):
+                self._refuse(value, awaited.lr, f"update {awaited.update:,}")
+            progress.loss_total += value * count
+            progress.loss_count += count
+            progress.tokens += count
+            self._tick()
+            self.logs.update(
+                {"update": awaited.update, "epoch": awaited.epoch, "loss": value, "lr": awaited.lr, "norm": norm,
+                 "tokens": count, "seconds": round(progress.seconds, 3)}
+            )  # fmt: skip
+            self.job.report.update(awaited.update, awaited.epoch, progress.loss_total / progress.loss_count)
+
+    def _refuse(self, value: float, lr: float, where: str) -> NoReturn:
         whole = checkpoints(self.job.folder / CHECKPOINTS)
         kept = f"the checkpoint of {whole[-1].name} is whole" if whole else "no checkpoint was reached yet"
         raise SaccadeError(
-            f"{where or f'update {self.progress.update + 1:,}'}: expected a finite loss, found {value}; {kept}. "
+            f"{where}: expected a finite loss, found {value}; {kept}. "
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
         )
 
@@ -176,6 +197,7 @@ class _Loop:
         progress, settings = self.progress, self.settings
         if progress.looked == progress.update:
             return
+        self._read(leaving=0)
         evaluation = self._evaluate()
         figure = evaluation.figures[settings.watch]
         higher = evaluation.higher_is_better.get(settings.watch, False)
@@ -246,6 +268,7 @@ class _Loop:
         self.progress.seconds = self._before + time.perf_counter() - self._clock
 
     def _save(self) -> None:
+        self._read(leaving=0)
         self._tick()
         self.logs.flush()
         folder = self.job.folder / CHECKPOINTS

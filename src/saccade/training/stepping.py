@@ -4,49 +4,103 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.task import Loss, Task
 from saccade.training.config import Train
 from saccade.training.devices import make_fabric
+from saccade.training.graphs import Graphs, why_not
 from saccade.training.optimisers import make_optimiser
+from saccade.training.recording import recorder_for
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An update on its way: how many units it learns from, and how to read its loss and its gradient's norm before clipping.
+
+    On a GPU reading waits for it. A loss that is not finite may have changed the network by then.
+    """
+
+    count: int
+    read: Callable[[], Sequence[float]]
 
 
 class Stepper:
-    """What the loop does at every update; it remembers nothing beyond the network and the optimiser's state."""
+    """What the loop does at every update; it remembers nothing beyond the network and the optimiser's state, and on a GPU
+    recordings of what it did. ``say`` is told where nothing can be recorded."""
 
-    def __init__(self, task: Task, network: nn.Module, settings: Train) -> None:
+    def __init__(
+        self, task: Task, network: nn.Module, settings: Train, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.task, self.settings = task, settings
         freeze(network, settings.freeze)
         self._fabric = make_fabric(settings)
         self.device = self._fabric.device
         learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
         self.model, self.optimiser = self._fabric.setup(network, make_optimiser(learning, settings))
+        self._recorder = recorder_for(self.device)
+        self._graphs: Graphs | None = None
+        if self._recorder is not None:
+            reason = why_not(settings)
+            if reason is None:
+                backward: Callable[[Tensor], None] = self._fabric.backward
+                self._graphs = Graphs(self._recorder, task, self.model, settings, backward=backward, say=say)
+            elif settings.graphs != "off":
+                say(f"training without CUDA graphs: {reason}")
+
+    @property
+    def behind(self) -> int:
+        """How many updates may be on their way while the next is sent: on a GPU one, so that it never waits for the host."""
+        return 0 if self._recorder is None else 1
+
+    def update(self, batch: Any, lr: float, *, sampling: float = 0.0) -> Sent:
+        """One update by the gradient of a batch's smoothed mean loss."""
+        if self._recorder is None:
+            loss = self.loss(batch, sampling=sampling)
+            value = float(loss.mean.detach())
+            norm = self.step(loss, lr) if math.isfinite(value) else math.nan
+            return Sent(loss.count, lambda: (value, norm))
+        with self._telling_of_memory(), self._recorder.entered() if self._graphs else nullcontext():
+            mean = self._graphs.gradient(batch) if self._graphs else None
+            if mean is not None:
+                return Sent(batch.tokens, self._recorder.late(mean, self._apply(lr)))
+            loss = self.loss(batch, sampling=sampling)
+            self._differentiate(loss.mean)
+            return Sent(loss.count, self._recorder.late(loss.mean, self._apply(lr)))
 
     def loss(self, batch: Any, *, sampling: float = 0.0) -> Loss:
         """The smoothed loss of a batch, on the device."""
         smoothing = self.settings.label_smoothing
         with self._telling_of_memory():
-            return self.task.loss(self.model, batch.to(self.device), smoothing=smoothing, sampling=sampling)
+            moved = batch.to(self.device, non_blocking=self.device.type == "cuda")
+            return self.task.loss(self.model, moved, smoothing=smoothing, sampling=sampling)
 
     def step(self, loss: Loss, lr: float) -> float:
         """One update by the loss's gradient; returns the gradient's norm before clipping."""
+        with self._telling_of_memory():
+            self._differentiate(loss.mean)
+            return float(self._apply(lr))
+
+    def _differentiate(self, mean: Tensor) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        self._fabric.backward(mean)
+
+    def _apply(self, lr: float) -> Tensor:
+        """Clip the gradient and follow it; returns its norm before."""
         for group in self.optimiser.param_groups:
             group["lr"] = lr
-        self.optimiser.zero_grad(set_to_none=True)
-        with self._telling_of_memory():
-            self._fabric.backward(loss.mean)
-            norm = self._fabric.clip_gradients(
-                self.model, self.optimiser, max_norm=self.settings.clip or math.inf, error_if_nonfinite=False
-            )
-            self.optimiser.step()
-        return float(norm or 0.0)
+        norm = self._fabric.clip_gradients(
+            self.model, self.optimiser, max_norm=self.settings.clip or math.inf, error_if_nonfinite=False
+        )
+        self.optimiser.step()
+        return torch.zeros(()) if norm is None else norm
 
     @contextmanager
     def _telling_of_memory(self) -> Iterator[None]:
