@@ -9,22 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from saccade.attention.local import near
 from saccade.attention.local import serve as serve_near
 from saccade.attention.normalise import Normaliser, Softmax, softmax
 from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared, Score
 from saccade.attention.windows import Extent, Padding, Window, everywhere
+from saccade.errors import SaccadeError
 from saccade.kernels.additive.attention import additive_attention
 from saccade.kernels.additive.engines import engine_for, has_fused
 from saccade.kernels.choose import Choice, Request, choose
 from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.dot.attention import dot_attention
 from saccade.kernels.seen import Seen
 
 
@@ -51,34 +52,65 @@ def plan(
     window: Window,
     dropout: float = 0.0,
     offset: int | None = None,
+    counting: bool = False,
 ) -> Plan:
-    """How ``attend`` is to be served."""
-    if not isinstance(score, Additive | Dot | General | Cosine):
+    """How ``attend`` is to be served. ``counting``: a lens wants statistics, which local attention does not give."""
+    if not 0 <= dropout <= 1:
+        raise SaccadeError(f"dropout must lie between 0 and 1: got {dropout}")
+    if not _is_shipped(score):
         return _composed(score, query, key, f"no kernel takes {score!r} from queries to contexts")
-    if isinstance(score, Cosine) and isinstance(score.beta, Tensor):
-        return _composed(score, query, key, "its β is a tensor, and the kernels take a number")
     if type(normalise) is not Softmax:
         return _composed(score, query, key, f"the kernels' weights are a softmax, and {normalise!r} is none")
+    refusal = _refusal(score, query, key, value)
+    if refusal is not None:
+        return _composed(score, query, key, refusal)
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
     extent = Extent(T, S, offset, query.device, query.dtype)
-    here = near(window, extent) if not dropout and not torch.compiler.is_compiling() else None
+    here = None if dropout or counting or torch.compiler.is_compiling() else near(window, extent)
     local = None if here is None else serve_near(here, score, normalise.beta, query, key, value)
     if local is not None:
         return Plan(*local)
     op, serve = (
         ("additive.attention", _serve_additive) if isinstance(score, Additive) else ("dot.attention", _serve_dot)
     )
-    request = _request(op, query, key, value, S)
-    choice = choose(request)
+    choice = choose(_request(op, score, query, key, value, S))
     if not choice.kernel.endswith(".attention"):
         return Plan(choice, None)
     if window.gain(extent) is not None:
         return _composed(score, query, key, f"{window!r} has a gain, which the kernels do not know")
+    seen = window.seen(extent)
+    if not seen.fits(query.shape[:-2]):
+        return _composed(score, query, key, f"{window!r} widens the batch, which the kernels do not")
     return Plan(
         choice,
-        lambda: serve(score, normalise.beta, query, key, value, window.seen(extent), dropout),
+        lambda: serve(score, normalise.beta, query, key, value, seen, dropout),
         (lambda: _tell_engine(score, query, key, value)) if isinstance(score, Additive) else None,
     )
+
+
+def _is_shipped(score: Score) -> TypeGuard[Additive | Dot | General | Cosine]:
+    """Whether a kernel knows the score: one that derives from a shipped one may score otherwise."""
+    return type(score) in (Additive, Dot, General, Cosine)
+
+
+def _refusal(
+    score: Additive | Dot | General | Cosine, query: Tensor, key: Tensor | Prepared, value: Tensor
+) -> str | None:
+    """Why no kernel takes these, whatever their sizes; None where one may."""
+    batch, keys = query.shape[:-2], key.key if isinstance(key, Prepared) else key
+    if query.device.type not in ("cpu", "cuda"):
+        return f"the kernels were never tried on {query.device.type}"
+    if len(batch) not in (1, 2) or not batch == keys.shape[:-2] == value.shape[:-2]:
+        return "the kernels take queries, keys and values of one batch, [B, …] or [B, H, …]"
+    if isinstance(score, Cosine) and isinstance(score.beta, Tensor):
+        return "its β is a tensor, and the kernels take a number"
+    if isinstance(score, Additive):
+        several = score.v.shape[:-1]
+        if math.prod(several) > 1 and several != batch[len(batch) - len(several) :]:
+            return f"v is {list(score.v.shape)}, and the kernels take one, or one a head or an item"
+        if torch.compiler.is_exporting():
+            return "an exported graph runs where this package's operators are not known"
+    return None
 
 
 def _composed(score: Score, query: Tensor, key: Tensor | Prepared, reason: str) -> Plan:
@@ -86,15 +118,18 @@ def _composed(score: Score, query: Tensor, key: Tensor | Prepared, reason: str) 
     return Plan(Choice(choice.kernel, choice.function, (*choice.reasons, reason)), None)
 
 
-def _request(op: str, query: Tensor, key: Tensor | Prepared, value: Tensor, S: int) -> Request:
-    keys = key.key if isinstance(key, Prepared) else key
+def _request(op: str, score: Score, query: Tensor, key: Tensor | Prepared, value: Tensor, S: int) -> Request:
     *batch, T, D = query.shape
+    inputs = [query, key.key if isinstance(key, Prepared) else key, value]
+    if isinstance(score, Additive):  # q and k have its width once they are projected
+        D = score.v.shape[-1]
+        inputs.append(score.v)
     return Request(
         op=op,
         device=query.device.type,
         dtype=query.dtype,
         shape=(math.prod(batch), T, S, D),
-        needs_grad=torch.is_grad_enabled() and any(each.requires_grad for each in (query, keys, value)),
+        needs_grad=torch.is_grad_enabled() and any(each.requires_grad for each in inputs),
         capturing=torch.compiler.is_compiling(),
     )
 
@@ -131,13 +166,9 @@ def _serve_dot(
     projected, ready, scale = score.operands(query, key)
     projected, ready, value = one_dtype(projected, ready, value)
     T, S = projected.shape[-2], ready.shape[-2]
-    causal = seen.after == 0 and seen.shift == 0 and seen.before is None and seen.lengths is None and seen.mask is None
-    mask = None if causal else seen.dense(T, S, query.device)
-    if mask is not None and mask.dim() == 3 and query.dim() == 4:
-        mask = mask.unsqueeze(1)
-    return functional.scaled_dot_product_attention(
-        projected, ready, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale * beta
-    )
+    mask = None if seen.causal else seen.dense(T, S, query.device)
+    options: dict[str, Any] = {"scale": scale * beta, "mask": mask, "causal": seen.causal, "dropout": dropout}
+    return dot_attention(projected, ready, value, **options)
 
 
 def one_dtype(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -180,13 +211,20 @@ def steps_over(
 ) -> Steps | None:
     """The looks of a decoder that takes ``steps`` of them, with the gradients of its keys and values made once and not at
     every step; None where no kernel serves this score, normaliser or window."""
-    if not isinstance(score, Additive | Dot | General) or normalise != softmax:
+    if not _is_shipped(score) or isinstance(score, Cosine) or normalise != softmax:
+        return None
+    if key.key.dim() != 3 or value.shape[:-1] != key.key.shape[:-1]:
         return None
     if value.device.type not in ("cpu", "cuda"):  # elsewhere its arithmetic was never tried
         return None
     options: dict[str, Any] = {"steps": steps}
-    if isinstance(window, Padding):
-        options["real" if window.keep.dtype == torch.bool else "lengths"] = window.keep
+    if type(window) is Padding:
+        kept, whole = (
+            ("lengths", key.key.shape[:1]) if window.lengths_of_items else ("real", key.key.shape[:2])
+        )
+        if window.keep.shape != whole:
+            return None
+        options[kept] = window.keep
     elif window is not everywhere:
         return None
     if isinstance(score, Additive):
@@ -206,6 +244,8 @@ def step(
     Without gradients: with them, :func:`steps_over` does better, since it sees all steps.
     """
     if query.shape[-2] != 1 or query.dim() != 3 or not has_fused(query) or torch.is_grad_enabled():
+        return None
+    if not _is_shipped(score) or len(query) != len(value):
         return None
     ready = key if isinstance(key, Prepared) else score.prepare(key)
     looks = steps_over(ready, value, score=score, normalise=normalise, window=window, steps=1)

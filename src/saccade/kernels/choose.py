@@ -12,12 +12,12 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import attention as additive_attention
 from saccade.kernels.additive import blocked as additive_blocked
 from saccade.kernels.additive import reference as additive_reference
+from saccade.kernels.dot import attention as dot_attention
 from saccade.kernels.dot import reference as dot_reference
 from saccade.kernels.entmax import reference as entmax_reference
 
@@ -26,7 +26,7 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
     "additive.blocked": additive_blocked.additive_scores,
     "additive.attention": additive_attention.additive_attention,
     "dot.reference": dot_reference.dot_scores,
-    "dot.attention": functional.scaled_dot_product_attention,
+    "dot.attention": dot_attention.dot_attention,
     "sparsemax.reference": entmax_reference.sparsemax,
     "entmax15.reference": entmax_reference.entmax15,
 }
