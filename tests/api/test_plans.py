@@ -9,7 +9,9 @@ import torch
 
 from saccade import api
 from saccade.errors import InputError
+from saccade.training import stepping
 from tests.tiny import tiny
+from tests.training.recorders import Repeater
 
 
 @pytest.fixture
@@ -80,6 +82,16 @@ def test_the_time_is_a_range_that_grows_with_the_updates(here):
     assert 0 < short.least <= short.most
     assert long.least > 20 * short.least
     assert short.timed == 6
+
+
+def test_updates_are_timed_as_training_makes_them_recorded_where_they_can_be(here, monkeypatch):
+    recorder = Repeater()
+    monkeypatch.setattr(stepping, "recorder_for", lambda device: recorder)
+    assert api.plan(tiny("train.epochs=1")).time.timed == 6
+    assert recorder.recorded >= 1
+    assert recorder.repeated == 3 + 6, "those that are recorded come first and are not timed"
+    assert api.plan(tiny("train.epochs=1", "train.graphs=off")).time.timed == 6
+    assert recorder.repeated == 3 + 6
 
 
 def test_a_rate_that_would_diverge_is_no_matter_to_a_dry_run(here):

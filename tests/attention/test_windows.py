@@ -145,3 +145,9 @@ def test_a_mask_of_another_size_is_refused_and_one_row_serves_all_queries():
     with pytest.raises(SaccadeError, match=r"the mask is \[3, 4\], but there are 3 queries and 5 keys"):
         mask(torch.ones(3, 4, dtype=torch.bool)).visible(extent(3, 5))
     assert drawn(mask(torch.tensor([[True, False, True]])), 2, 3) == ["x.x", "x.x"]
+
+
+def test_a_mask_of_numbers_is_refused(shapes_unchecked: None) -> None:
+    """Kernels would add it to the scores."""
+    with pytest.raises(SaccadeError, match=r"mask: expected booleans.*found torch.int64: pass mask != 0"):
+        mask(torch.ones(3, 5, dtype=torch.int64))

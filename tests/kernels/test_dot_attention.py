@@ -57,3 +57,13 @@ def test_only_what_needs_a_gradient_gets_one_and_a_graph_that_is_kept_serves_twi
     expected = torch.autograd.grad(formula(query, key.detach(), value).sum(), (query, value))
     torch.testing.assert_close(query.grad, 2 * expected[0])
     torch.testing.assert_close(value.grad, 2 * expected[1])
+
+
+def test_queries_without_heads_are_given_an_axis_of_them_so_that_weights_need_not_be_held() -> None:
+    given = [each[:, 0] for each in tensors()]
+    shown = torch.rand(2, 5, 7) > 0.4
+    expected = dot_attention(*(each.unsqueeze(1) for each in given), scale=0.3, mask=shown)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        found = dot_attention(*given, scale=0.3, mask=shown)
+    torch.testing.assert_close(found, expected.squeeze(1))
+    assert not any("_scaled_dot_product_attention_math" in event.key for event in seen.key_averages())

@@ -61,3 +61,18 @@ def test_lengths_and_bands_reach_kernels_as_such() -> None:
     seen = (causal & padding(LENGTHS) & band(3)).seen(extent)
     assert (seen.shift, seen.before, seen.after, seen.mask) == (1, 3, 0, None)
     assert seen.lengths is LENGTHS
+
+
+def test_what_speaks_of_another_batch_does_not_fit() -> None:
+    assert Seen(LENGTHS, mask=HEADS[:1]).fits((2, 3))
+    assert Seen(mask=HEADS[:, 0]).fits((2, 3))  # one for all heads
+    assert not Seen(LENGTHS[:1]).fits((2,))
+    assert not Seen(mask=HEADS).fits((2,))
+    assert not Seen(mask=HEADS).fits((1, 3))
+
+
+def test_causal_is_the_diagonal_from_the_first_key_and_nothing_else() -> None:
+    assert Seen(after=0).causal
+    assert not any(
+        seen.causal for seen in (Seen(), Seen(shift=1, after=0), Seen(before=2, after=0), Seen(LENGTHS, after=0))
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
+from saccade.attention.windows import Window, padding
 from saccade.errors import SaccadeError
 from saccade.models.rnnsearch import SITE, Config, RNNSearch
 from saccade.nn.recurrent import maxout
@@ -111,3 +113,17 @@ def test_copying_writes_the_same_step_by_step_as_when_it_is_taught() -> None:
 def test_copying_needs_one_vocabulary() -> None:
     with pytest.raises(SaccadeError, match=r"data.shared: true\), found 9 source and 11 target tokens"):
         network(copy=True)
+
+
+class FirstWord(RNNSearch):
+    """Looks at the first word alone."""
+
+    def window(self, state: Tensor, real: Tensor) -> Window:
+        return padding(torch.ones(len(real), dtype=torch.int64))
+
+
+def test_a_network_that_looks_elsewhere_does_so_in_training_too() -> None:
+    torch.manual_seed(3)
+    watched = FirstWord(Config(hidden=5, embedding=3, maxout=4), 11, 13).double()
+    batch = torch.randint(0, 11, (2, 7)), torch.tensor([7, 4]), torch.randint(0, 13, (2, 3))
+    torch.testing.assert_close(watched(*batch), watched(*batch, lens=Lens()))

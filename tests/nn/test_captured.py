@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +13,18 @@ from saccade.models.luong import Config as LuongConfig
 from saccade.models.luong import Luong
 from saccade.models.rnnsearch import Config as RNNSearchConfig
 from saccade.models.rnnsearch import RNNSearch
-from saccade.nn.captured import Anywhere, Gpu, Plainly, Unrecordable, leaves, owned, shape_of, write_over
+from saccade.nn import captured
+from saccade.nn.captured import (
+    Anywhere,
+    Gpu,
+    Plainly,
+    Unrecordable,
+    leaves,
+    owned,
+    recovering,
+    shape_of,
+    write_over,
+)
 from saccade.nn.search import Search, search
 from saccade.nn.searching.plain import Recorder
 
@@ -97,6 +109,32 @@ def test_what_stands_in_for_a_gpu_calls_the_step() -> None:
     replay()
     [array] = machine.fetch(counted)()
     assert float(array) == 11
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_recording_that_fails_is_kept_and_nothing_else_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "SPOILT", [])
+
+    class Generator:
+        recorded = True
+
+        def clone_state(self) -> str:
+            return "its copy"
+
+        def graphsafe_set_state(self, state: str) -> None:
+            assert state == "its copy"
+            self.recorded = False
+
+    generator: Any = Generator()
+    monkeypatch.setattr(torch.cuda, "default_generators", (None, generator))
+    graph: Any = object()
+    device = torch.device("cuda", 1)
+    with recovering(graph, device):
+        assert not gc.isenabled()
+    assert gc.isenabled() and generator.recorded and not captured.SPOILT
+    with pytest.raises(ValueError, match="mid-recording"), recovering(graph, device):
+        raise ValueError("in mid-recording")
+    assert gc.isenabled() and not generator.recorded and len(captured.SPOILT) == 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

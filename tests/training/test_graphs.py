@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,12 @@ from saccade.models.luong import Luong
 from saccade.models.rnnsearch import Config, RNNSearch
 from saccade.models.seq2seq import Config as Seq2SeqConfig
 from saccade.models.seq2seq import Seq2Seq
+from saccade.nn.captured import Unrecordable
 from saccade.tasks.translate import Translate
 from saccade.training import graphs, stepping
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs, why_not
+from saccade.training.recording import refusing_draws
 from saccade.training.stepping import Stepper
 from tests.training.recorders import Repeater
 
@@ -206,6 +209,14 @@ def test_what_cannot_be_recorded_is_computed_live_with_one_line(
     assert len(said) == 1 and said[0].startswith(f"training without CUDA graphs: {reason}"), said
     if not isinstance(net, Moody):  # which was called more often
         assert found == run(stepper(monkeypatch, live, None), MANY), "as if nothing had been tried"
+
+
+def test_random_numbers_of_the_host_are_not_recorded() -> None:
+    with refusing_draws():
+        torch.zeros(3).exp()
+    for draw in (lambda: torch.rand(()), random.random):
+        with pytest.raises(Unrecordable, match="on the host"), refusing_draws():
+            draw()
 
 
 def test_counters_of_a_network_count_an_update_once(monkeypatch: pytest.MonkeyPatch) -> None:

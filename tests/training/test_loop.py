@@ -15,6 +15,8 @@ import saccade
 from saccade import api
 from saccade.errors import Interrupted, SaccadeError
 from saccade.storage import load_tensors
+from saccade.task import Loss
+from saccade.tasks.translate import Translate
 from saccade.training import stepping
 from saccade.training.loop import mean_of
 from saccade.training.report import Silence
@@ -244,6 +246,27 @@ def test_a_loss_that_is_not_finite_is_refused_before_anything_is_kept_of_it(save
         api.train(recipe, folder=tmp_path / "run")
     assert not list((tmp_path / "run").glob("checkpoints/update-*"))
     assert [row[0] for row in losses(tmp_path / "run")] == ["1"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_gradient_that_is_not_finite_is_refused_before_the_network_it_spoilt_is_saved(late, tmp_path, monkeypatch):
+    plain, taught = Translate.loss, []
+
+    def steep(task, network, batch, **options):
+        loss = plain(task, network, batch, **options)
+        taught.append(batch)
+        # √x is 0 at 0, and infinitely steep: the loss is finite, its gradient is not.
+        return Loss(loss.total + (loss.total * 0).sqrt(), loss.count) if len(taught) == 4 else loss
+
+    monkeypatch.setattr(Translate, "loss", steep)
+    if late:
+        monkeypatch.setattr(stepping, "recorder_for", lambda device: Repeater())
+    recipe = tiny("train.save_every=1", "train.graphs=off")
+    with pytest.raises(SaccadeError, match=r"update 4: expected a finite gradient, found nan; .*update-0+3 is whole"):
+        api.train(recipe, folder=tmp_path / "run")
+    tensors, _ = load_tensors(next((tmp_path / "run" / "checkpoints").glob("update-*/state.safetensors")))
+    assert all(bool(tensor.isfinite().all()) for tensor in tensors.values())
+    assert [row[0] for row in losses(tmp_path / "run")] == ["1", "2", "3"]
 
 
 def test_a_run_whose_losses_are_read_late_is_stopped_and_resumed_without_a_gap(tmp_path, monkeypatch):

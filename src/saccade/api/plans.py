@@ -274,15 +274,17 @@ def _peak(stepper: Stepper, batch: Any) -> int:
 
 def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, float, int]:
     """Seconds of an update, from batches spread over the sizes: the mean of their faster times, of their slower ones, and
-    how many updates were timed. A first one, which warms up, is not. The rate is 0: the network stays as it is."""
+    how many updates were timed. A first one, which warms up, is not; on a GPU the first of each, which may be recorded. The
+    rate is 0: the network stays as it is."""
     places = [(2 * number + 1) / (2 * TIMED) for number in range(TIMED)]
     chosen = [by_size[int(place * len(by_size))] for place in places]
     began, seconds = time.perf_counter(), [list[float]() for _ in chosen]
-    stepper.step(stepper.loss(chosen[0]), lr=0.0)
+    for batch in chosen if stepper.behind else chosen[:1]:
+        stepper.update(batch, lr=0.0).read()
     for number in (*range(TIMED), *range(TIMED)):
         _wait(stepper.device)
         start = time.perf_counter()
-        stepper.step(stepper.loss(chosen[number]), lr=0.0)
+        stepper.update(chosen[number], lr=0.0).read()
         _wait(stepper.device)
         seconds[number].append(time.perf_counter() - start)
         if time.perf_counter() - began > PATIENCE:

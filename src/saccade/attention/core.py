@@ -95,7 +95,7 @@ def attend(
     options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
     wanted = None if lens is None else lens.counted
     if lens is None or wanted is not None:
-        served = plan(query, key, value, **options, dropout=dropout)
+        served = plan(query, key, value, **options, dropout=dropout, counting=lens is not None)
         if served.run is not None and lens is None:
             return served.run()
         if lens is not None and wanted is not None and served.choice.kernel.endswith(".attention"):

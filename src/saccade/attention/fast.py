@@ -219,9 +219,7 @@ def steps_over(
         return None
     options: dict[str, Any] = {"steps": steps}
     if type(window) is Padding:
-        kept, whole = (
-            ("lengths", key.key.shape[:1]) if window.lengths_of_items else ("real", key.key.shape[:2])
-        )
+        kept, whole = ("lengths", key.key.shape[:1]) if window.lengths_of_items else ("real", key.key.shape[:2])
         if window.keep.shape != whole:
             return None
         options[kept] = window.keep

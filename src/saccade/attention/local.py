@@ -42,13 +42,17 @@ class Near:
 def near(window: Window, extent: Extent) -> Near | None:
     """The window as local attention takes it, or None where it is another."""
     parts = window.parts if isinstance(window, All) else (window,)
+    if any(type(part) not in (Band, Gaussian, Padding, Causal) for part in parts):
+        return None
     middle = [part for part in parts if isinstance(part, Band | Gaussian)]
     others = [part for part in parts if not isinstance(part, Band | Gaussian)]
     if len(middle) != 1 or len({type(part) for part in others}) < len(others):
         return None
-    (around,), options = middle, dict[str, Any](shift=extent.offset or 0)
+    (around,) = middle
+    # Beside a centre the place of the query is of no account, and a recorded step may not be asked for it.
+    options = dict[str, Any](shift=(extent.offset or 0) if around.centre is None else 0)
     for part in others:
-        if isinstance(part, Padding) and part.keep.dtype != torch.bool:
+        if isinstance(part, Padding) and part.lengths_of_items:
             options["lengths"] = part.keep
         elif isinstance(part, Causal) and around.centre is None and part.seen(extent).shift == options["shift"]:
             options["ahead"] = 0
@@ -68,7 +72,7 @@ def serve(
 ) -> tuple[Choice, Callable[[], Tensor]] | None:
     """The kernel for a window that is narrow beside its keys, and the call of it."""
     S = key.size if isinstance(key, Prepared) else key.shape[-2]
-    if S / here.width < PAYS_FROM or (isinstance(score, Additive) and score.v.dim() > 1):
+    if S / here.width < PAYS_FROM or (isinstance(score, Additive) and score.v.dim() > 1) or not _fits(here, query):
         return None
     module: Any = blocked
     if has_fused(query) and query.dtype != torch.float64 and here.width <= 1024:
@@ -78,6 +82,21 @@ def serve(
     name = f"local.{module.__name__.rpartition('.')[2]}"
     why = f"a query sees {here.width} of {S:,} keys, and only they are touched"
     return Choice(name, module.local_attention, (why,)), lambda: _attend(module, here, score, beta, query, key, value)
+
+
+def _centre(here: Near, query: Tensor) -> Tensor | None:
+    """[B, T] beside queries with heads: one centre for all of them."""
+    centre = here.centre
+    return centre.unsqueeze(1) if centre is not None and centre.dim() == 2 and query.dim() == 4 else centre
+
+
+def _fits(here: Near, query: Tensor) -> bool:
+    """Whether lengths and centres are those of the queries' batch, and would not widen it."""
+    if here.lengths is not None and here.lengths.shape != query.shape[:1]:
+        return False
+    centre = _centre(here, query)
+    own, places = () if centre is None else centre.shape[::-1], query.shape[-2::-1]
+    return len(own) <= len(places) and all(size in (1, whole) for size, whole in zip(own, places, strict=False))
 
 
 def _attend(
@@ -92,10 +111,9 @@ def _attend(
         options["v"] = operand * beta
     else:
         options["scale"] = operand * beta
-    centre = here.centre
+    centre = _centre(here, query)
     if centre is not None:
-        centre = centre.unsqueeze(1) if centre.dim() == 2 and query.dim() == 4 else centre
-        centre = centre.expand(*query.shape[:-2], T).reshape(N, T)
+        centre = centre.expand(query.shape[:-1]).reshape(N, T)
     lengths = None if here.lengths is None else here.lengths.repeat_interleave(heads)
     context = module.local_attention(
         projected.flatten(0, -3), ready.flatten(0, -3), value.flatten(0, -3), radius=here.radius, ahead=here.ahead,

@@ -93,12 +93,11 @@ def _flash(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Contexts and log-sum-exp of PyTorch's flash attention, or (None, None) where it does not serve."""
     query, key, value = one_dtype(query, key, value)
-    causal = seen.after == 0 and seen.shift == 0 and seen.before is None and seen.lengths is None and seen.mask is None
     D, E, T, S = query.shape[-1], value.shape[-1], query.shape[-2], key.shape[-2]
     serves = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16) and D == E and D % 8 == 0 and D <= 256
-    if not serves or not (seen.everything or (causal and T == S)) or math.prod(query.shape) == 0:
+    if not serves or not (seen.everything or (seen.causal and T == S)) or math.prod(query.shape) == 0:
         return None, None
     headed = [each if each.dim() == 4 else each.unsqueeze(1) for each in (query, key, value)]
-    found = torch.ops.aten._scaled_dot_product_flash_attention(*headed, dropout, causal, scale=scale)
+    found = torch.ops.aten._scaled_dot_product_flash_attention(*headed, dropout, seen.causal, scale=scale)
     context, lse = found[0], found[1].detach()
     return (context, lse) if query.dim() == 4 else (context.squeeze(1), lse.squeeze(1))

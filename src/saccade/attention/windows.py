@@ -43,6 +43,11 @@ class Extent:
 class Window:
     """Everything is visible, nothing is changed: what other windows narrow."""
 
+    def __init_subclass__(cls) -> None:
+        # A window of one's own that derives from a shipped one must not keep the other's way of telling kernels.
+        if "visible" in cls.__dict__ and "seen" not in cls.__dict__:
+            cls.seen = Window.seen  # type: ignore[method-assign]
+
     def visible(self, extent: Extent) -> Bool[Tensor, "... S"] | None:
         """[T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter; None: all of it."""
         return None
@@ -54,7 +59,7 @@ class Window:
     def seen(self, extent: Extent) -> Seen:
         """What ``visible`` says, as kernels take it: a window that is a length or a band says so, and is skipped by."""
         visible = self.visible(extent)
-        return Seen() if visible is None else Seen(mask=visible)
+        return Seen() if visible is None else Seen(mask=torch.atleast_2d(visible))
 
     def __and__(self, other: Window) -> Window:
         parts = (*_parts(self), *_parts(other))
@@ -198,7 +203,12 @@ class Padding(Window):
         return (extent.key_positions < self.keep.unsqueeze(-1)).unsqueeze(-2)  # [B, 1, S]
 
     def seen(self, extent: Extent) -> Seen:
-        return super().seen(extent) if self.keep.dtype == torch.bool else Seen(lengths=self.keep)
+        return Seen(lengths=self.keep) if self.lengths_of_items else super().seen(extent)
+
+    @property
+    def lengths_of_items(self) -> bool:
+        """Whether it is a length an item, [B], and no mask nor a length a head."""
+        return self.keep.dtype != torch.bool and self.keep.dim() == 1
 
     def __repr__(self) -> str:
         return f"padding({list(self.keep.shape)})"
@@ -230,6 +240,8 @@ class Masked(Window):
 
 def mask(seen: Bool[Tensor, "... T S"]) -> Masked:
     """Any mask, True where a query may look: [T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter."""
+    if seen.dtype != torch.bool:
+        raise SaccadeError(f"mask: expected booleans, True where a query may look, found {seen.dtype}: pass mask != 0")
     return Masked(seen)
 
 

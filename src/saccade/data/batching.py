@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,13 +40,11 @@ class Batch:
     indices: list[int]  # where the pairs stand in their corpus
     tokens: int  # real target tokens, <eos> counted: known without asking the device
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch on a device; a GPU is sent it without being waited for."""
         names = ("source", "source_lengths", "target_in", "target_out", "target_lengths")
-        tensors = {name: getattr(self, name) for name in names}
-        if non_blocking and torch.device(device).type == "cuda":
-            # From other memory a copy waits for what the device is doing.
-            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-        return replace(self, **{name: each.to(device, non_blocking=non_blocking) for name, each in tensors.items()})
+        moved: dict[str, Any] = {name: _sent(getattr(self, name), torch.device(device)) for name in names}
+        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows of length 1 without a target below, padding on the right of both sides.
@@ -97,6 +96,13 @@ def _closed_and_opened(rows: list[list[int]]) -> tuple[tuple[np.ndarray, np.ndar
     closed[np.arange(len(rows)), counts] = Tokenizer.EOS
     opened[:, 0] = Tokenizer.BOS
     return (closed, opened), counts + CLOSING
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(device)
+    # From other memory a copy waits for what the device is doing; pinned memory is kept until it was read.
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:

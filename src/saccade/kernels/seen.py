@@ -8,6 +8,7 @@ Legend: B batch, H heads, T queries, S keys.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,6 +28,13 @@ class Seen:
     before: int | None = None
     after: int | None = None
     mask: Bool[Tensor, "... S"] | None = None
+
+    def fits(self, batch: Sequence[int]) -> bool:
+        """Whether it speaks of this batch, [B] or [B, H], and would not widen it."""
+        if self.lengths is not None and self.lengths.shape != batch[:1]:
+            return False
+        own = () if self.mask is None else self.mask.shape[:-2]
+        return len(own) <= len(batch) and all(size in (1, whole) for size, whole in zip(own, batch, strict=False))
 
     @property
     def everything(self) -> bool:
@@ -48,6 +56,13 @@ class Seen:
         before = [each.before + moved for each, moved in (ours, theirs) if each.before is not None]
         after = [each.after - moved for each, moved in (ours, theirs) if each.after is not None]
         return Seen(lengths, shift, min(before, default=None), min(after, default=None), mask)
+
+    @property
+    def causal(self) -> bool:
+        """Nothing but: a query sees the keys up to its own place, both counted from 0."""
+        return (
+            self.after == 0 and self.shift == 0 and self.before is None and self.lengths is None and self.mask is None
+        )
 
     @property
     def banded(self) -> bool:

@@ -157,8 +157,8 @@ class RNNSearch(EncoderDecoder):
 
     def _steps(self, memory: Memory, count: int) -> Steps | None:
         """All looks of a sentence together, where kernels know its score, normaliser and window."""
-        if is_own(self.config.window):
-            return None
+        if is_own(self.config.window) or type(self).window is not RNNSearch.window:
+            return None  # each step may look elsewhere
         keys, window = Prepared(memory.keys), padding(memory.real)
         return steps_over(
             keys, memory.annotations, score=self.score, normalise=self.normalise, window=window, steps=count

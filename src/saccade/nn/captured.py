@@ -10,18 +10,22 @@ All calls that need a GPU are in :class:`Gpu`; :class:`Plainly` stands in for it
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+SPOILT: list[torch.cuda.CUDAGraph] = []
+"""Recordings that failed: the allocator goes on asking them whether an allocation is theirs, so they must not vanish."""
+
 
 class Unrecordable(Exception):
-    """This step must be taken as it is, and why."""
+    """This must be done as it is, and why."""
 
 
 class Anywhere:
@@ -80,7 +84,7 @@ class Gpu:
 
     def record(self, step: Callable[[], None]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
-        with self._aside():
+        with recovering(graph, self.side.device), self._aside():
             # Not torch.cuda.graph(), which gives back all cached memory each time. Other threads may go on meanwhile.
             graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
             try:
@@ -111,6 +115,26 @@ class Gpu:
                     yield
             finally:
                 main.wait_stream(self.side)
+
+
+@contextmanager
+def recovering(graph: torch.cuda.CUDAGraph, device: torch.device) -> Iterator[None]:
+    """Around a recording: where it fails, it leaves a device on which live work goes on."""
+    # Collecting garbage in mid-recording may free memory or graphs of someone else, which a recording forbids.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    except BaseException:
+        SPOILT.append(graph)
+        # The generator still believes that it is being recorded and would refuse to draw; its copy does not.
+        with suppress(AttributeError, RuntimeError):
+            generator = torch.cuda.default_generators[device.index]
+            generator.graphsafe_set_state(generator.clone_state())
+        raise
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @contextmanager

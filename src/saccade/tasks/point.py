@@ -68,9 +68,9 @@ class Batch:
     tokens: int  # real target positions, END counted: known without asking the device
     repeats: int | None = None  # the number (from 1) of a record, if any, whose order names a point twice
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+    def to(self, device: torch.device | str) -> Batch:
         names = ("points", "lengths", "target_in", "target_out")
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names})
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,8 @@ def _weights(subject: _Subject) -> None:
 def _watched(subject: _Subject) -> None:
     plain = subject.network(*subject.batch)
     for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        same(subject.network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", rtol=0, atol=0)
+        # Kernels that hold no weights round otherwise than those that a lens looks at.
+        same(subject.network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
 
 
 def _gradients(subject: _Subject) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from saccade.nn.captured import Unrecordable
 from saccade.task import Task
 from saccade.training.config import Train
 from saccade.training.recording import Recorder, Work
@@ -24,10 +25,6 @@ MOST = 64  # shapes: each holds its launches on the device, some megabytes; what
 CLOSE = 1e-2  # a repeated gradient may differ from the live one by this share: sums are done in another order at most
 
 Shape = tuple[tuple[int, ...], ...]
-
-
-class Unrecordable(Exception):
-    """Why this network's updates cannot be recorded."""
 
 
 def why_not(settings: Train) -> str | None:

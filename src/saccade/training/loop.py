@@ -159,8 +159,11 @@ class _Loop:
         while len(self._awaited) > leaving:
             awaited = self._awaited.popleft()
             count, (value, norm) = awaited.sent.count, awaited.sent.read()
+            where = f"update {awaited.update:,}"
             if not math.isfinite(value):
-                self._refuse(value, awaited.lr, f"update {awaited.update:,}")
+                self._refuse("loss", value, awaited.lr, where)
+            if not math.isfinite(norm) and self.settings.precision != "16":  # which leaves such a gradient out
+                self._refuse("gradient", norm, awaited.lr, where)
             progress.loss_total += value * count
             progress.loss_count += count
             progress.tokens += count
@@ -171,11 +174,11 @@ class _Loop:
             )  # fmt: skip
             self.job.report.update(awaited.update, awaited.epoch, progress.loss_total / progress.loss_count)
 
-    def _refuse(self, value: float, lr: float, where: str) -> NoReturn:
+    def _refuse(self, what: str, value: float, lr: float, where: str) -> NoReturn:
         whole = checkpoints(self.job.folder / CHECKPOINTS)
         kept = f"the checkpoint of {whole[-1].name} is whole" if whole else "no checkpoint was reached yet"
         raise SaccadeError(
-            f"{where}: expected a finite loss, found {value}; {kept}. "
+            f"{where}: expected a finite {what}, found {value}; {kept}. "
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
         )
 
@@ -226,7 +229,7 @@ class _Loop:
         total, count = corpus_loss(job.task, job.network, job.valid, **size)
         if not math.isfinite(total):
             where = f"validation after update {self.progress.update:,}"
-            self._refuse(total, self.optimiser.param_groups[0]["lr"], where)
+            self._refuse("loss", total, self.optimiser.param_groups[0]["lr"], where)
         figures, higher = {"loss": total / max(1, count)}, {"loss": False}
         if watch != "loss":
             measured = job.task.evaluate(

@@ -10,15 +10,15 @@ before it was read.
 
 from __future__ import annotations
 
-import gc
+import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Protocol
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from saccade.nn.captured import refusing_waits
+from saccade.nn.captured import Unrecordable, recovering, refusing_waits
 
 Work = Callable[[], None]
 
@@ -30,7 +30,8 @@ class Recorder(Protocol):
         """What is done inside runs on the recorder's own stream, after what came before and before what comes after."""
 
     def refusing_waits(self) -> AbstractContextManager[None]:
-        """Work that makes the host wait for the device raises: it could not be recorded."""
+        """Work that makes the host wait for the device raises: it could not be recorded. So does work for which the host
+        draws random numbers: they would be the same at every repetition."""
 
     def record(self, work: Work) -> Work:
         """What repeats this work; recording does not do it. Raises where it cannot be recorded."""
@@ -54,7 +55,6 @@ class CudaRecorder:
         self.stream = torch.cuda.Stream(device)
         # Graphs run one after another and keep nothing in the pool from one to the next: one graph's memory serves all.
         self.pool = torch.cuda.graph_pool_handle()
-        self._spoilt: list[torch.cuda.CUDAGraph] = []
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -66,33 +66,17 @@ class CudaRecorder:
         finally:
             outside.wait_stream(self.stream)
 
-    def refusing_waits(self) -> AbstractContextManager[None]:
-        return refusing_waits()
+    @contextmanager
+    def refusing_waits(self) -> Iterator[None]:
+        with refusing_draws(), refusing_waits():
+            yield
 
     def record(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # Collecting garbage in mid-recording may free memory or graphs of someone else, which a recording forbids.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
-                work()
-        except Exception:
-            self._clean_up(graph)
-            raise
-        finally:
-            if collecting:
-                gc.enable()
+        options: dict[str, Any] = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
+        with recovering(graph, self.stream.device), torch.cuda.graph(graph, **options):
+            work()
         return graph.replay
-
-    def _clean_up(self, graph: torch.cuda.CUDAGraph) -> None:
-        """After a recording that failed, leave a device on which live work goes on."""
-        # The allocator goes on asking a graph that was never ended whether an allocation is its own: it must not vanish.
-        self._spoilt.append(graph)
-        # The generator still believes that it is being recorded and would refuse to draw; its copy does not.
-        with suppress(AttributeError, RuntimeError):
-            generator = torch.cuda.default_generators[self.stream.device.index]
-            generator.graphsafe_set_state(generator.clone_state())
 
     def fill(self, buffer: Tensor, content: Tensor) -> None:
         # Only from pinned memory does a copy not wait; the allocator keeps that memory until the copy is done.
@@ -116,6 +100,15 @@ class CudaRecorder:
             return arriving.tolist()
 
         return read
+
+
+@contextmanager
+def refusing_draws() -> Iterator[None]:
+    """Work that drew random numbers from one of the host's generators raises at its end."""
+    before = torch.get_rng_state(), random.getstate()
+    yield
+    if not torch.equal(before[0], torch.get_rng_state()) or before[1] != random.getstate():
+        raise Unrecordable("the network draws random numbers on the host, which would be the same at every update")
 
 
 def recorder_for(device: torch.device) -> Recorder | None:

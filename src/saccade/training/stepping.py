@@ -79,8 +79,7 @@ class Stepper:
         """The smoothed loss of a batch, on the device."""
         smoothing = self.settings.label_smoothing
         with self._telling_of_memory():
-            moved = batch.to(self.device, non_blocking=self.device.type == "cuda")
-            return self.task.loss(self.model, moved, smoothing=smoothing, sampling=sampling)
+            return self.task.loss(self.model, batch.to(self.device), smoothing=smoothing, sampling=sampling)
 
     def step(self, loss: Loss, lr: float) -> float:
         """One update by the loss's gradient; returns the gradient's norm before clipping."""

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.engines import CODES, Engine, engine_for, engine_of
+from saccade.kernels.second_order import gradients_through
 from saccade.kernels.seen import Seen
 
 WEIGHTS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 26}
@@ -76,7 +77,8 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         chosen, _ = engine_for(query, key, engine)
         seed = torch.randint(2**31, (), device="cpu") if dropout else _NO_SEED
-        context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed)
+        with _exactly(query):
+            context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed)
         ctx.options = (seen, heads, dropout, seed)
         ctx.engine = chosen
         ctx.save_for_backward(query, key, value, v, kept, sums)
@@ -91,8 +93,14 @@ class _Attention(torch.autograd.Function):
             needed = ctx.needs_input_grad[:4]
             again = _differentiable(query, key, value, v, seen, heads, dropout, seed, grads[0], needed)
             return *again, None, None, None, None
-        found = _backward(ctx.engine, grads[0].contiguous(), query, key, value, v, kept, sums, *ctx.options)
+        with _exactly(query):
+            found = _backward(ctx.engine, grads[0].contiguous(), query, key, value, v, kept, sums, *ctx.options)
         return *found, None, None, None, None
+
+
+def _exactly(query: Tensor) -> torch.autocast:
+    """Without autocast, which would round what is float32 on purpose: the dtypes were settled before the call."""
+    return torch.autocast(query.device.type, enabled=False)
 
 
 _NO_SEED = torch.zeros((), dtype=torch.int64)
@@ -113,7 +121,8 @@ def _operator(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     seen = Seen(lengths, shift, before, after, mask)
     chosen, _ = engine_for(query, key, engine)
-    return *_forward(chosen, query, key, value, v, seen, heads, dropout, seed), chosen.code()
+    with _exactly(query):
+        return *_forward(chosen, query, key, value, v, seen, heads, dropout, seed), chosen.code()
 
 
 @_operator.register_fake
@@ -165,7 +174,8 @@ def _backward_operator(
     dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     seen = Seen(lengths, shift, before, after, mask)
-    return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, seen, heads, dropout, seed)
+    with _exactly(query):
+        return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, seen, heads, dropout, seed)
 
 
 @_backward_operator.register_fake
@@ -242,14 +252,14 @@ def _differentiable(
     query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float, seed: Tensor,
     grad: Tensor, needed: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    inputs = (query, key, value, v)
-    wanted = [each for each, need in zip(inputs, needed, strict=True) if need]
-    spread = v.repeat(len(query) // len(v), 1)  # [N, D]
-    scores = reference.additive_scores(query, key, spread)
-    weights = _softmax(seen.hide(scores, heads), seen)
-    weights = torch.cat([_dropped(weights[:, rows], dropout, seed, rows) for rows in _blocks(query, key.shape[1])], 1)
-    found = iter(torch.autograd.grad(weights.to(value.dtype) @ value, wanted, grad, create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
+    def plainly(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
+        spread = v.repeat(len(query) // len(v), 1)  # [N, D]
+        scores = reference.additive_scores(query, key, spread)
+        weights, blocks = _softmax(seen.hide(scores, heads), seen), _blocks(query, key.shape[1])
+        weights = torch.cat([_dropped(weights[:, rows], dropout, seed, rows) for rows in blocks], 1)
+        return weights.to(value.dtype) @ value
+
+    return gradients_through(plainly, (query, key, value, v), (grad,), needed)
 
 
 # ---- Their parts ------------------------------------------------------------------------------------------------------
@@ -266,6 +276,8 @@ def _dropped(weights: Tensor, dropout: float, seed: Tensor, rows: slice) -> Tens
     """Weights, or their gradients, after dropout: the same rows are dropped the same way each time they are made."""
     if not dropout:
         return weights
+    if dropout == 1:
+        return torch.zeros_like(weights)
     chance = torch.Generator(weights.device).manual_seed(int(seed) + rows.start)
     keep = torch.rand(weights.shape, generator=chance, device=weights.device) >= dropout
     return weights * keep / (1 - dropout)

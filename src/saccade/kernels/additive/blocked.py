@@ -23,6 +23,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.tanh_tiles import tanh_of_sums
+from saccade.kernels.second_order import gradients_through
 
 TILE_ELEMENTS = 1 << 20
 """Numbers in one tile. In float32 two tiles are 8 MB: they stay in the last-level cache, and a call's overhead is lost
@@ -67,9 +68,7 @@ class _AdditiveScores(torch.autograd.Function):
         (grad_scores,) = grads
         query, key, v = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # Gradients that will be differentiated again (create_graph=True) come from the reference, right to any
-            # order at its cost in memory: autograd would take those of `gradients_of` for constants.
-            return _differentiable_backward(query, key, v, grad_scores, ctx.needs_input_grad)
+            return gradients_through(_plainly, (query, key, v), grads, ctx.needs_input_grad)
         return gradients_of(query, key, v, grad_scores, ctx.needs_input_grad)
 
 
@@ -119,13 +118,8 @@ def gradients_of(
     )
 
 
-def _differentiable_backward(
-    query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, needed: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
-    wanted = [tensor for tensor, need in zip((query, key, v), needed, strict=True) if need]
-    scores = reference.additive_scores(query, key, v.to(query.dtype))
-    found = iter(torch.autograd.grad(scores, wanted, grad_scores, create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
+def _plainly(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+    return reference.additive_scores(query, key, v.to(query.dtype))
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.second_order import gradients_through
 
 
 def step_attention(
@@ -58,30 +59,13 @@ def differentiable_gradients(
     real: Tensor | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of (query, key, value, v) that can be differentiated again, given those of context and weights.
+    """Gradients of (query, key, value, v) that can be differentiated again, given those of context and weights."""
 
-    A kernel's own backward is a constant to autograd; asked for with create_graph=True, its gradients come from here.
-    """
-    # Views, because an input may come of another (a query of the keys, through the steps before): the path between
-    # them is not this step's, and autograd would follow it.
-    inputs = tuple(None if x is None else x.view_as(x) for x in inputs)  # type: ignore[assignment]
-    query, key, value, v = inputs
-    scale_of_dot = scale if v is None else None
-    outputs = step_attention(query, key, value, v=v, scale=scale_of_dot, real=real, lengths=lengths)
-    pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
-    wanted = [x for x, need in zip(inputs, needed, strict=True) if need and x is not None]
-    if not pairs:
-        return tuple(None for _ in inputs)
-    found = iter(
-        torch.autograd.grad(
-            [output for output, _ in pairs],
-            wanted,
-            [grad for _, grad in pairs],
-            create_graph=True,
-            allow_unused=True,  # weights alone do not depend on the values
-        )
-    )
-    return tuple(next(found) if need else None for need in needed)
+    def plainly(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None) -> tuple[Tensor, Tensor]:
+        scale_of_dot = scale if v is None else None
+        return step_attention(query, key, value, v=v, scale=scale_of_dot, real=real, lengths=lengths)
+
+    return gradients_through(plainly, inputs, grads, needed)
 
 
 def seen(

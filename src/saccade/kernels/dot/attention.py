@@ -80,7 +80,14 @@ class _After(torch.autograd.Function):
 class _Before(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float, noted: _Noted
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        scale: float,
+        noted: _Noted,
     ) -> tuple[Tensor, ...]:
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.noted = causal, scale, noted

@@ -25,6 +25,7 @@ from torch.nn import functional
 from saccade.kernels.edges import reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
+from saccade.kernels.second_order import gradients_through
 
 RUN_ELEMENTS = 1 << 20
 """Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
@@ -129,12 +130,14 @@ def _backward(
 def differentiable_backward(
     inputs: list[Tensor], grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
 ) -> tuple[Tensor | None, ...]:
-    """Gradients that will be differentiated again: the reference's, right to any order at its cost in memory."""
-    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
-    query, key, value, a = inputs
-    out = reference.edge_attention(query, key, value, a, rule.graph, act=rule.act, slope=rule.slope, gain=rule.gain)
-    found = iter(torch.autograd.grad(out, wanted, grad_out.to(out.dtype), create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
+    """Gradients that will be differentiated again: the reference's."""
+
+    def plainly(query: Tensor, key: Tensor, value: Tensor, a: Tensor) -> Tensor:
+        return reference.edge_attention(
+            query, key, value, a, rule.graph, act=rule.act, slope=rule.slope, gain=rule.gain
+        )
+
+    return gradients_through(plainly, inputs, (grad_out,), needed)
 
 
 def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.local import reference
 from saccade.kernels.local.memory import Ledger, Memory, Sums, check_memory
 from saccade.kernels.local.reach import Inputs, Reach
+from saccade.kernels.second_order import gradients_through
 
 Gradients = tuple[Tensor | None, ...]
 """One for each of the inputs, None where none was asked for."""
@@ -89,8 +90,6 @@ class _LocalAttention(torch.autograd.Function):
         if not torch.is_grad_enabled():
             found = ctx.engine.backward(inputs, ctx.reach, ctx.scale, weights, grads[0], needed, sums)
         elif sums is None:
-            # Gradients that will be differentiated again (create_graph=True) come from the reference, right to any
-            # order at its cost in memory: autograd would take the engine's for constants.
             found = _by_reference(inputs, ctx.reach, ctx.scale, grads[0], needed)
         else:
             raise SaccadeError(
@@ -104,20 +103,19 @@ class _LocalAttention(torch.autograd.Function):
 def _by_reference(
     inputs: Inputs, reach: Reach, scale: float, grad_context: Tensor, needed: tuple[bool, ...]
 ) -> Gradients:
-    context = reference.local_attention(
-        *inputs[:3],
-        centre=inputs.centre,
-        v=inputs.v,
-        scale=scale,
-        radius=reach.before,
-        ahead=reach.after,
-        shift=reach.shift,
-        lengths=reach.lengths,
-        sigma=reach.sigma,
-    )
-    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if tensor is not None and need]
-    gradients = torch.autograd.grad(
-        context, wanted, grad_context.to(context.dtype), create_graph=True, allow_unused=True
-    )
-    found = iter(gradients)
-    return tuple(next(found) if need else None for need in needed)
+    def plainly(query: Tensor, key: Tensor, value: Tensor, centre: Tensor | None, v: Tensor | None) -> Tensor:
+        return reference.local_attention(
+            query,
+            key,
+            value,
+            centre=centre,
+            v=v,
+            scale=scale,
+            radius=reach.before,
+            ahead=reach.after,
+            shift=reach.shift,
+            lengths=reach.lengths,
+            sigma=reach.sigma,
+        )
+
+    return gradients_through(plainly, inputs, (grad_context,), needed)

@@ -26,6 +26,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.location import programs, reference
 from saccade.kernels.location.serving import MOST_FILTERS
+from saccade.kernels.second_order import gradients_through
 
 
 def tiles(S: int, D: int, C: int, K: int) -> dict[str, int]:
@@ -88,8 +89,6 @@ class _Scores(torch.autograd.Function):
         (grad_scores,) = grads
         inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # Gradients that will be differentiated again come from the reference: autograd would take the kernels' for
-            # constants.
             return _differentiable_backward(inputs, grad_scores, ctx.needs_input_grad)
         rows = [tensor.contiguous() for tensor in inputs]
         found = _backward(rows, grad_scores.contiguous(), ctx.needs_input_grad)
@@ -102,15 +101,15 @@ class _Scores(torch.autograd.Function):
 def _differentiable_backward(
     inputs: tuple[Tensor, ...], grad_scores: Tensor, needed: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
-    # In one dtype, as the kernels compute.
-    query, key, v, previous, filters, location_weight = (tensor.float() for tensor in inputs)
-    N, G = query.shape[0], v.shape[0]
-    scores = reference.location_aware_scores(
-        query.unsqueeze(1), key, v.repeat(N // G, 1), previous.unsqueeze(1), filters, location_weight
-    ).squeeze(1)
-    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
-    found = iter(torch.autograd.grad(scores, wanted, grad_scores.to(scores.dtype), create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
+    def plainly(*tensors: Tensor) -> Tensor:
+        # In one dtype, as the kernels compute.
+        query, key, v, previous, filters, location_weight = (tensor.float() for tensor in tensors)
+        heads = v.repeat(len(query) // len(v), 1)
+        return reference.location_aware_scores(
+            query.unsqueeze(1), key, heads, previous.unsqueeze(1), filters, location_weight
+        ).squeeze(1)
+
+    return gradients_through(plainly, inputs, (grad_scores,), needed)
 
 
 def _forward(inputs: list[Tensor]) -> Tensor:
