@@ -291,3 +291,18 @@ def test_torch_compile_takes_additive_attention_as_one_operator_with_the_same_gr
     # In a process of its own: torch.compile cannot record through the checks of shapes that every test runs under.
     done = subprocess.run([sys.executable, "-W", "error", "-c", COMPILED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_part_that_is_no_value_is_named() -> None:
+    query, key, value = sequences()
+    for options, message in (
+        ({"score": "dot"}, "score: expected a value of saccade.attention.scores, found 'dot'"),
+        ({"score": additive}, "score: expected a value of saccade.attention.scores, found additive"),
+        ({"score": dot, "window": "causal"}, "window: expected a value of saccade.attention.windows, found 'causal'"),
+    ):
+        for call in (lambda **given: attend(query, key, value, **given), lambda **given: weigh(query, key, **given)):
+            with pytest.raises(SaccadeError, match=message):
+                call(**options)
+    with pytest.raises(SaccadeError, match="value: expected one for each of the 7 keys, found 5"):
+        attend(query, key, value[:, :5], score=dot)

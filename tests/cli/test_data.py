@@ -1,6 +1,7 @@
 """``saccade data``, as a person uses it."""
 
 import gzip
+import itertools
 import json
 import subprocess
 import sys
@@ -290,3 +291,14 @@ def test_a_group_that_no_record_has_would_not_train(data):
     )
     status, out, _ = data("pairs.jsonl", "--group", "nope")
     assert (status, "no record has the group 'nope'" in out) == (1, True)
+
+
+def test_what_comes_next_keeps_a_rule_that_may_simply_describe_the_data(command, tmp_path) -> None:
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    long = [f"{a} hundred and {b} and {c} more\t{i}" for i, (a, b, c) in enumerate(itertools.permutations(words, 3))]
+    short = [f"{a} {b}\t{i}" for i, (a, b) in enumerate(itertools.permutations(words, 2))]
+    rows = long[:60] + short
+    (tmp_path / "numbers.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    _, out, _ = command("data", tmp_path / "numbers.tsv")
+    assert "if that is how they should be, --keep ratio" in out
+    assert "--keep ratio --clean" in out

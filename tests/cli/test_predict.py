@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from saccade import api
+from saccade.cli.options import lines
 from saccade.errors import InputError
 from saccade.recipes.recipe import read_recipe
 
@@ -195,3 +196,14 @@ def test_one_input_that_cannot_be_read_costs_only_its_own_line(saccade, monkeypa
     assert lines[0] == lines[2] != ""
     assert "error: input 2: expected a text, found nothing" in err
     assert saccade("predict", "one", " ", "--json")[:2] == (1, "")
+
+
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(monkeypatch) -> None:
+    class Piped:
+        buffer = io.BytesIO(b"\xef\xbb\xbfone\r\n\xef\xbb\xbftwo\n")
+
+        def isatty(self) -> bool:
+            return False
+
+    monkeypatch.setattr(sys, "stdin", Piped())
+    assert lines() == ["one", "\ufefftwo"]

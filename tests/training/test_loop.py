@@ -1,6 +1,7 @@
 """The loop: same seed, same numbers; stopped and resumed, the same numbers still."""
 
 import csv
+import io
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from rich.console import Console
 
 import saccade
 from saccade import api
@@ -19,7 +21,7 @@ from saccade.task import Loss
 from saccade.tasks.translate import Translate
 from saccade.training import stepping
 from saccade.training.loop import mean_of
-from saccade.training.report import Silence
+from saccade.training.report import Silence, Terminal
 from tests.tiny import tiny
 from tests.training.recorders import Repeater
 
@@ -277,3 +279,19 @@ def test_a_run_whose_losses_are_read_late_is_stopped_and_resumed_without_a_gap(t
     assert stopped == 7, "the seventh was on its way when the sixth was read"
     api.resume(tmp_path / "run")
     assert [int(row[0]) for row in losses(tmp_path / "run")] == list(range(1, 12))
+
+
+def test_the_terminal_says_that_it_tests_and_how_far_it_is() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    report = Terminal(console)
+    report.testing(0, 950)
+    report.testing(950, 950)
+    assert console.file.getvalue() == "testing on 950 held-out records\n"  # type: ignore[attr-defined]
+    screen = Console(file=io.StringIO(), width=100, force_terminal=True)
+    report = Terminal(screen)
+    report.testing(0, 950)
+    report.testing(128, 950)
+    report._bar.refresh()  # type: ignore[union-attr]
+    assert "128/950" in screen.file.getvalue()  # type: ignore[attr-defined]
+    report.testing(950, 950)
+    assert report._bar is None

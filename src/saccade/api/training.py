@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -207,13 +208,16 @@ def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report
     report.say(
         f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"
     )
-    with threads(bundle.threads):
-        evaluation = bundle.task.evaluate(
-            bundle.network,
-            beginning.corpora["test"],
-            how=bundle.recipe.search,
-            metrics=wanted_metrics(bundle.recipe),
-        )
+    test = beginning.corpora["test"]
+    watched = {"progress": report.testing} if "progress" in signature(bundle.task.evaluate).parameters else {}
+    try:
+        report.testing(0, len(test))
+        with threads(bundle.threads):
+            evaluation = bundle.task.evaluate(
+                bundle.network, test, how=bundle.recipe.search, metrics=wanted_metrics(bundle.recipe), **watched
+            )
+    finally:
+        report.end()
     bundle.figures |= {
         "test": dict(evaluation.figures),
         "signatures": dict(evaluation.signatures),

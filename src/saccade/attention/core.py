@@ -20,6 +20,7 @@ from saccade.attention.normalise import Normaliser, softmax
 from saccade.attention.scores import Prepared, Score
 from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
+from saccade.errors import SaccadeError
 from saccade.kernels.statistics.reference import Statistics
 from saccade.trace.lens import Lens, Site
 
@@ -51,6 +52,7 @@ def weigh(
         lens: records the weights, and may edit them.
         site: the name under which the lens knows this place.
     """
+    _check(score, window)
     scores = score(query, key)  # [B, (H,) T, S]
     T, S = scores.shape[-2:]
     extent = Extent(T, S, offset, scores.device, scores.dtype)
@@ -92,6 +94,9 @@ def attend(
     >>> attend(x, x, x, score=scaled_dot).shape
     torch.Size([2, 5, 7])
     """
+    _check(score, window)
+    if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
+        raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
     options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
     wanted = None if lens is None else lens.counted
     if lens is None or wanted is not None:
@@ -147,10 +152,19 @@ def explain_choice(
     >>> print(explain_choice(torch.randn(2, 3, 8), torch.randn(2, 5, 8), score=dot).split(":")[0])
     dot.reference
     """
+    _check(score, window)
     if value is None:
         return str(score.choice(query, key))
     found = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
     return " ".join([str(found.choice), *found.details])
+
+
+def _check(score: object, window: object) -> None:
+    """Names are for recipes and layers; here parts are values, and a name in their place would fail far from its cause."""
+    for name, part, promise in (("score", score, "prepare"), ("window", window, "visible")):
+        if not hasattr(part, promise) or isinstance(part, type):
+            found = repr(part) if isinstance(part, str) else getattr(part, "__qualname__", type(part).__name__)
+            raise SaccadeError(f"{name}: expected a value of saccade.attention.{name}s, found {found}")
 
 
 def _counted(

@@ -49,7 +49,7 @@ def attend_edges(
         act: ``leaky_relu`` or ``tanh``, which makes it the additive score of Bahdanau et al.
         slope: of ``leaky_relu`` below 0.
         dropout: the probability of dropping a weight (pass 0 outside training); the lens sees weights before it.
-        lens: records the weights, edge by edge. It cannot edit them here.
+        lens: records the weights, edge by edge, whatever it keeps elsewhere. It cannot edit them here.
         site: the name under which the lens knows this place.
 
     >>> graph = Graph.of(torch.tensor([[0, 0, 2], [1, 2, 0]]), receivers=3)

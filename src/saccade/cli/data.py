@@ -310,9 +310,14 @@ def _command(
 def _following(
     found: Survey, would_train: bool, again: str, files: Sequence[str], asked: _Asked, save: Path | None
 ) -> list[str]:
+    from saccade.data.advice import doubted
+    from saccade.data.cleaning import Rule
+
     commands = []
     if found.cleaned is None and 0 < found.left.pairs < found.census.read:
-        commands.append(f"{again} --clean {shlex.quote(_clean_name(files[0]))}")
+        # A rule about texts may simply describe them; what repeats is better left out, however much it is.
+        kept = "".join(f" --keep {each.rule.name}" for each in doubted(found) if isinstance(each.rule, Rule))
+        commands.append(f"{again}{kept} --clean {shlex.quote(_clean_name(files[0]))}")
     if would_train:
         if asked.recipe is None and save is None:
             made = None if found.cleaned is None else f"saccade data {shlex.quote(str(found.cleaned.out))}"

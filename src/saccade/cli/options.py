@@ -39,7 +39,8 @@ def lines() -> list[str]:
 
 def _decoded(line: bytes, number: int) -> str:
     try:
-        return line.decode().rstrip("\r\n")
+        # A mark of the byte order may stand before the first line, as in files that some editors write.
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         found = f"the byte {line[error.start]:#04x}"
         raise SaccadeError(f"stdin, line {number}: expected UTF-8 text, found {found}") from None

@@ -12,6 +12,7 @@ from typing import Literal
 
 from saccade.data.files.hub import on_hub
 from saccade.data.scripts import WITHOUT_SPACES, usual_scripts
+from saccade.data.sieve import RuleTally
 from saccade.data.sources import PairData
 from saccade.data.survey import Survey, Tongue
 from saccade.data.tallies import Lengths
@@ -195,13 +196,12 @@ def _notes(survey: Survey, recipe: PairData | None) -> list[str]:
         notes.append(_faulty(survey))
     if survey.left.sources >= FEWEST_SOURCES and survey.left.pairs < FEW_PAIRS:
         notes.append(f"{survey.left.pairs:,} pairs are few: a network will learn them by heart rather than a rule")
-    for tally in survey.rules:
-        if tally.rule.on and tally.found > OFTEN * census.pairs and tally.rule.name != "leaked":
-            share = tally.found / census.pairs
-            notes.append(
-                f"{tally.rule.name} speaks of {share:.0%} of the pairs: if that is how they should be, "
-                f"--keep {tally.rule.name}"
-            )
+    for tally in doubted(survey):
+        share = tally.found / census.pairs
+        notes.append(
+            f"{tally.rule.name} speaks of {share:.0%} of the pairs: if that is how they should be, "
+            f"--keep {tally.rule.name}"
+        )
     for held in survey.held_out:
         settled = recipe is not None and recipe.overlap != "keep"
         if held.near and survey.cleaned is None and not settled:
@@ -210,6 +210,12 @@ def _notes(survey: Survey, recipe: PairData | None) -> list[str]:
                 "its figure would flatter"
             )
     return notes
+
+
+def doubted(survey: Survey) -> list[RuleTally]:
+    """Rules that would leave out so much that they may simply describe the data."""
+    most = OFTEN * survey.census.pairs
+    return [tally for tally in survey.rules if tally.rule.on and tally.found > most and tally.rule.name != "leaked"]
 
 
 def recipe_text(survey: Survey, advice: Advice, folder: Path = HERE) -> str:

@@ -7,7 +7,7 @@ what it looked at a trace labelled with the tokens of both texts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ from saccade.trace.maps import Trace
 from saccade.training.evaluation import corpus_loss, resting
 from saccade.training.losses import sequence_loss
 
+Progress = Callable[[int, int], None]
 SHARED, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
 
 
@@ -181,6 +182,7 @@ class Translate:
         how: Search,
         lens: Lens | None,
         dictionary: Mapping[str, str],
+        progress: Progress | None = None,
     ) -> list[Prediction]:
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
         predictions: dict[int, Prediction] = {}
@@ -192,6 +194,8 @@ class Translate:
                 for number, (hypotheses, read) in zip(numbers, found, strict=True):
                     made = [self._prediction(asked[number], each, read, how, lens, dictionary) for each in hypotheses]
                     predictions[number] = replace(made[0], alternatives=tuple(made[1:]))
+                if progress is not None:
+                    progress(len(predictions), len(order))
         return [predictions[number] for number in range(len(asked))]
 
     @cached_property
@@ -301,9 +305,19 @@ class Translate:
     # Figures ----------------------------------------------------------------------------------------------------------
 
     def evaluate(
-        self, network: EncoderDecoder, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+        self,
+        network: EncoderDecoder,
+        corpus: Corpus,
+        *,
+        how: Search,
+        metrics: Sequence[str],
+        limit: int | None = None,
+        progress: Progress | None = None,
     ) -> Evaluation:
-        """The named metrics of the network's outputs; ``perplexity`` is that of the true targets."""
+        """The named metrics of the network's outputs; ``perplexity`` is that of the true targets.
+
+        ``progress`` is told how many of all inputs are searched, after each batch of them.
+        """
         corpus = corpus.first(limit)
         figures: dict[str, float] = {}
         signatures: dict[str, str] = {}
@@ -317,7 +331,7 @@ class Translate:
         if named:
             # The ids are at hand, cut where the recipe says so: they are searched as they are.
             asked = [Asked(pair.source, ids) for pair, (ids, _) in zip(corpus.pairs, corpus.ids, strict=True)]
-            predictions = self._predict(network, asked, how, None, {})
+            predictions = self._predict(network, asked, how, None, {}, progress)
             outputs = [prediction.value for prediction in predictions]
             unfinished = sum(prediction.stopped == "length" for prediction in predictions)
             if unfinished:

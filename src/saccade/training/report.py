@@ -16,6 +16,7 @@ class Report(Protocol):
     def update(self, done: int, epoch: int, loss: float) -> None: ...
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None: ...
     def say(self, text: str) -> None: ...
+    def testing(self, done: int, total: int) -> None: ...
     def end(self) -> None: ...
 
 
@@ -26,6 +27,7 @@ class Silence:
     def update(self, done: int, epoch: int, loss: float) -> None: ...
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None: ...
     def say(self, text: str) -> None: ...
+    def testing(self, done: int, total: int) -> None: ...
     def end(self) -> None: ...
 
 
@@ -70,6 +72,24 @@ class Terminal:
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
+
+    def testing(self, done: int, total: int) -> None:
+        """``done`` of the held-out records are searched; a search takes far longer than an update's share of them."""
+        if not done:
+            self.say(f"testing on {total:,} held-out records")
+        if self.console.is_terminal and not done:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.completed}/{task.total}"),
+            )
+            self._bar = Progress(*columns, TimeElapsedColumn(), console=self.console, expand=True, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(f"{self.name} test".strip(), total=total)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done)
+        if done == total:
+            self.end()
 
     def end(self) -> None:
         if self._bar is not None:
