@@ -1,7 +1,7 @@
 """Additive attention on a CPU, peers side by side in one run: `python benchmarks/additive_cpu/run.py --out DATE.md`.
 
 Whole attention, scores → softmax → context, with equal inputs: memory and time of the forward pass and of forward +
-backward, for the blocked kernel, eager PyTorch, torch.compile (with `--compile`; it needs a C++ compiler) and Keras'
+backward, for saccade, eager PyTorch, torch.compile (with `--compile`; it needs a C++ compiler) and Keras'
 AdditiveAttention on its torch backend. Keras is no dependency of this project; to have it measured,
 
     pip install --no-deps --target FOLDER keras absl-py namex h5py optree ml-dtypes
@@ -28,7 +28,7 @@ Size = tuple[int, int, int, int]
 SIZES: list[Size] = [(8, 256, 256, 256), *((4, length, length, 256) for length in (64, 128, 256, 512, 1024))]
 MOST_BYTES = 8e9
 WHOLE_SUMS = {  # how many tensors of T × S × D a training step holds at once
-    "saccade, blocked": 0,
+    "saccade": 0,
     "eager PyTorch": 3,
     "torch.compile": 2,
     "Keras AdditiveAttention": 3,
@@ -39,7 +39,7 @@ GRADIENTS = ("context", "∂query", "∂key", "∂value", "∂v")
 
 def main() -> None:
     options = parsed()
-    contenders = ["saccade, blocked", "eager PyTorch"]
+    contenders = ["saccade", "eager PyTorch"]
     if options.compile:
         contenders.append("torch.compile")
     keras = keras_version(options.keras)
@@ -155,7 +155,7 @@ medians of {repeats} repeats, memory is the rise of the process's peak resident 
 |---|---|---|---|---|---|---|
 {table}
 
-Distance of each contender's results from the blocked kernel's, relative to the largest value:
+Distance of each contender's results from saccade's, relative to the largest value:
 
 {distances}
 """
