@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import blocked, reference
+from tests.kernels.live import LiveMemory
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {  # query batch, key batch, T, S, D, shape of v before D
@@ -187,26 +186,6 @@ def test_autocast_gives_the_dtype_it_gives_the_reference() -> None:
 def test_widths_that_differ_are_named() -> None:
     with pytest.raises(SaccadeError, match="widths 7, 5 and 7"):
         blocked.additive_scores(torch.randn(2, 5, 7), torch.randn(2, 3, 5), torch.randn(7))
-
-
-class LiveMemory(TorchDispatchMode):
-    """Counts the numbers in tensors that operations made and nobody has freed, and the most there ever were."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live: dict[int, int] = {}
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, Tensor) and tensor.numel():
-                storage = tensor.untyped_storage()
-                if storage._cdata not in self.live:
-                    self.live[storage._cdata] = storage.nbytes() // tensor.element_size()
-                    weakref.finalize(storage, self.live.pop, storage._cdata, None)
-        self.peak = max(self.peak, sum(self.live.values()))
-        return result
 
 
 @pytest.mark.parametrize("magnitude", [0.05, 1.0, 300.0])

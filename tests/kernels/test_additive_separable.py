@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import separable, tables
 from saccade.kernels.additive.tables import Table, table_for
 from saccade.kernels.seen import Seen
+from tests.kernels.live import LiveMemory
 
 fused = pytest.importorskip("saccade.kernels.additive.separable_fused", reason="needs triton")
 
@@ -284,26 +283,6 @@ def test_float64_and_widths_that_differ_are_refused(engine: ModuleType) -> None:
         engine.scores(query, key[..., :5], v, Seen(), table=table)
 
 
-class LiveBytes(TorchDispatchMode):
-    """The most bytes that tensors made by operations held together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live: dict[int, int] = {}
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, Tensor) and tensor.numel():
-                storage = tensor.untyped_storage()
-                if storage._cdata not in self.live:
-                    self.live[storage._cdata] = storage.nbytes()
-                    weakref.finalize(storage, self.live.pop, storage._cdata, None)
-        self.peak = max(self.peak, sum(self.live.values()))
-        return result
-
-
 def test_memory_beyond_the_results_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(separable, "CACHE_BYTES", 200_000)
     query, key, v, grad_scores = inputs(0.4, N=3, T=61, S=67, D=23)
@@ -311,6 +290,6 @@ def test_memory_beyond_the_results_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     results = 4 * (
         query.numel() + key.numel() + 3 * grad_scores.numel()
     )  # the gradient in float32 and in its block too
-    with LiveBytes() as memory:
+    with LiveMemory(unit="bytes") as memory:
         found(separable, query, key, v, grad_scores, table=table)
     assert 100_000 < memory.peak < results + 200_000 + 4 * 4 * query.numel() < 4 * 61 * 67 * 23 * 3

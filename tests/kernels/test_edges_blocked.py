@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
 from tests.kernels.edge_cases import SHAPES, assert_like_the_reference, drawn, with_gradients
+from tests.kernels.live import LiveMemory
 
 TOLERANCE = {torch.float64: 1e-13, torch.float32: 3e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
@@ -63,26 +62,6 @@ def test_only_needed_gradients_are_given() -> None:
     found, tensors[2].grad = tensors[2].grad, None
     reference.edge_attention(*tensors, graph).square().sum().backward()
     torch.testing.assert_close(found, tensors[2].grad)
-
-
-class LiveMemory(TorchDispatchMode):
-    """The most numbers that tensors made by operations ever held together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live: dict[int, int] = {}
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, Tensor) and tensor.numel():
-                storage = tensor.untyped_storage()
-                if storage._cdata not in self.live:
-                    self.live[storage._cdata] = storage.nbytes() // 4
-                    weakref.finalize(storage, self.live.pop, storage._cdata, None)
-        self.peak = max(self.peak, sum(self.live.values()))
-        return result
 
 
 def test_memory_grows_with_nodes_and_with_edges_but_not_with_edges_times_width(monkeypatch: pytest.MonkeyPatch) -> None:

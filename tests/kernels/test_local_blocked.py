@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.kernels.local import blocked, chunks, reference
+from tests.kernels.live import LiveMemory
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, D, E = 3, 5, 7
@@ -153,36 +152,15 @@ def test_autocast_gives_the_dtype_it_gives_the_reference() -> None:
     assert_same({"context": found}, {"context": expected}, 4e-2)
 
 
-class LiveMemory(TorchDispatchMode):
-    """Counts the numbers in tensors that operations made and nobody has freed, and the most there ever were."""
-
-    def __init__(self, given: dict[str, Tensor]) -> None:
-        super().__init__()
-        self.live: dict[int, int] = {}
-        self.given = {tensor.untyped_storage()._cdata for tensor in given.values()}  # views of these are not made
-        self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, Tensor) and tensor.numel():
-                storage = tensor.untyped_storage()
-                if storage._cdata not in self.live and storage._cdata not in self.given:
-                    self.live[storage._cdata] = storage.nbytes() // tensor.element_size()
-                    weakref.finalize(storage, self.live.pop, storage._cdata, None)
-        self.peak = max(self.peak, sum(self.live.values()))
-        return result
-
-
 @pytest.mark.parametrize("T", [1, 31])
 @pytest.mark.parametrize(("additive", "centred"), KINDS)
 def test_memory_does_not_grow_with_the_keys_but_by_their_gradients(T: int, additive: bool, centred: bool) -> None:
     def peaks(module: Any, S: int) -> tuple[int, int]:
         tensors = inputs(T, S, additive=additive, centred=centred, dtype=torch.float32)
         grad = torch.randn(N, T, E)
-        with LiveMemory(tensors) as forward, torch.no_grad():
+        with LiveMemory(tensors.values()) as forward, torch.no_grad():
             module.local_attention(**tensors, radius=2, sigma=1.0)
-        with LiveMemory(tensors) as training:
+        with LiveMemory(tensors.values()) as training:
             context_and_gradients(module, tensors, grad, radius=2, sigma=1.0)
         return forward.peak, training.peak - N * S * (D + E)  # the gradients of keys and values
 
