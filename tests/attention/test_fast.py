@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -16,19 +15,12 @@ from saccade.attention.normalise import softmax
 from saccade.attention.scores import Dot, Prepared, Score, additive, dot, scaled_dot
 from saccade.attention.windows import Extent, Padding, Window, band, everywhere, gaussian, mask, padding
 from saccade.errors import SaccadeError
-from saccade.kernels import choose
 from saccade.trace import Lens
 
 B, H, T, S, D, E = 3, 2, 5, 17, 4, 6
 
 
-@pytest.fixture(autouse=True)
-def kernels_serve_small_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("BLOCKED_PAYS_FROM", "BLOCKED_PAYS_FROM_WITH_GRADIENT", "PRODUCT_PAYS_FROM", "ATTENTION_PAYS_FROM"):
-        monkeypatch.setattr(choose, name, 0)
-    choose.remembered.cache_clear()
-    yield
-    choose.remembered.cache_clear()
+pytestmark = pytest.mark.usefixtures("kernels_serve_small_sizes")
 
 
 def sequences(*batch: int) -> list[Tensor]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from saccade.attention.core import attend
 from saccade.attention.scores import Score, additive, cosine, general, scaled_dot
 from saccade.attention.windows import Window, band, causal, everywhere, padding
-from saccade.kernels import choose
 from saccade.trace import Lens
 
 B, H, T, S, D, E = 2, 3, 17, 17, 8, 5
@@ -28,13 +25,7 @@ WINDOWS: dict[str, Window] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def kernels_serve_small_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("BLOCKED_PAYS_FROM", "BLOCKED_PAYS_FROM_WITH_GRADIENT", "PRODUCT_PAYS_FROM", "ATTENTION_PAYS_FROM"):
-        monkeypatch.setattr(choose, name, 0)
-    choose.remembered.cache_clear()
-    yield
-    choose.remembered.cache_clear()
+pytestmark = pytest.mark.usefixtures("kernels_serve_small_sizes")
 
 
 @pytest.mark.parametrize("keep", ["top", "statistics"])

@@ -292,9 +292,9 @@ def test_without_triton_or_a_gpu_the_blocked_arithmetic_serves(monkeypatch: pyte
         stand_in: Any = type("Keys", (), {"is_cuda": device == "cuda", "dtype": dtype})()
         return loop._arithmetic(stand_in, stand_in)
 
-    monkeypatch.setattr(loop, "find_spec", lambda name: None)
+    monkeypatch.setattr(loop, "triton_installed", lambda: False)
     assert chosen("cuda", torch.float32) is blocked
-    monkeypatch.setattr(loop, "find_spec", lambda name: "found")
+    monkeypatch.setattr(loop, "triton_installed", lambda: True)
     assert chosen("cpu", torch.float32) is blocked
     assert chosen("cuda", torch.float64) is blocked
     pytest.importorskip("triton")

@@ -60,7 +60,7 @@ def test_all_statistics_are_the_references(name: str, score: str) -> None:
 def test_what_the_scores_hide_stays_hidden() -> None:
     scores = torch.randn(B, T, S).masked_fill(torch.rand(B, T, S) < 0.5, -math.inf)
     found = blocked.statistics(lambda rows: scores[:, rows], (B, T, S), Seen(after=3), wanted=ALL).tensors()
-    expected = reference.of_scores(reference.hidden(scores, Seen(after=3)), ALL).tensors()
+    expected = reference.of_scores(Seen(after=3).hide(scores), ALL).tensors()
     for part, tensor in expected.items():
         torch.testing.assert_close(found[part], tensor)
 

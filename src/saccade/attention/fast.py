@@ -22,10 +22,12 @@ from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared, S
 from saccade.attention.windows import Extent, Padding, Window, everywhere
 from saccade.errors import SaccadeError
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.additive.engines import engine_for, has_fused
+from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.choose import Choice, Request, choose
 from saccade.kernels.decoder.loop import Memory
 from saccade.kernels.dot.attention import dot_attention
+from saccade.kernels.dtypes import result_dtype
+from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 
 
@@ -173,15 +175,9 @@ def _serve_dot(
 
 def one_dtype(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The promoted dtype, or autocast's, which leaves float64 alone: what the composition's products would have."""
-    one, other, third = tensors
-    device, dtype = one.device.type, one.dtype
-    if dtype == other.dtype == third.dtype and not torch.is_autocast_enabled(device):
-        return one, other, third
-    for tensor in (other, third):
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-    return one.to(dtype), other.to(dtype), third.to(dtype)
+    dtype = result_dtype(*tensors)
+    one, other, third = (each if each.dtype is dtype else each.to(dtype) for each in tensors)
+    return one, other, third
 
 
 # ---- One query at a time ----------------------------------------------------------------------------------------------

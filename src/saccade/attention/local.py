@@ -15,8 +15,8 @@ from torch import Tensor
 
 from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared
 from saccade.attention.windows import All, Band, Causal, Extent, Gaussian, Padding, Window
-from saccade.kernels.additive.engines import has_fused
 from saccade.kernels.choose import Choice
+from saccade.kernels.launching import has_fused
 from saccade.kernels.local import blocked
 
 PAYS_FROM = 4

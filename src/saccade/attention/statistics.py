@@ -17,8 +17,9 @@ from saccade.attention.fast import Plan, one_dtype
 from saccade.attention.normalise import Softmax
 from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared
 from saccade.attention.windows import Extent, Window
-from saccade.kernels.additive.engines import engine_for, has_fused
+from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.dot.reference import dot_scores
+from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted

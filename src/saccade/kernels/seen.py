@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+OPEN = 1 << 30
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -87,6 +89,24 @@ class Seen:
         if self.lengths is not None:
             seen = _and(seen, keys < self.lengths.to(device)[:, None, None])  # [B, 1, S]
         return seen
+
+    def bounds(self) -> tuple[int, int]:
+        """The band as t + low ≤ s ≤ t + high; an open side is further than any key, and sums with it stay within 32 bits."""
+        low = -OPEN if self.before is None else max(-OPEN, min(OPEN, self.shift - self.before))
+        high = OPEN if self.after is None else max(-OPEN, min(OPEN, self.shift + self.after))
+        return low, high
+
+    def pointers(self, beside: Tensor) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
+        """Lengths, and the mask with its strides over batch, head, query and key (0 where an axis does not matter), on the
+        device of ``beside``, which also stands, never read, for a part that is absent."""
+        lengths = beside if self.lengths is None else self.lengths.to(beside.device)
+        if self.mask is None:
+            return lengths, beside, (0, 0, 0, 0)
+        mask = self.mask.to(beside.device)
+        mask = mask.unsqueeze(1) if mask.dim() == 3 else mask
+        mask = mask[(None,) * (4 - mask.dim())]
+        b, h, t, s = (0 if size == 1 else stride for size, stride in zip(mask.shape, mask.stride(), strict=True))
+        return lengths, mask.view(torch.uint8), (b, h, t, s)
 
     def hide(self, scores: Float[Tensor, "N T S"], heads: int = 1) -> Float[Tensor, "N T S"]:
         """−∞ where a key is not seen; N are the items of the batch, each with ``heads`` heads."""

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.engines import CODES, Engine, engine_for, engine_of
+from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.second_order import gradients_through
 from saccade.kernels.seen import Seen
 
@@ -132,7 +133,7 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     N, T, _ = query.shape
     S = key.shape[1]
-    working = _working(query.dtype)
+    working = working_dtype(query.dtype)
     kept = query.new_empty((N, T, S) if _kept(query, S) else (0,), dtype=working)
     sums = query.new_empty((0,) if _kept(query, S) else (N, T), dtype=working)
     return value.new_empty(N, T, value.shape[-1]), kept, sums, torch.empty(CODES, dtype=torch.float64)
@@ -207,7 +208,7 @@ def _forward(
         context = torch.bmm(_dropped(weights, dropout, seed, rows).to(value.dtype), value)
         parts.append((context, weights if keeping else torch.logsumexp(scores, dim=-1)))
     context, kept = (_joined(each) for each in zip(*parts, strict=True)) if parts else (
-        value.new_empty(N, 0, value.shape[-1]), query.new_empty(N, 0, S, dtype=_working(query.dtype))
+        value.new_empty(N, 0, value.shape[-1]), query.new_empty(N, 0, S, dtype=working_dtype(query.dtype))
     )  # fmt: skip
     return (context, kept, kept.new_empty(0)) if keeping else (context, kept.new_empty(0), kept)
 
@@ -216,7 +217,7 @@ def _backward(
     engine: Engine, grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, kept: Tensor, sums: Tensor,
     seen: Seen, heads: int, dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    working = _working(query.dtype)
+    working = working_dtype(query.dtype)
     of_queries: list[Tensor] = []
     totals: list[Tensor] = []  # of the values, the keys and v, an item each
     blocks = _blocks(query, key.shape[1])
@@ -302,7 +303,3 @@ def _kept(query: Tensor, S: int) -> bool:
     N, T, _ = query.shape
     weights = N * T * S
     return weights <= WEIGHTS_KEPT["cuda" if query.is_cuda else "cpu"]
-
-
-def _working(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

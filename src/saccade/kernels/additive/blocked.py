@@ -23,6 +23,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.tanh_tiles import tanh_of_sums
+from saccade.kernels.dtypes import result_dtype, working_dtype
 from saccade.kernels.second_order import gradients_through
 
 TILE_ELEMENTS = 1 << 20
@@ -35,7 +36,7 @@ def additive_scores(
 ) -> Float[Tensor, "*batch T S"]:
     """Score every query against every key; shapes and broadcasting as in `reference.additive_scores`."""
     reference.check_widths(query, key, v)
-    dtype = _result_dtype(query, key, v)
+    dtype = result_dtype(query, key, v)
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], v.shape[:-1])
     N, (T, D), S = math.prod(batch), query.shape[-2:], key.shape[-2]
     scores: Tensor = _AdditiveScores.apply(
@@ -44,15 +45,6 @@ def additive_scores(
         v.to(working_dtype(dtype)).expand(*batch, D).reshape(N, D),  # summed over the batch before it is rounded
     )
     return scores.reshape(*batch, T, S)
-
-
-def _result_dtype(query: Tensor, key: Tensor, v: Tensor) -> torch.dtype:
-    """What the reference's product gives: the promoted type, or autocast's, which leaves float64 alone."""
-    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
-    device = query.device.type
-    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return dtype
 
 
 class _AdditiveScores(torch.autograd.Function):
@@ -120,10 +112,6 @@ def gradients_of(
 
 def _plainly(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return reference.additive_scores(query, key, v.to(query.dtype))
-
-
-def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _tiles(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice, Tensor, Tensor]]:

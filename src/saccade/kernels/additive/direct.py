@@ -13,9 +13,7 @@ Legend: N items with heads (item n is head n mod heads of batch n div heads), T 
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import triton
@@ -27,10 +25,8 @@ from saccade.errors import SaccadeError
 from saccade.kernels.additive.direct_forms import FAST, form_number, form_of
 from saccade.kernels.additive.direct_gradients import gradients_kernel, rows_kernel
 from saccade.kernels.additive.direct_scores import scores_kernel, transpose_kernel
+from saccade.kernels.launching import on_device_of
 from saccade.kernels.seen import Seen
-
-_OPEN = 1 << 30
-"""A side of the band that is open: further than any key. Sums with it stay within 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +82,11 @@ def scores(
     tile = score_tiles(T, S, form)
     BT, BS = tile.queries * tile.warps, 32 * tile.columns
     v = v.float().contiguous()
-    with _on(query.device):
+    with on_device_of(query):
         query_rows, scaled_rows, key_rows, width = _transposed(query, key, v, BT, BS, form)
         v = F.pad(v, (0, width - D)) if width > D else v
-        lengths, mask, strides = _parts_of(seen, query, heads)
-        low, high = _band(seen)
+        lengths, mask, strides = seen.pointers(query)
+        low, high = seen.bounds()
         scores_kernel[(N * triton.cdiv(T, BT) * triton.cdiv(S, BS),)](
             query_rows, scaled_rows, key_rows, v, lengths, mask, out,
             T, S, width, v.shape[0], heads, low, high, *strides,
@@ -124,9 +120,9 @@ def gradients(
     weight = grad_scores.float()
     if S % tile.keys:
         weight = F.pad(weight, (0, -S % tile.keys))  # whole tiles load without a question, four numbers at a time
-    lengths, _, _ = _parts_of(seen, query, heads)
-    low, high = _band(seen)
-    with _on(query.device):
+    lengths, _, _ = seen.pointers(query)
+    low, high = seen.bounds()
+    with on_device_of(query):
         query_rows = _prepared(query, form)
         gradients_kernel[(N * tile.parts * triton.cdiv(D, 32),)](
             query_rows, key.contiguous(), v.float().contiguous(), weight.contiguous(), lengths,
@@ -152,36 +148,8 @@ def _check(query: Tensor, key: Tensor, v: Tensor) -> None:
         )
 
 
-def _parts_of(seen: Seen, query: Tensor, heads: int) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
-    """Lengths, and the mask with its strides over batch, head, query and key (0 where an axis does not matter).
-
-    A part that is absent is any tensor, never read.
-    """
-    lengths = query if seen.lengths is None else seen.lengths.to(query.device)
-    if seen.mask is None:
-        return lengths, query, (0, 0, 0, 0)
-    mask = seen.mask.to(query.device)
-    if mask.dim() == 3:
-        mask = mask.unsqueeze(1)
-    while mask.dim() < 4:
-        mask = mask.unsqueeze(0)
-    strides = [0 if size == 1 else stride for size, stride in zip(mask.shape, mask.stride(), strict=True)]
-    return lengths, mask.view(torch.uint8), (strides[0], strides[1], strides[2], strides[3])
-
-
-def _band(seen: Seen) -> tuple[int, int]:
-    """The band as t + low ≤ s ≤ t + high."""
-    low = -_OPEN if seen.before is None else max(-_OPEN, min(_OPEN, seen.shift - seen.before))
-    high = _OPEN if seen.after is None else max(-_OPEN, min(_OPEN, seen.shift + seen.after))
-    return low, high
-
-
 def _limit(tile: Tiles) -> dict[str, int]:
     return {} if tile.registers is None or not FAST else {"maxnreg": tile.registers}
-
-
-def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 def _prepared(query: Tensor, form: str) -> Tensor:

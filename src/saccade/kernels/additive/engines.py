@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,6 +23,8 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import blocked, separable
 from saccade.kernels.additive.tables import RANKS, TILED_RANKS, Table, table_for, tolerance
+from saccade.kernels.dtypes import working_dtype
+from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 
 NAMES = ("blocked", "direct", "separable")
@@ -136,22 +137,12 @@ def reach_of(query: Tensor, key: Tensor) -> Reach:
     return of_query, of_key
 
 
-def has_fused(query: Tensor) -> bool:
-    """Whether Triton serves this tensor's device."""
-    return query.is_cuda and _triton_installed()
-
-
 def _unreadable() -> bool:
     """Whether nothing may be read from the device now: a CUDA graph is captured, or tried out for one."""
     return torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode() == _READING_IS_AN_ERROR
 
 
 _READING_IS_AN_ERROR = 2
-
-
-@cache
-def _triton_installed() -> bool:
-    return find_spec("triton") is not None
 
 
 def _rounding_welcome(dtype: torch.dtype) -> bool:
@@ -167,7 +158,7 @@ def _table(reach: Reach, query: Tensor) -> Table | None:
 
 
 def _blocked_scores(query: Tensor, key: Tensor, v: Tensor, seen: Seen, *, heads: int = 1) -> Tensor:
-    working = blocked.working_dtype(query.dtype)
+    working = working_dtype(query.dtype)
     spread = v.to(working).repeat(len(query) // max(1, len(v)), 1)  # [N, D]
     return seen.hide(blocked.scores_of(query.to(working), key.to(working), spread), heads)
 
@@ -175,7 +166,7 @@ def _blocked_scores(query: Tensor, key: Tensor, v: Tensor, seen: Seen, *, heads:
 def _blocked_gradients(
     query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, seen: Seen, *, heads: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
-    working = blocked.working_dtype(query.dtype)
+    working = working_dtype(query.dtype)
     spread = v.to(working).repeat(len(query) // max(1, len(v)), 1)
     rows = query.to(working), key.to(working), spread
     of_query, of_key, of_v = blocked.gradients_of(*rows, grad_scores, (True, True, True))

@@ -57,7 +57,7 @@ def scores(
         of_key = _features(table.key, key[items, keys], table.reach)
         for r in range(table.rank):
             block.baddbmm_(of_query[r], of_key[r].mT)
-    return hide_unseen(result, seen, heads)
+    return seen.hide(result, heads)
 
 
 def gradients(
@@ -137,17 +137,6 @@ def _slices(length: int, most: int) -> list[slice]:
 def rows_of_v(v: Float[Tensor, "G D"], N: int) -> Float[Tensor, "N 1 D"]:
     """The v of each item, in float32."""
     return v.float().repeat(N // v.shape[0] if len(v) else 0, 1)[:, None]
-
-
-def hide_unseen(scores: Float[Tensor, "N T S"], seen: Seen, heads: int) -> Float[Tensor, "N T S"]:
-    """−∞, in place, where a key is not seen."""
-    T, S = scores.shape[1:]
-    visible = seen.dense(T, S, scores.device)
-    if visible is not None:
-        if visible.dim() == 3:
-            visible = visible.unsqueeze(1)
-        scores.view(-1, heads, T, S).masked_fill_(~visible, -torch.inf)
-    return scores
 
 
 def check(query: Tensor, key: Tensor, v: Tensor) -> None:

@@ -14,10 +14,8 @@ Legend: N items (batch × heads), T queries, S keys, M either, D width, R rank, 
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,6 +25,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.additive import separable_programs as programs
 from saccade.kernels.additive.separable import blocks, check
 from saccade.kernels.additive.tables import Table
+from saccade.kernels.launching import on_device_of
 from saccade.kernels.seen import Seen
 
 FEATURE_BYTES = 256 << 20
@@ -34,11 +33,6 @@ FEATURE_BYTES = 256 << 20
 
 LONGEST_ROW = 4096
 """Keys of the longest rows that `weights` takes: a program holds whole rows."""
-
-_OPEN = 1 << 30
-"""A side of the band that is open: further than any key. Sums with it stay within 32 bits."""
-
-_NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 @dataclass(frozen=True)
@@ -222,7 +216,7 @@ def features(
     reach = tile.columns * tile.loops
     of_queries, of_keys = N * _pieces(T * D, reach), N * _pieces(S * D, reach)
     if of_queries + of_keys:
-        with _on_its_device(query):
+        with on_device_of(query):
             programs.features_program[(of_queries + of_keys,)](
                 query, key, v, coefficients, of_query, of_key, of_queries, T, S, v.shape[0], first, 1 / table.reach,
                 D=D, R=R, J=J, ELEMENTS=tile.columns, CHUNK=tile.chunk, LOOPS=tile.loops, BV=_power_of_2(D),
@@ -284,12 +278,11 @@ def _finish(products: Tensor, v: Tensor, seen: Seen, heads: int, rounded: Tensor
     if not products.numel():
         return
     softmax = what == "weights"
-    lengths, mask, strides = _parts_of(seen, products)
-    low = -_OPEN if seen.before is None else max(-_OPEN, min(_OPEN, seen.shift - seen.before))
-    high = _OPEN if seen.after is None else max(-_OPEN, min(_OPEN, seen.shift + seen.after))
+    lengths, mask, strides = seen.pointers(products)
+    low, high = seen.bounds()
     BT, BS, warps = finish_tiles(S, softmax)
     D = v.shape[-1]
-    with _on_its_device(products):
+    with on_device_of(products):
         programs.finished_program[(N * _pieces(T, BT) * _pieces(S, BS),)](
             products, v.contiguous(), lengths, mask, rounded, sums, T, S, v.shape[0], heads, low, high, *strides,
             LENGTHS=seen.lengths is not None, BAND=seen.banded, MASK=seen.mask is not None, SOFTMAX=softmax,
@@ -308,7 +301,7 @@ def normalised(
     row_scale, column_scale = grad_scores.new_empty(N, T), grad_scores.new_empty(N, S)
     rows, along, columns, down, warps = normalise_tiles(S)
     of_columns = N * _pieces(S, columns)
-    with _on_its_device(grad_scores):
+    with on_device_of(grad_scores):
         programs.normalised_program[(of_columns + N * _pieces(T, rows),)](
             grad_scores, by_row, row_scale, by_column, column_scale, of_columns, T, S,
             ROWS=rows, ALONG=along, ONCE=along >= S, COLUMNS=columns, DOWN=down, num_warps=warps,
@@ -327,7 +320,7 @@ def _reduced(
     down = _pieces(M, tile.rows * tile.loops)
     out = torch.empty_like(rows, dtype=dtype)
     parts = scale.new_empty(N, down, D) if query else scale
-    with _on_its_device(rows):
+    with on_device_of(rows):
         programs.reduced_program[(N * down * _pieces(D, tile.columns),)](
             rows, sums, scale, v, coefficients, out, parts, M, v.shape[0], first, 1 / table.reach,
             QUERY=query, D=D, R=table.rank, J=J, CHUNK=tile.chunk, BM=tile.rows, BD=tile.columns, LOOPS=tile.loops,
@@ -359,21 +352,3 @@ def _rows(D: int, table: Table, feature_bytes: int) -> int:
 
 def _zeros(like: Tensor, *shape: int) -> Tensor:
     return like.new_zeros(shape, dtype=torch.float32)
-
-
-def _parts_of(seen: Seen, scores: Tensor) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
-    """Lengths, and the mask with its strides over batch, head, query and key: 0 where an axis does not matter."""
-    lengths = scores if seen.lengths is None else seen.lengths.to(scores.device)
-    if seen.mask is None:
-        return lengths, scores, (0, 0, 0, 0)
-    mask = seen.mask.to(scores.device)
-    mask = mask.unsqueeze(1) if mask.dim() == 3 else mask
-    mask = mask[(None,) * (4 - mask.dim())]
-    b, h, t, s = (0 if size == 1 else stride for size, stride in zip(mask.shape, mask.stride(), strict=True))
-    return lengths, mask.view(torch.uint8), (b, h, t, s)
-
-
-def _on_its_device(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
-    if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
-        return _NOTHING
-    return torch.cuda.device(tensor.device)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from saccade.kernels.decoder import programs, reference
 from saccade.kernels.decoder.blocked import Parts, over_steps
+from saccade.kernels.dtypes import result_dtype
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class _Step(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, v: Tensor | None, real: Tensor | None,
         lengths: Tensor | None, scale: float,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        dtype = reference.context_type(query, key, value)
+        dtype = result_dtype(query, key, value)
         context, weights = look(prepare(key, value), query, v, scale, real, dtype, lengths)
         ctx.save_for_backward(query, key, value, v, real, lengths, weights)
         ctx.scale = scale

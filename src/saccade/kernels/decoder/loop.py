@@ -15,7 +15,6 @@ Legend: N items (batch with heads), S keys, D width of queries and keys, E width
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.kernels.decoder import blocked, reference
+from saccade.kernels.dtypes import result_dtype
+from saccade.kernels.launching import triton_installed
 
 
 class Memory:
@@ -83,7 +84,7 @@ class Memory:
             return reference.step_attention(query, self.key, self.value, v=self.v, scale=scale, real=self.real)
         inputs = query, self.key, self.value, self.v
         if not torch.is_grad_enabled() or not any(x is not None and x.requires_grad for x in inputs):
-            dtype = reference.context_type(query, self.key, self.value)
+            dtype = result_dtype(query, self.key, self.value)
             found: tuple[Tensor, Tensor] = self._arithmetic.look(
                 self._ready(), query, self.v, self.scale, self.real, dtype
             )
@@ -109,7 +110,7 @@ class Memory:
 
 
 def _arithmetic(key: Tensor, value: Tensor) -> ModuleType:
-    if key.is_cuda and reference.working_type(key, value) is torch.float32 and find_spec("triton") is not None:
+    if key.is_cuda and reference.working_type(key, value) is torch.float32 and triton_installed():
         from saccade.kernels.decoder import fused
 
         return fused
@@ -172,7 +173,7 @@ class _Step(torch.autograd.Function):
         arithmetic: ModuleType,
         ready: Any,
     ) -> tuple[Tensor, Tensor]:
-        dtype = reference.context_type(query, key, value)
+        dtype = result_dtype(query, key, value)
         context, weights = arithmetic.look(ready, query, v, scale, real, dtype)
         ctx.save_for_backward(query, key, value, v, real, weights)
         ctx.scale, ctx.arithmetic, ctx.ready = scale, arithmetic, ready

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted, result_dtype
 from saccade.kernels.second_order import gradients_through
 
 
@@ -38,7 +39,7 @@ def step_attention(
     """
     check_memory(key, value, v, scale, real, lengths)
     check_query(query, key)
-    context_dtype, working = context_type(query, key, value), working_type(query, key, value)
+    context_dtype, working = result_dtype(query, key, value), working_type(query, key, value)
     with torch.autocast(query.device.type, enabled=False):
         q, k, x = query.to(working), key.to(working), value.to(working)
         if v is None:
@@ -80,19 +81,7 @@ def seen(
 
 def working_type(*tensors: Tensor) -> torch.dtype:
     """What the arithmetic is done in: the inputs' type, and float32 for halves."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
-
-
-def context_type(query: Tensor, key: Tensor, value: Tensor) -> torch.dtype:
-    """What a product of these gives: the promoted type, or autocast's, which leaves float64 alone."""
-    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
-    device = query.device.type
-    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return dtype
+    return torch.promote_types(promoted(*tensors), torch.float32)
 
 
 def check_query(query: Tensor, key: Tensor) -> None:

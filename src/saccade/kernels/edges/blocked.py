@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from saccade.kernels.dtypes import promoted
 from saccade.kernels.edges import reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
@@ -62,7 +63,7 @@ def edge_weights(
     reference.check_shapes(query, key, a, graph, act)
     with torch.no_grad():
         weights = _weights(query, key, a, Rule(graph, act, slope), _working_dtype(query, key, a))
-        return weights.to(result_dtype(query, key, a))
+        return weights.to(promoted(query, key, a))
 
 
 class _EdgeAttention(torch.autograd.Function):
@@ -76,7 +77,7 @@ class _EdgeAttention(torch.autograd.Function):
             out.index_add_(0, graph.receiver[run], value[graph.sender[run]] * read.unsqueeze(-1))
         ctx.save_for_backward(query, key, value, a, weights, out)
         ctx.rule = rule
-        return out.to(result_dtype(query, key, value, a))
+        return out.to(promoted(query, key, value, a))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -150,16 +151,8 @@ def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dty
     return total.mul_(steepness), steepness
 
 
-def result_dtype(*tensors: Tensor) -> torch.dtype:
-    """The promoted type."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
-
-
 def _working_dtype(*tensors: Tensor) -> torch.dtype:
-    return torch.promote_types(result_dtype(*tensors), torch.float32)
+    return torch.promote_types(promoted(*tensors), torch.float32)
 
 
 def _runs(graph: Graph, *rows: Tensor) -> Iterator[slice]:

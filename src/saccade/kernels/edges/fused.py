@@ -21,8 +21,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted
 from saccade.kernels.edges import programs, reference
-from saccade.kernels.edges.blocked import differentiable_backward, result_dtype
+from saccade.kernels.edges.blocked import differentiable_backward
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
 from saccade.kernels.edges.serving import MOST_WIDTH
@@ -58,7 +59,7 @@ def edge_attention(
 ) -> Float[Tensor, "N H W"]:
     """What each receiver finds at its senders: as `reference.edge_attention`, in at most float32."""
     reference.check_shapes(query, key, a, graph, act, value, gain)
-    dtype = result_dtype(query, key, value, a)
+    dtype = promoted(query, key, value, a)
     _check_served(dtype, query, value)
     rule = Rule(graph, act, float(slope), None if gain is None else gain.detach().contiguous())
     out: Tensor = _EdgeAttention.apply(query, key, value, a, rule)
@@ -76,7 +77,7 @@ def edge_weights(
 ) -> Float[Tensor, "E H"]:
     """α of every edge, in the graph's order, without a gradient: to be looked at."""
     reference.check_shapes(query, key, a, graph, act)
-    dtype = result_dtype(query, key, a)
+    dtype = promoted(query, key, a)
     _check_served(dtype, query, query)
     query, key, a = (tensor.detach().contiguous() for tensor in (query, key, a))
     H = query.shape[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from saccade.kernels.choose import Choice
 from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
+from saccade.kernels.launching import triton_installed
 
 BLOCKED_PAYS_FROM = 1 << 20
 """Numbers in q + k over all edges from which they are worked through in runs: below, one run would hold them anyway."""
@@ -53,7 +53,7 @@ def choose_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> Edg
 def _obstacles(query: Tensor, key: Tensor, value: Tensor, width: int) -> list[str]:
     held_back = {
         f"the tensors are on {query.device.type}, not on a CUDA device": query.device.type != "cuda",
-        "triton is not installed": find_spec("triton") is None,
+        "triton is not installed": not triton_installed(),
         "float64 is beyond its float32": torch.float64 in (query.dtype, key.dtype, value.dtype),
         f"heads of {width} numbers are wider than the {MOST_WIDTH} it holds in registers": width > MOST_WIDTH,
     }

@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from saccade.kernels.dtypes import working_dtype
+
 
 def sparsemax(scores: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
     """Weights that are nearest to the scores among all that sum to 1: max(x − τ, 0)."""
@@ -44,7 +46,7 @@ class _Sparsemax(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        return _gradient(weights, (weights > 0).to(_working_dtype(weights.dtype)), *grads)
+        return _gradient(weights, (weights > 0).to(working_dtype(weights.dtype)), *grads)
 
 
 class _Entmax15(torch.autograd.Function):
@@ -57,7 +59,7 @@ class _Entmax15(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        return _gradient(weights, weights.to(_working_dtype(weights.dtype)).sqrt(), *grads)
+        return _gradient(weights, weights.to(working_dtype(weights.dtype)).sqrt(), *grads)
 
 
 def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -67,7 +69,7 @@ def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     clamp changes no result and keeps −∞ out of all arithmetic. A threshold that rounds to just below −1 must not lend
     weight to what was clamped, so that is said apart.
     """
-    scores = scores.to(_working_dtype(scores.dtype))
+    scores = scores.to(working_dtype(scores.dtype))
     best = scores.amax(-1, keepdim=True)
     heights = ((scores - torch.where(best > -torch.inf, best, 0)) * scale).clamp(min=-1)
     return heights, heights > -1
@@ -112,7 +114,3 @@ def _gradient(weights: Tensor, slope: Tensor, grad_weights: Tensor) -> Tensor:
     # Σs ≥ Σw = 1 wherever a row sees anything, so the clamp acts on rows that see nothing alone.
     mean = (slope * grad).sum(-1, keepdim=True) / slope.sum(-1, keepdim=True).clamp(min=1)
     return (slope * (grad - mean)).to(grad_weights.dtype)
-
-
-def _working_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

@@ -15,7 +15,6 @@ Legend: N batch with heads, T queries, S keys, D width of queries and keys, E wi
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.launching import on_device_of
 from saccade.kernels.local import blocked, differentiable
 from saccade.kernels.local.differentiable import Gradients
 from saccade.kernels.local.fused_programs import key_gradients, query_gradients, read_window
@@ -134,7 +134,7 @@ def _forward(
     weights = query.new_zeros(N, T, W, dtype=torch.float32)
     if weights.numel():
         BW, BD, BE, num_warps = tiles(W, D, E)
-        with _on(query.device):
+        with on_device_of(query):
             read_window[(N * T,)](
                 *_arguments(inputs, reach),
                 context,
@@ -202,7 +202,7 @@ def _launch_backward(
     settings: dict[str, Any] = {"scale": scale, **_sizes(inputs, reach), **wanted}
     BW, BD, BE, num_warps = tiles(reach.width, D, E)
     sides = {"BW": BW, "BD": BD, "BE": BE, "num_warps": num_warps}
-    with _on(inputs.query.device):
+    with on_device_of(inputs.query):
         query_gradients[(N * T,)](
             *pointers, weights, grad_context, *outputs, grad_scores, **settings, **adding, JUMPS=not band, **sides
         )
@@ -257,11 +257,6 @@ def _sizes(inputs: Inputs, reach: Reach) -> dict[str, Any]:
         "ADDITIVE": v is not None,
         "GAIN": reach.sigma is not None,
     }
-
-
-def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Triton launches on the current GPU, which need not be the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 ENGINE = differentiable.Engine(_forward, _backward)

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import result_dtype
 from saccade.kernels.location import programs, reference
 from saccade.kernels.location.serving import MOST_FILTERS
 from saccade.kernels.second_order import gradients_through
@@ -53,7 +54,7 @@ def location_aware_scores(
     reference.check_shapes(query, key, v, previous, filters, location_weight)
     *batch, T, D = query.shape
     S, C = key.shape[-2], filters.shape[0]
-    dtype = _result_dtype(query, key, v)
+    dtype = result_dtype(query, key, v)
     if T != 1 or key.shape[:-2] != query.shape[:-2] or dtype is torch.float64 or C > MOST_FILTERS:
         raise SaccadeError(
             f"the fused kernel scores one query per item, in at most float32, with at most {MOST_FILTERS} filters: found "
@@ -159,11 +160,3 @@ def _backward(inputs: list[Tensor], grad_scores: Tensor, needed: tuple[bool, ...
 
 def _without(sides: dict[str, int], *names: str) -> dict[str, int]:
     return {name: side for name, side in sides.items() if name not in names}
-
-
-def _result_dtype(query: Tensor, key: Tensor, v: Tensor) -> torch.dtype:
-    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
-    device = query.device.type
-    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return dtype

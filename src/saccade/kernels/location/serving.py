@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
 from saccade.kernels.choose import Choice
+from saccade.kernels.dtypes import promoted
+from saccade.kernels.launching import triton_installed
 from saccade.kernels.location import reference
 
 MOST_FILTERS = 64
@@ -30,10 +30,10 @@ def choose_location_aware(query: Tensor, key: Tensor, v: Tensor, filters: Tensor
 
 
 def _obstacles(query: Tensor, key: Tensor, v: Tensor, filters: Tensor) -> list[str]:
-    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
+    dtype = promoted(query, key, v)
     held_back = {
         f"the tensors are on {query.device.type}, not on a CUDA device": query.device.type != "cuda",
-        "triton is not installed": find_spec("triton") is None,
+        "triton is not installed": not triton_installed(),
         "torch.compile or export is recording plain operations": torch.compiler.is_compiling(),
         f"there are {query.shape[-2]} queries for each item, not one": query.shape[-2] != 1,
         "the keys are shared by several items": key.shape[:-2] != query.shape[:-2],

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from saccade.kernels.seen import Seen
-from saccade.kernels.statistics.reference import Statistics, Wanted, hidden, of_scores
+from saccade.kernels.statistics.reference import Statistics, Wanted, of_scores
 
 BLOCK_NUMBERS = 1 << 22
 """Scores in a block: in float32 16 MB, and no more than four tensors of that size live together."""
@@ -49,7 +49,7 @@ def statistics(
     with torch.no_grad():
         for start in range(0, max(1, T), step):
             rows = slice(start, min(start + step, T))
-            scores = hidden(scores_of(rows), seen.rows(rows.start, rows.stop), heads)
+            scores = seen.rows(rows.start, rows.stop).hide(scores_of(rows), heads)
             for name, part in of_scores(scores, wanted).tensors().items():
                 if name == "received":
                     results[name] = results[name].add_(part) if name in results else part

@@ -7,7 +7,6 @@ Legend: N = B·H items (batch × heads), T queries, S keys, D width, k kept per 
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.launching import on_device_of
 from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import passes
 from saccade.kernels.statistics.reference import Statistics, Wanted
@@ -189,13 +189,12 @@ class _Call:
         sides = tiles(name, D, parts.get("HELD", 0), self.query.dtype, self.mask is not None)
         seen, lengths, mask = self.seen, self.seen.lengths, self.mask
         before, after = (FAR if width is None else max(-FAR, min(width, FAR)) for width in (seen.before, seen.after))
-        device = self.query.device
-        with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        with on_device_of(self.query):
             kernel[(self.N * triton.cdiv(length, sides[side]),)](
                 *tensors,
                 self.query,
                 self.key,
-                self.query if lengths is None else lengths.to(device, torch.int32),
+                self.query if lengths is None else lengths.to(self.query.device, torch.int32),
                 self.query if mask is None else mask,
                 *self.query.stride()[:3],
                 *self.key.stride()[:3],

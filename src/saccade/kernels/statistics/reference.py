@@ -75,18 +75,7 @@ def statistics(
 ) -> Statistics:
     """Statistics of the softmax of ``score(query, key)`` [N, T, S]. Item n has the lengths of n // ``heads``."""
     with torch.no_grad():
-        return of_scores(hidden(score(query, key), seen, heads), wanted)
-
-
-def hidden(scores: Float[Tensor, "N T S"], seen: Seen, heads: int = 1) -> Float[Tensor, "N T S"]:
-    """−inf where a query does not see a key."""
-    N, T, S = scores.shape
-    visible = seen.dense(T, S, scores.device)
-    if visible is None:
-        return scores
-    if visible.dim() == 3:
-        visible = visible.unsqueeze(1)  # [B, 1, T, S]
-    return scores.view(N // heads, heads, T, S).masked_fill(~visible, -math.inf).view(N, T, S)
+        return of_scores(seen.hide(score(query, key), heads), wanted)
 
 
 def of_scores(scores: Float[Tensor, "N T S"], wanted: Wanted) -> Statistics:
