@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from saccade.attention.core import attend
+from saccade.attention.normalise import sharpened
 from saccade.attention.scores import Score, additive, cosine, general, scaled_dot
 from saccade.attention.windows import Window, band, causal, everywhere, padding
 from saccade.trace import Lens
@@ -57,6 +58,17 @@ def test_contexts_and_maps_are_those_of_whole_weights(name: str, window: str, ke
                 torch.testing.assert_close(one.weights, other.weights, atol=1e-5, rtol=1e-4)
     (gradient,) = torch.autograd.grad(found.sum(), query)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), query)[0], atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_sharpened_weights_are_counted_sharpened(name: str) -> None:
+    score: Score = SCORES[name]()
+    query, key, value = (torch.randn(B, H, *each) for each in ((T, D), (S, D), (S, E)))
+    whole, counting = Lens(), Lens("statistics")
+    for lens in (whole, counting):
+        attend(query, key, value, score=score, normalise=sharpened(2.5), lens=lens)
+    for ours, theirs in zip(counting.traces[1].maps, whole.traces[1].maps, strict=True):
+        torch.testing.assert_close(ours.tensors["maximum"], theirs.weights.amax(-1), atol=1e-5, rtol=1e-4)
 
 
 def test_rows_of_weights_are_never_made_together(monkeypatch: pytest.MonkeyPatch) -> None:

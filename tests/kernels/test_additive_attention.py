@@ -115,6 +115,7 @@ def test_dropout_drops_the_same_weights_forward_and_backward(kept: bool, monkeyp
     torch.testing.assert_close(weights @ value, context)
     dropped = (weights == 0).double().mean()
     assert 0.25 < dropped < 0.55
+    assert not torch.equal(weights[:, :2] == 0, weights[:, 2:4] == 0)  # each block of queries draws anew
     whole = torch.softmax(reference.additive_scores(query, key, v.repeat(B, 1)), -1)
     kept_ones = weights != 0
     torch.testing.assert_close(weights[kept_ones], (whole / 0.6)[kept_ones])

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 OPEN = 1 << 30
+"""A side of the band that is open."""
 
 
 @dataclass(frozen=True, eq=False)
