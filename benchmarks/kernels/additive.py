@@ -7,13 +7,15 @@
 - ``sweep``: T=S from 64 to 16,384. ``heads``: 8 heads of 64.
 - ``exact``: inputs of 1e-4 to 1e2 against float64: the error of contexts and gradients beside eager's own in that dtype.
 
-Times are medians of CUDA events after a warm-up; memory is the peak above what was there before the call.
+Times are medians between CUDA events of calls that follow each other, after a warm-up; memory is the peak above what was
+there before the call.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -59,21 +61,26 @@ def tensors(dtype: torch.dtype, *shape: int, S: int | None = None, size: float =
     return [normal(*shape, scale=size), normal(*keys, scale=size), normal(*keys, scale=1.0), normal(D, scale=D**-0.5)]
 
 
-def milliseconds(function: Callable[[], object], least: float = 60.0) -> float:
+def milliseconds(function: Callable[[], object], least: float = 100.0) -> float:
+    """The median of calls that follow each other as they would in a training loop: the host does not wait between them, and
+    where it is slower than the device, that shows."""
     for _ in range(3):
         function()
     torch.cuda.synchronize()
-    times: list[float] = []
-    while sum(times) < least or len(times) < 10:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
+    once = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    once[0].record()
+    function()
+    once[1].record()
+    torch.cuda.synchronize()
+    calls = max(10, min(200, int(least / once[0].elapsed_time(once[1]))))
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
+    for mark in marks[:-1]:
+        mark.record()
         function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-        if len(times) >= 200:
-            break
-    return sorted(times)[len(times) // 2]
+    marks[-1].record()
+    torch.cuda.synchronize()
+    times = sorted(before.elapsed_time(after) for before, after in itertools.pairwise(marks))
+    return times[len(times) // 2]
 
 
 def peak(function: Callable[[], object]) -> float:
@@ -87,16 +94,23 @@ def peak(function: Callable[[], object]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 1e6
 
 
-def measure(attention: Attention, inputs: list[Tensor]) -> str:
-    """A row's three figures: forward, forward + backward, peak memory; or what went wrong."""
+def passes(attention: Attention, inputs: list[Tensor]) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Forward alone, and forward with backward from a gradient of the contexts."""
+    grad = inputs[2].new_ones(*inputs[0].shape[:-1], inputs[2].shape[-1])
 
     def forward() -> None:
         with torch.no_grad():
             attention(*inputs)
 
     def both() -> None:
-        torch.autograd.grad(attention(*inputs).sum(), inputs)
+        torch.autograd.grad(attention(*inputs), inputs, grad)
 
+    return forward, both
+
+
+def measure(attention: Attention, inputs: list[Tensor]) -> str:
+    """A row's three figures: forward, forward + backward, peak memory; or what went wrong."""
+    forward, both = passes(attention, inputs)
     try:
         return f"{milliseconds(forward):.3f} | {milliseconds(both):.3f} | {peak(both):,.0f}"
     except torch.OutOfMemoryError:
@@ -105,6 +119,23 @@ def measure(attention: Attention, inputs: list[Tensor]) -> str:
         return f"failed: {type(fault).__name__} {str(fault).splitlines()[0][:60] if str(fault) else ''} | – | –"
     finally:
         torch.cuda.empty_cache()
+
+
+def measure_replayed(attention: Attention, inputs: list[Tensor]) -> str:
+    """The same for calls that were recorded as CUDA graphs, as ``train.graphs`` does: the host's share is gone."""
+    figures = []
+    for function in passes(attention, inputs):
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            function()
+            function()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            function()
+        figures.append(f"{milliseconds(graph.replay):.3f}")
+        graph.reset()
+    return " | ".join([*figures, "–"])
 
 
 @contextmanager
@@ -180,9 +211,11 @@ def speed() -> Iterator[str]:
         for who, attention in rows.items():
             figures = "not installed | – | –" if attention is None else measure(attention, inputs)
             yield f"| {name} | {who} | {figures} |"
+        yield f"| {name} | saccade, replayed from a CUDA graph | {measure_replayed(ours, inputs)} |"
         if dtype == torch.float32:
             with precision("high"):
                 yield f"| {name}, TF32 welcome | saccade | {measure(ours, inputs)} |"
+                yield f"| {name}, TF32 welcome | saccade, replayed | {measure_replayed(ours, inputs)} |"
         yield f"| {name} | JAX, jit | {jax_rows(name, inputs)} |"
         split = [each.detach().unflatten(-1, (8, 64)).transpose(1, 2).requires_grad_() for each in inputs[:3]]
         yield f"| {name} | SDPA, 8 heads of 64 | {measure(scaled_dot, split)} |"

@@ -135,7 +135,7 @@ def test_weights_are_the_softmax_of_the_scores_and_zero_in_rows_that_see_nothing
     table, seen = table_of(query, key), SEEN[name]
     scores = fused.scores(query, key, v, seen, heads=2, table=table)
     sums = torch.empty(6, 11, device=DEVICE)
-    products = fused.unfinished(query, key, v, table=table)
+    products = fused.unfinished(query, key, v, table=table)[0]
     weights, rounded = fused.weights(products, v, seen, 2, torch.bfloat16, sums)
     torch.testing.assert_close(weights, torch.softmax(scores, -1).nan_to_num(0), rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(sums, torch.logsumexp(scores, -1), rtol=1e-5, atol=1e-6)
@@ -153,7 +153,7 @@ def test_rows_too_long_for_one_program_are_refused() -> None:
 
 def test_weights_of_float32_are_not_copied() -> None:
     query, key, v, _ = inputs(0.1, T=3, S=5)
-    products = fused.unfinished(query, key, v, table=table_of(query, key))
+    products = fused.unfinished(query, key, v, table=table_of(query, key))[0]
     weights, rounded = fused.weights(products, v, Seen(), 1, torch.float32)
     assert weights is rounded
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, device=DEVICE))

@@ -1,8 +1,14 @@
-"""Whether Triton's programs can be launched on a tensor's device, and on which device they are."""
+"""Whether Triton's programs can be launched on a tensor's device, on which device they are, and how to launch them again.
+
+Triton finds out at every launch which compiled program serves its arguments, which takes the host longer than the launch
+itself. What it finds depends on the types of the tensors, on whether they begin at multiples of 16 bytes, and on the numbers
+and constants: :func:`launch` remembers it by those.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -28,3 +34,34 @@ def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
     if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
         return _NOTHING
     return torch.cuda.device(tensor.device)
+
+
+def launch(
+    program: Any, programs: int, tensors: Sequence[Tensor], numbers: Sequence[float], /, **constants: object
+) -> None:
+    """``program[(programs,)](*tensors, *numbers, **constants)`` on the first tensor's device.
+
+    The constants that are parameters of the program are its last ones; the others are Triton's own options.
+    """
+    pointers = [tensor.data_ptr() for tensor in tensors]
+    aligned = True
+    for pointer in pointers:
+        aligned = aligned and not pointer & 15
+    device = tensors[0].device.index
+    kind = (id(program), device, tuple([tensor.dtype for tensor in tensors]), *numbers, *constants.values())
+    known = _compiled.get(kind) if aligned else None
+    with on_device_of(tensors[0]):
+        if known is not None:
+            compiled, last = known
+            compiled[(programs, 1, 1)](*pointers, *numbers, *last)
+            return
+        compiled = program[(programs,)](*tensors, *numbers, **constants)
+    if aligned and hasattr(compiled, "packed_metadata"):  # the interpreter compiles nothing
+        if len(_compiled) >= _MOST_COMPILED:
+            _compiled.clear()
+        last = [constants[name] for name in program.arg_names[len(tensors) + len(numbers) :]]
+        _compiled[kind] = (compiled, last)
+
+
+_compiled: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
+_MOST_COMPILED = 4096

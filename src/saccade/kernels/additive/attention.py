@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.kernels.additive import reference
-from saccade.kernels.additive.engines import CODES, Engine, engine_for, engine_of
+from saccade.kernels.additive.engines import CODES, Begun, Engine, engine_begun, engine_for, engine_of
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.second_order import gradients_through
 from saccade.kernels.seen import Seen
@@ -35,6 +35,9 @@ WEIGHTS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 WEIGHTS_KEPT = {"cpu": 1 << 22, "cuda": 1 << 25}
 """Up to so many weights are kept for the backward pass rather than made again (128 MB on a GPU)."""
+
+FEATURES_KEPT = 1 << 28
+"""Up to so many bytes of an engine's features are kept for it as well."""
 
 
 def additive_attention(
@@ -53,7 +56,7 @@ def additive_attention(
     ``seen`` speaks of the batch of N / heads items. ``engine`` is one of those of engines.py, or "auto".
     """
     if not torch.compiler.is_compiling():
-        found: Tensor = _Attention.apply(query, key, value, v, seen, heads, dropout, engine)
+        found: Tensor = _Attention.apply(query, key, value, v, seen, heads, dropout, engine, torch.is_grad_enabled())
         return found
     seed = torch.randint(2**31, (), device="cpu")
     options = (seen.lengths, seen.mask, seen.shift, seen.before, seen.after, heads, dropout, seed, engine)
@@ -75,34 +78,44 @@ class _Attention(torch.autograd.Function):
         heads: int,
         dropout: float,
         engine: str,
+        recording: bool,
     ) -> Tensor:
-        chosen, _ = engine_for(query, key, engine)
         seed = torch.randint(2**31, (), device="cpu") if dropout else _NO_SEED
+        features: tuple[Tensor, ...] = ()
         with _exactly(query):
-            context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed)
+            if len(_blocks(query, key.shape[1])) == 1:
+                chosen, begun = engine_begun(query, key, v, seen, heads, engine)
+                if recording and sum(each.nbytes for each in begun.features) <= FEATURES_KEPT:
+                    features = begun.features
+            else:
+                (chosen, _), begun = engine_for(query, key, engine), None
+            context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed, begun)
         ctx.options = (seen, heads, dropout, seed)
         ctx.engine = chosen
-        ctx.save_for_backward(query, key, value, v, kept, sums)
+        ctx.save_for_backward(query, key, value, v, kept, sums, *features)
         return context
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, v, kept, sums = ctx.saved_tensors
+        query, key, value, v, kept, sums, *features = ctx.saved_tensors
+        seen, heads, dropout, seed = ctx.options
         if torch.is_grad_enabled():
             # Gradients that will be differentiated again come from the formula, right to any order at its cost in memory.
-            seen, heads, dropout, seed = ctx.options
             needed = ctx.needs_input_grad[:4]
             again = _differentiable(query, key, value, v, seen, heads, dropout, seed, grads[0], needed)
-            return *again, None, None, None, None
+            return *again, *_NO_GRADIENTS
         with _exactly(query):
-            found = _backward(ctx.engine, grads[0].contiguous(), query, key, value, v, kept, sums, *ctx.options)
-        return *found, None, None, None, None
+            grad, made = grads[0].contiguous(), (kept, sums, tuple(features))
+            found = _backward(ctx.engine, grad, query, key, value, v, *made, seen, heads, dropout, seed)
+        return *found, *_NO_GRADIENTS
 
 
 def _exactly(query: Tensor) -> torch.autocast:
     """Without autocast, which would round what is float32 on purpose: the dtypes were settled before the call."""
     return torch.autocast(query.device.type, enabled=False)
 
+
+_NO_GRADIENTS = (None,) * 5  # of the window, the heads, dropout, the engine's name and whether gradients are recorded
 
 _NO_SEED = torch.zeros((), dtype=torch.int64)
 
@@ -176,7 +189,7 @@ def _backward_operator(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     seen = Seen(lengths, shift, before, after, mask)
     with _exactly(query):
-        return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, seen, heads, dropout, seed)
+        return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, (), seen, heads, dropout, seed)
 
 
 @_backward_operator.register_fake
@@ -191,19 +204,23 @@ def _(
 
 def _forward(
     engine: Engine, query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float,
-    seed: Tensor,
+    seed: Tensor, begun: Begun | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The contexts, and for the backward pass either all weights or each row's log-sum-exp; the other is empty."""
+    """The contexts, and for the backward pass either all weights or each row's log-sum-exp; the other is empty.
+
+    ``begun`` is what the engine has of all queries, where they are one block.
+    """
     N, S = query.shape[0], key.shape[1]
     keeping = _kept(query, S)
     parts: list[tuple[Tensor, Tensor]] = []
     for rows in _blocks(query, S):
         part = seen.rows(rows.start, rows.stop)
+        raw = (engine.begin(query[:, rows], key, v, part, heads) if begun is None else begun).raw
         if engine.weights is not None and keeping and not dropout and engine.longest >= S:
-            weights, rounded = engine.weights(query[:, rows], key, v, part, heads, value.dtype)
+            weights, rounded = engine.weights(raw, v, part, heads, value.dtype)
             parts.append((torch.bmm(rounded, value), weights))
             continue
-        scores = engine.scores(query[:, rows], key, v, part, heads=heads)
+        scores = engine.finish(raw, v, part, heads)
         weights = _softmax(scores, seen)
         context = torch.bmm(_dropped(weights, dropout, seed, rows).to(value.dtype), value)
         parts.append((context, weights if keeping else torch.logsumexp(scores, dim=-1)))
@@ -215,14 +232,16 @@ def _forward(
 
 def _backward(
     engine: Engine, grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, kept: Tensor, sums: Tensor,
-    seen: Seen, heads: int, dropout: float, seed: Tensor,
+    features: tuple[Tensor, ...], seen: Seen, heads: int, dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     working = working_dtype(query.dtype)
     of_queries: list[Tensor] = []
     totals: list[Tensor] = []  # of the values, the keys and v, an item each
     blocks = _blocks(query, key.shape[1])
     summing = working if len(blocks) > 1 else value.dtype  # what one block gives is rounded where it is written
-    rounding = {"dtype": summing} if engine.rounds else {}
+    extra: dict[str, Any] = {"dtype": summing} if engine.rounds else {}
+    if features:  # of one block, the only one
+        extra["features"] = features
     for rows in blocks:
         part, grad_rows = seen.rows(rows.start, rows.stop), grad[:, rows]
         if kept.dim() == 3:
@@ -234,7 +253,7 @@ def _backward(
         of_value = _product(_dropped(weights, dropout, seed, rows).to(grad.dtype).mT, grad_rows, summing)
         grad_weights = _dropped(_product(grad_rows, value.mT, working), dropout, seed, rows)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, working)
-        of_query, *others = engine.gradients(query[:, rows], key, v, grad_scores, part, heads=heads, **rounding)
+        of_query, *others = engine.gradients(query[:, rows], key, v, grad_scores, part, heads=heads, **extra)
         of_queries.append(of_query.to(query.dtype))
         found = [of_value, *others]
         totals = [total.add_(each) for total, each in zip(totals, found, strict=True)] if totals else found

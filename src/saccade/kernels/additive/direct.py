@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from saccade.errors import SaccadeError
-from saccade.kernels.additive.direct_forms import FAST, form_number, form_of
+from saccade.kernels.additive.direct_forms import FAST, Guard, form_number, form_of
 from saccade.kernels.additive.direct_gradients import gradients_kernel, rows_kernel
 from saccade.kernels.additive.direct_scores import scores_kernel, transpose_kernel
-from saccade.kernels.launching import on_device_of
+from saccade.kernels.launching import launch
 from saccade.kernels.seen import Seen
 
 
@@ -68,32 +68,36 @@ def scores(
     *,
     heads: int = 1,
     form: str | None = None,
+    out: Float[Tensor, "N T S"] | None = None,
+    guard: Guard | None = None,
 ) -> Float[Tensor, "N T S"]:
     """Score every query against every key, in float32; −inf where a query does not see a key.
 
     Item n has row n mod G of `v` (G is 1, heads or N). `form` is one of `direct_forms.FORMS`; None looks at the rows.
+    With a `guard` they are written only beyond its limit: what was in `out` stays otherwise.
     """
     _check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
-    out = torch.empty(N, T, S, dtype=torch.float32, device=query.device)
+    out = torch.empty(N, T, S, dtype=torch.float32, device=query.device) if out is None else out
     if out.numel() == 0:
         return out
     form = form or form_of(query, key)
     tile = score_tiles(T, S, form)
     BT, BS = tile.queries * tile.warps, 32 * tile.columns
     v = v.float().contiguous()
-    with on_device_of(query):
-        query_rows, scaled_rows, key_rows, width = _transposed(query, key, v, BT, BS, form)
-        v = F.pad(v, (0, width - D)) if width > D else v
-        lengths, mask, strides = seen.pointers(query)
-        low, high = seen.bounds()
-        scores_kernel[(N * triton.cdiv(T, BT) * triton.cdiv(S, BS),)](
-            query_rows, scaled_rows, key_rows, v, lengths, mask, out,
-            T, S, width, v.shape[0], heads, low, high, *strides,
-            FORM=form_number(form), LENGTHS=seen.lengths is not None, MASK=seen.mask is not None,
-            QUERIES=tile.queries, WARPS=tile.warps, COLUMNS=tile.columns, FAST=FAST,
-            num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
-        )  # fmt: skip
+    query_rows, scaled_rows, key_rows, width = _transposed(query, key, v, BT, BS, form, guard)
+    v = F.pad(v, (0, width - D)) if width > D else v
+    lengths, mask, strides = seen.pointers(query)
+    low, high = seen.bounds()
+    reach, limit = _guarding(guard, query)
+    launch(
+        scores_kernel, N * triton.cdiv(T, BT) * triton.cdiv(S, BS),
+        (query_rows, scaled_rows, key_rows, v, lengths, mask, out, reach),
+        (T, S, width, v.shape[0], heads, low, high, *strides, limit),
+        FORM=form_number(form), LENGTHS=seen.lengths is not None, MASK=seen.mask is not None,
+        QUERIES=tile.queries, WARPS=tile.warps, COLUMNS=tile.columns, FAST=FAST,
+        GUARD=guard is not None, num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
+    )  # fmt: skip
     return out
 
 
@@ -106,13 +110,17 @@ def gradients(
     *,
     heads: int = 1,
     form: str | None = None,
+    guard: Guard | None = None,
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
-    """The gradients of query, key and, for each item on its own, v, in float32. `grad_scores` is 0 where not seen."""
+    """The gradients of query, key and, for each item on its own, v, in float32. `grad_scores` is 0 where not seen.
+
+    With a `guard` they are anything up to its limit, and right beyond it.
+    """
     _check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
-    grad_key = torch.zeros(N, S, D, dtype=torch.float32, device=query.device)
+    grad_key = torch.empty(N, S, D, dtype=torch.float32, device=query.device)
     if N * T * S * D == 0:
-        return grad_key.new_zeros(N, T, D), grad_key, grad_key.new_zeros(N, D)
+        return grad_key.new_zeros(N, T, D), grad_key.zero_(), grad_key.new_zeros(N, D)
     form = form or form_of(query, key)
     tile = gradient_tiles(N, T, S, D, form)
     grad_query = grad_key.new_zeros(N, tile.parts, T, D)
@@ -122,16 +130,15 @@ def gradients(
         weight = F.pad(weight, (0, -S % tile.keys))  # whole tiles load without a question, four numbers at a time
     lengths, _, _ = seen.pointers(query)
     low, high = seen.bounds()
-    with on_device_of(query):
-        query_rows = _prepared(query, form)
-        gradients_kernel[(N * tile.parts * triton.cdiv(D, 32),)](
-            query_rows, key.contiguous(), v.float().contiguous(), weight.contiguous(), lengths,
-            grad_query, grad_key, grad_v,
-            T, S, weight.shape[-1], D, v.shape[0], heads, low, high, tile.parts,
-            FORM=form_number(form), LENGTHS=seen.lengths is not None,
-            KEYS=tile.keys, WARPS=tile.warps, FAST=FAST,
-            num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
-        )  # fmt: skip
+    reach, limit = _guarding(guard, query)
+    launch(
+        gradients_kernel, N * tile.parts * triton.cdiv(D, 32),
+        (_prepared(query, form, guard), key.contiguous(), v.float().contiguous(), weight.contiguous(), lengths,
+         grad_query, grad_key, grad_v, reach),
+        (T, S, weight.shape[-1], D, v.shape[0], heads, low, high, tile.parts, limit),
+        FORM=form_number(form), LENGTHS=seen.lengths is not None, KEYS=tile.keys, WARPS=tile.warps, FAST=FAST,
+        GUARD=guard is not None, num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
+    )  # fmt: skip
     return grad_query[:, 0] if tile.parts == 1 else grad_query.sum(1), grad_key, grad_v.sum(1)
 
 
@@ -152,19 +159,25 @@ def _limit(tile: Tiles) -> dict[str, int]:
     return {} if tile.registers is None or not FAST else {"maxnreg": tile.registers}
 
 
-def _prepared(query: Tensor, form: str) -> Tensor:
+def _guarding(guard: Guard | None, beside: Tensor) -> tuple[Tensor, int]:
+    """The reach and the limit as programs take them; without a guard something, never read, in their place."""
+    return (beside, 0) if guard is None else (guard.reach, guard.limit_bits)
+
+
+def _prepared(query: Tensor, form: str, guard: Guard | None) -> Tensor:
     """Prepared rows in their own order, float32."""
     query = query.contiguous()
     if form == "large" and query.dtype is torch.float32:
         return query
     rows = torch.empty(query.shape, dtype=torch.float32, device=query.device)
-    grid = (triton.cdiv(rows.numel(), 1024),)
-    rows_kernel[grid](query, rows, rows.numel(), FORM=form_number(form), FAST=FAST, BLOCK=1024, num_warps=4)
+    size, (reach, limit) = rows.numel(), _guarding(guard, query)
+    constants = {"FORM": form_number(form), "FAST": FAST, "GUARD": guard is not None, "BLOCK": 1024, "num_warps": 4}
+    launch(rows_kernel, triton.cdiv(size, 1024), (query, rows, reach), (size, limit), **constants)
     return rows
 
 
 def _transposed(
-    query: Tensor, key: Tensor, v: Tensor, BT: int, BS: int, form: str
+    query: Tensor, key: Tensor, v: Tensor, BT: int, BS: int, form: str, guard: Guard | None
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """Prepared rows cut into blocks of BT or BS, each [width, block], so that the rows of a block lie side by side for
     every d, and its end is padded. Width is D rounded up to quads. The second is v tanh q, for the small form alone.
@@ -178,9 +191,11 @@ def _transposed(
     )
     scaled_rows = torch.empty_like(query_rows) if form == "small" else query_rows
     tiles_of_query, tiles_of_key = triton.cdiv(TB * BT, 32), triton.cdiv(SB * BS, 32)
-    transpose_kernel[(N * (tiles_of_query + tiles_of_key) * triton.cdiv(width, 32),)](
-        query.contiguous(), key.contiguous(), v, query_rows, scaled_rows, key_rows,
-        N, T, S, D, width, v.shape[0], tiles_of_query, tiles_of_key,
-        BT=BT, BS=BS, FORM=form_number(form), FAST=FAST, num_warps=4,
+    reach, limit = _guarding(guard, query)
+    launch(
+        transpose_kernel, N * (tiles_of_query + tiles_of_key) * triton.cdiv(width, 32),
+        (query.contiguous(), key.contiguous(), v, query_rows, scaled_rows, key_rows, reach),
+        (N, T, S, D, width, v.shape[0], tiles_of_query, tiles_of_key, limit),
+        BT=BT, BS=BS, FORM=form_number(form), FAST=FAST, GUARD=guard is not None, num_warps=4,
     )  # fmt: skip
     return query_rows, scaled_rows, key_rows, width

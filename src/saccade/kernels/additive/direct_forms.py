@@ -15,7 +15,10 @@ moderate need not.
 
 from __future__ import annotations
 
+import math
 import os
+import struct
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -69,6 +72,34 @@ def form_number(form: str) -> int:
     if form not in FORMS:
         raise SaccadeError(f"form: expected one of {', '.join(FORMS)}, found {form!r}")
     return FORMS[form]
+
+
+LARGEST_REACH = {
+    "small": SMALL,
+    "moderate": MODERATE / 2,
+    "wide": float(largest_factor(torch.float32)),
+    "large": math.inf,
+}
+"""The largest |q| and |k| for which a form is right."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Programs that are given one return at once while neither |q| nor |k| goes beyond ``limit``."""
+
+    reach: Tensor  # [2], max |q| and max |k|, as the bits of float32 numbers
+    limit: float
+
+    @property
+    def limit_bits(self) -> int:
+        bits: int = struct.unpack("<i", struct.pack("<f", self.limit))[0]
+        return bits
+
+
+@triton.jit
+def within(reach, limit):
+    """Whether both numbers at `reach` are at most `limit`, all three the bits of numbers that are not negative."""
+    return (tl.load(reach) <= limit) & (tl.load(reach + 1) <= limit)
 
 
 @triton.jit

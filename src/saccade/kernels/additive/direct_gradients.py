@@ -20,11 +20,18 @@ from saccade.kernels.additive.direct_forms import (
     excess,
     prepared,
     reciprocal,
+    within,
 )
 
 
-@triton.jit
-def rows_kernel(rows, out, size, FORM: tl.constexpr, FAST: tl.constexpr, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["limit"])
+def rows_kernel(
+    rows, out, reach, size, limit, FORM: tl.constexpr, FAST: tl.constexpr, GUARD: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Prepared rows. With GUARD, only beyond the limit."""
+    if GUARD:  # noqa: SIM102 (Triton would load what `and` has on its right)
+        if within(reach, limit):
+            return
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + place, prepared(tl.load(rows + place, mask=place < size, other=0.0), FORM, FAST), mask=place < size)
 
@@ -86,17 +93,21 @@ def _step(queries, grads, weights, keys, own, turn, factor, place, weight_place,
     return tl.fma(a1, b1, tl.fma(a0, b0, own)), (turn + turn0) + turn1
 
 
-@triton.jit(do_not_specialize=["heads", "low", "high", "parts"])
+@triton.jit(do_not_specialize=["heads", "low", "high", "parts", "limit"])
 def gradients_kernel(
-    query_rows, key, v, weight, lengths, grad_query, grad_key, grad_v,
-    T, S, columns, D, G, heads, low, high, parts,
+    query_rows, key, v, weight, lengths, grad_query, grad_key, grad_v, reach,
+    T, S, columns, D, G, heads, low, high, parts, limit,
     FORM: tl.constexpr, LENGTHS: tl.constexpr, KEYS: tl.constexpr, WARPS: tl.constexpr, FAST: tl.constexpr,
+    GUARD: tl.constexpr,
 ):  # fmt: skip
     """Axes of a tile: keys of a thread, warps (queries), lanes (columns d).
 
     Keys are loaded row by row: loaded as a tile, the compiler would give a thread four neighbouring columns, and a sum
     over keys would have to cross threads.
     """
+    if GUARD:  # noqa: SIM102 (Triton would load what `and` has on its right)
+        if within(reach, limit):
+            return
     slices = tl.cdiv(D, LANES)
     part = (tl.program_id(0) // slices) % parts
     n = (tl.program_id(0) // (slices * parts)).to(tl.int64)
@@ -109,9 +120,9 @@ def gradients_kernel(
     factor = tl.load(v + (n % G) * D + d, mask=d < D, other=0.0)[None, :]
     if FORM != SMALL_FORM:
         factor = 4.0 * factor  # gain²
-    reach = S
+    seen = S
     if LENGTHS:
-        reach = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
+        seen = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
     query_rows += n * T * D
     grad_query += (n * parts + part) * T * D
     weight += n * T * columns
@@ -120,13 +131,13 @@ def gradients_kernel(
     for s in range(part * KEYS, S, parts * KEYS):
         keys = tl.zeros([KEYS, WARPS, LANES], tl.float32)
         for i in tl.static_range(KEYS):
-            row = tl.load(key + (n * S + s + i) * D + d, mask=d < tl.where(s + i < reach, D, 0), other=0.0)
+            row = tl.load(key + (n * S + s + i) * D + d, mask=d < tl.where(s + i < seen, D, 0), other=0.0)
             keys = tl.where(own_key[:, None, None] == i, row[None, None, :].to(tl.float32), keys)
         keys = prepared(keys, FORM, FAST)
         own = tl.zeros([KEYS, WARPS, LANES], tl.float32)
         turn = tl.zeros([KEYS, WARPS, LANES], tl.float32)  # anew for each block: a short sum rounds less
         start = tl.maximum(0, s - high)
-        stop = tl.maximum(start, tl.where(s < reach, tl.minimum(T, s + KEYS - low), 0))
+        stop = tl.maximum(start, tl.where(s < seen, tl.minimum(T, s + KEYS - low), 0))
         whole = start + (stop - start) // (2 * WARPS) * (2 * WARPS)
         queries = query_rows + start.to(tl.int64) * D
         grads = grad_query + start.to(tl.int64) * D

@@ -9,16 +9,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from saccade.kernels.additive.direct_forms import LANES, SMALL_FORM, denominator, prepared, reciprocal
+from saccade.kernels.additive.direct_forms import LANES, SMALL_FORM, denominator, prepared, reciprocal, within
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["limit"])
 def transpose_kernel(
-    query, key, v, query_rows, scaled_rows, key_rows,
-    N, T, S, D, width, G, tiles_of_query, tiles_of_key,
-    BT: tl.constexpr, BS: tl.constexpr, FORM: tl.constexpr, FAST: tl.constexpr,
+    query, key, v, query_rows, scaled_rows, key_rows, reach,
+    N, T, S, D, width, G, tiles_of_query, tiles_of_key, limit,
+    BT: tl.constexpr, BS: tl.constexpr, FORM: tl.constexpr, FAST: tl.constexpr, GUARD: tl.constexpr,
 ):  # fmt: skip
-    """Programs for the queries' tiles of 32 × 32, then for the keys'."""
+    """Programs for the queries' tiles of 32 × 32, then for the keys'. With GUARD, only beyond the limit."""
+    if GUARD:  # noqa: SIM102 (Triton would load what `and` has on its right)
+        if within(reach, limit):
+            return
     slices = tl.cdiv(width, 32)
     tile = tl.program_id(0) // slices
     d = (tl.program_id(0) % slices) * 32 + tl.arange(0, 32)
@@ -100,18 +103,21 @@ def _store_scores(out, total, lengths, mask, n, t, s, T, S, heads, low, high,
     tl.store(out + (n * T + t) * S + s, tl.where(visible, total, float("-inf")), mask=inside)
 
 
-@triton.jit(do_not_specialize=["heads", "low", "high", "mask_batch", "mask_head", "mask_query", "mask_key"])
+@triton.jit(do_not_specialize=["heads", "low", "high", "mask_batch", "mask_head", "mask_query", "mask_key", "limit"])
 def scores_kernel(
-    query_rows, scaled_rows, key_rows, v, lengths, mask, out,
-    T, S, width, G, heads, low, high, mask_batch, mask_head, mask_query, mask_key,
+    query_rows, scaled_rows, key_rows, v, lengths, mask, out, reach,
+    T, S, width, G, heads, low, high, mask_batch, mask_head, mask_query, mask_key, limit,
     FORM: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,
-    QUERIES: tl.constexpr, WARPS: tl.constexpr, COLUMNS: tl.constexpr, FAST: tl.constexpr,
+    QUERIES: tl.constexpr, WARPS: tl.constexpr, COLUMNS: tl.constexpr, FAST: tl.constexpr, GUARD: tl.constexpr,
 ):  # fmt: skip
     """One tile of scores. Axes of its parts: queries of a thread, warps, lanes; up to four parts lie side by side.
 
     The numbers that one part loads for a d are no more than its threads: the compiler then lets each thread load
     what it needs straight from the cache instead of passing it through shared memory.
     """
+    if GUARD:  # noqa: SIM102 (Triton would load what `and` has on its right)
+        if within(reach, limit):
+            return
     BT: tl.constexpr = QUERIES * WARPS
     BS: tl.constexpr = LANES * COLUMNS
     SB = tl.cdiv(S, BS)
@@ -122,10 +128,10 @@ def scores_kernel(
     row = tl.arange(0, QUERIES)[:, None, None] + QUERIES * tl.arange(0, WARPS)[None, :, None]
     column = tl.arange(0, LANES)[None, None, :]
 
-    reach = S
+    seen = S
     if LENGTHS:
-        reach = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
-    some = (sb * BS < reach) & (sb * BS + BS > tb * BT + low) & (sb * BS <= tb * BT + BT - 1 + high)
+        seen = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
+    some = (sb * BS < seen) & (sb * BS + BS > tb * BT + low) & (sb * BS <= tb * BT + BT - 1 + high)
     stop = tl.where(some, width, 0)
 
     query_rows += (n * TB + tb) * width * BT

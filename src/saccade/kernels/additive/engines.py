@@ -7,7 +7,8 @@
 | ``separable`` | tanh(a + b) ≈ Σᵣ fᵣ(a) gᵣ(b): scores are matrix products | half precision, and float32 where TF32 is welcome |
 
 The *reach* of a call is its largest |q| and its largest |k|: an expansion holds within a reach, and the direct engine's
-arithmetic goes by it. It is read from the device once a call, except while a CUDA graph is captured, when nothing can be.
+arithmetic goes by it. It is read from the device once a call, except while a CUDA graph is captured, when nothing can be:
+then the engine that served last is captured, with another behind it (guarded.py).
 """
 
 from __future__ import annotations
@@ -35,23 +36,41 @@ Reach = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Engine:
-    """An engine for one call.
+class Begun:
+    """What an engine has of a call before its window: scores, finished or not, and features that can be kept."""
 
-    ``scores(query, key, v, seen, heads=…)`` gives [N, T, S], −∞ where a key is not seen, and
-    ``gradients(query, key, v, grad_scores, seen, heads=…)`` those of query, key and, item by item, v.
+    raw: Tensor
+    features: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine for one call: ``begin`` does nearly all of it, and ``finish`` turns that into scores.
+
+    ``begin(query, key, v, seen, heads)`` gives what it has :class:`Begun`, ``finish(raw, v, seen, heads)`` the scores
+    [N, T, S], −∞ where a key is not seen; ``gradients(query, key, v, grad_scores, seen, heads=…)`` those of query, key and,
+    item by item, v.
     """
 
     name: str
     reach: Reach
-    scores: Callable[..., Tensor]
+    arithmetic: object
+    """What it computes with: of two engines of one name and arithmetic, either serves."""
+    begin: Callable[[Tensor, Tensor, Tensor, Seen, int], Begun]
     gradients: Callable[..., tuple[Tensor, Tensor, Tensor]]
+    finish: Callable[[Tensor, Tensor, Seen, int], Tensor] = lambda scores, v, seen, heads: scores
     weights: Callable[..., tuple[Tensor, Tensor]] | None = None
-    """(query, key, v, seen, heads, dtype) → weights and the same rounded to ``dtype``, where one launch makes both."""
+    """(raw, v, seen, heads, dtype) → weights and the same rounded to ``dtype``, where one launch makes both."""
     longest: int = 0
     """Keys up to which ``weights`` serves."""
     rounds: bool = False
     """Whether ``gradients`` takes ``dtype=``, to round those of query and key where they are written."""
+
+    def scores(self, query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int = 1) -> Tensor:
+        return self.finish(self.begin(query, key, v, seen, heads).raw, v, seen, heads)
+
+    def serves_for(self, other: Engine) -> bool:
+        return self.name == other.name and self.arithmetic == other.arithmetic
 
     def code(self) -> Tensor:
         """The engine as numbers, which an operator can return."""
@@ -60,21 +79,103 @@ class Engine:
 
 def engine_for(query: Tensor, key: Tensor, name: str = "auto") -> tuple[Engine, str]:
     """The engine that serves these tensors, and why; ``name`` asks for one of NAMES."""
+    settled = _without_reach(query, name)
+    return engine_within(reach_of(query, key), query, name) if settled is None else settled
+
+
+def engine_begun(
+    query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int, name: str = "auto"
+) -> tuple[Engine, Begun]:
+    """The engine that serves these tensors, and what it has begun.
+
+    A GPU's reach is not waited for with idle hands: the engine that served this v last begins meanwhile, and goes on if the
+    reach says that it would have been chosen. The result is that of :func:`engine_for`'s engine in any case.
+    """
+    settled = _without_reach(query, name)
+    if settled is not None:
+        return settled[0], settled[0].begin(query, key, v, seen, heads)
+    whose = (query.device, query.dtype, v.data_ptr())
+    guess = _served_last.get(whose) if query.is_cuda and query.is_contiguous() and key.is_contiguous() else None
+    if guess is None or not query.numel() or not key.numel():
+        chosen, begun = engine_within(reach_of(query, key), query, name)[0], None
+    else:
+        from saccade.kernels.additive import reach
+
+        answer = reach.ask(query, key)
+        begun = guess.begin(query, key, v, seen, heads)
+        chosen, _ = engine_within(answer(), query, name)
+        if not chosen.serves_for(guess):
+            begun = None
+    if len(_served_last) > _MOST_REMEMBERED:
+        _served_last.clear()
+    _served_last[whose] = chosen
+    if query.is_cuda:
+        _remember(chosen, query)
+    return chosen, chosen.begin(query, key, v, seen, heads) if begun is None else begun
+
+
+_served_last: dict[tuple[torch.device, torch.dtype, int], Engine] = {}
+_MOST_REMEMBERED = 1024
+
+
+def _without_reach(query: Tensor, name: str) -> tuple[Engine, str] | None:
+    """The engine, and why, where that does not depend on the reach, or it cannot be read."""
     if name not in ("auto", *NAMES):
         raise SaccadeError(f"engine: expected auto or one of {', '.join(NAMES)}, found {name!r}")
     if name == "blocked":
         return engine(name, (0.0, 0.0), query), "it was asked for"
     if name == "auto" and query.dtype == torch.float64:
         return engine("blocked", (0.0, 0.0), query), "float64 is computed in float64"
-    fused = has_fused(query)
-    if name != "separable" and not fused:
+    if name != "separable" and not has_fused(query):
         if name == "direct":
             raise SaccadeError(f"engine: expected a GPU with Triton for 'direct', found {query.device.type}")
         return engine("blocked", (0.0, 0.0), query), f"Triton does not serve {query.device.type} here"
     if query.is_cuda and _unreadable():
+        return _captured(query, name)
+    return None
+
+
+def _captured(query: Tensor, name: str) -> tuple[Engine, str]:
+    """What goes into a CUDA graph: the engine that served last, made for somewhat more, and a guard."""
+    last = _ran_last.get((query.device, query.dtype, query.shape[-1]))
+    if last is None:
         reach = (math.inf, math.inf)
-        return engine("direct", reach, query), "a CUDA graph is captured, where no reach can be read"
-    reach = reach_of(query, key)
+        return engine("direct", reach, query), "a CUDA graph is captured, and no reach was read before"
+    from saccade.kernels.additive.guarded import guarded
+
+    reach = (HEADROOM * last.reach[0], HEADROOM * last.reach[1])
+    if isinstance(last.arithmetic, Table):
+        wide = _wider(last.arithmetic, query).reach
+        reach = (wide, wide)
+    found, why = engine_within(reach, query, name)
+    return guarded(found), f"a CUDA graph is captured, with additive.direct behind it; {why}"
+
+
+def _remember(chosen: Engine, query: Tensor) -> None:
+    """For :func:`_captured`, which can send nothing to the device: its table's numbers must be there."""
+    _ran_last[query.device, query.dtype, query.shape[-1]] = chosen
+    if not isinstance(chosen.arithmetic, Table) or (query.device, chosen.arithmetic) in _sent:
+        return
+    from saccade.kernels.additive import separable_fused as fused
+
+    fused.coefficients_on(_wider(chosen.arithmetic, query), query.device)
+    _sent.add((query.device, chosen.arithmetic))
+
+
+def _wider(table: Table, query: Tensor) -> Table:
+    least = tolerance(query.dtype)
+    return table_for(HEADROOM * table.reach, least, TILED_RANKS) or table
+
+
+HEADROOM = 1.15
+"""How far beyond the last reach a captured engine serves at least, where one does."""
+
+_ran_last: dict[tuple[torch.device, torch.dtype, int], Engine] = {}
+_sent: set[tuple[torch.device, Table]] = set()
+
+
+def engine_within(reach: Reach, query: Tensor, name: str = "auto") -> tuple[Engine, str]:
+    """The engine that serves tensors like ``query`` of this reach, and why."""
     if name == "direct":
         return engine(name, reach, query), "it was asked for"
     if name == "auto" and not _rounding_welcome(query.dtype):
@@ -94,28 +195,33 @@ def engine_for(query: Tensor, key: Tensor, name: str = "auto") -> tuple[Engine, 
 def engine(name: str, reach: Reach, query: Tensor) -> Engine:
     """The engine of this name for inputs like ``query`` within ``reach``."""
     if name == "blocked":
-        return Engine(name, reach, _blocked_scores, _blocked_gradients)
+        return Engine(name, reach, None, _at_once(_blocked_scores), _blocked_gradients)
     if name == "direct":
         from saccade.kernels.additive import direct
         from saccade.kernels.additive.direct_forms import form_within
 
         form = form_within(*reach)
-        return Engine(name, reach, partial(direct.scores, form=form), partial(direct.gradients, form=form))
+        gradients = partial(direct.gradients, form=form)
+        return Engine(name, reach, form, _at_once(partial(direct.scores, form=form)), gradients)
     table = _table(reach, query)
     if table is None:
         raise SaccadeError(f"engine: expected |q|, |k| within an expansion's reach, found {max(reach):.3g}")
     if not has_fused(query):
-        gradients = partial(separable.gradients, table=table)
-        return Engine(name, reach, partial(separable.scores, table=table), gradients)
+        begin, gradients = _at_once(partial(separable.scores, table=table)), partial(separable.gradients, table=table)
+        return Engine(name, reach, table, begin, gradients)
     from saccade.kernels.additive import separable_fused as fused
 
-    def weights(
-        query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
-        return fused.weights(fused.unfinished(query, key, v, table=table), v, seen, heads, dtype)
+    def begin_fused(query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int) -> Begun:
+        products, features = fused.unfinished(query, key, v, table=table)
+        return Begun(products, features or ())
 
-    of_scores, gradients = partial(fused.scores, table=table), partial(fused.gradients, table=table)
-    return Engine(name, reach, of_scores, gradients, weights, fused.LONGEST_ROW, rounds=True)
+    gradients = partial(fused.gradients, table=table)
+    longest = fused.LONGEST_ROW
+    return Engine(name, reach, table, begin_fused, gradients, fused.finish, fused.weights, longest, rounds=True)
+
+
+def _at_once(scores: Callable[..., Tensor]) -> Callable[[Tensor, Tensor, Tensor, Seen, int], Begun]:
+    return lambda query, key, v, seen, heads: Begun(scores(query, key, v, seen, heads=heads))
 
 
 def engine_of(code: Tensor, query: Tensor) -> Engine:

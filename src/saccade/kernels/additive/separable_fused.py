@@ -25,7 +25,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.additive import separable_programs as programs
 from saccade.kernels.additive.separable import blocks, check
 from saccade.kernels.additive.tables import Table
-from saccade.kernels.launching import on_device_of
+from saccade.kernels.launching import launch
 from saccade.kernels.seen import Seen
 
 FEATURE_BYTES = 256 << 20
@@ -33,6 +33,10 @@ FEATURE_BYTES = 256 << 20
 
 LONGEST_ROW = 4096
 """Keys of the longest rows that `weights` takes: a program holds whole rows."""
+
+
+Features = tuple[Tensor, Tensor]
+"""Of the queries, with v in them, and of the keys."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def feature_tiles(R: int) -> Tiles:
 @lru_cache
 def reduce_tiles(D: int, R: int, query: bool) -> Tiles:
     """A coefficient is loaded for 4 elements, as for features, or for 2 where several chunks share the registers."""
-    columns = min(64, _power_of_2(D))
+    columns = min(128, _power_of_2(D))
     rows = (4096 if _chunk(R) == R else 2048) // (_chunk(R) * columns)
     return Tiles(rows, columns, _chunk(R), loops=4, warps=4, registers=128)
 
@@ -105,7 +109,7 @@ def scores(
 
     `table` must reach as far as the largest |q| and |k|: beyond it the expansion is no tanh.
     """
-    return finish(unfinished(query, key, v, table=table, feature_bytes=feature_bytes), v, seen, heads)
+    return finish(unfinished(query, key, v, table=table, feature_bytes=feature_bytes)[0], v, seen, heads)
 
 
 def unfinished(
@@ -115,18 +119,20 @@ def unfinished(
     *,
     table: Table,
     feature_bytes: int = FEATURE_BYTES,
-) -> Float[Tensor, "N T S"]:
-    """Float32 scores over max|v|, nothing hidden: for `finish` or `weights`, which take them over."""
+) -> tuple[Float[Tensor, "N T S"], Features | None]:
+    """Float32 scores over max|v|, nothing hidden, for `finish` or `weights`, which take them over; and their features,
+    where all of them were made at once."""
     check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
     rows = _rows(D, table, feature_bytes)
     if N * max(T, S) <= rows:
-        return products(*features(query, key, v, table))
+        both = features(query, key, v, table)
+        return products(*both), both
     result = query.new_empty(N, T, S, dtype=torch.float32)
     for items, queries, keys in blocks(N, T, S, rows):
         both = features(query[items, queries], key[items, keys], v, table, first=items.start)
         result[items, queries, keys] = products(*both)
-    return result
+    return result, None
 
 
 def gradients(
@@ -138,7 +144,7 @@ def gradients(
     *,
     heads: int = 1,
     table: Table,
-    features: tuple[Tensor, Tensor] | None = None,
+    features: Features | None = None,
     feature_bytes: int = FEATURE_BYTES,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
@@ -181,7 +187,7 @@ def _block_gradients(
     v: Tensor,
     normal: Normal,
     table: Table,
-    kept: tuple[Tensor, Tensor] | None,
+    kept: Features | None,
     first: int,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -211,17 +217,17 @@ def features(
     (N, T, D), S, R = query.shape, key.shape[1], table.rank
     of_query = query.new_empty(N, T, D * R, dtype=torch.float16)
     of_key = query.new_empty(N, S, D * R, dtype=torch.float16)
-    coefficients, J = _coefficients(table, query.device)
+    coefficients, J = coefficients_on(table, query.device)
     tile = feature_tiles(R)
     reach = tile.columns * tile.loops
     of_queries, of_keys = N * _pieces(T * D, reach), N * _pieces(S * D, reach)
     if of_queries + of_keys:
-        with on_device_of(query):
-            programs.features_program[(of_queries + of_keys,)](
-                query, key, v, coefficients, of_query, of_key, of_queries, T, S, v.shape[0], first, 1 / table.reach,
-                D=D, R=R, J=J, ELEMENTS=tile.columns, CHUNK=tile.chunk, LOOPS=tile.loops, BV=_power_of_2(D),
-                num_warps=tile.warps, maxnreg=tile.registers,
-            )  # fmt: skip
+        launch(
+            programs.features_program, of_queries + of_keys,
+            (query, key, v, coefficients, of_query, of_key), (of_queries, T, S, v.shape[0], first, 1 / table.reach),
+            D=D, R=R, J=J, ELEMENTS=tile.columns, CHUNK=tile.chunk, LOOPS=tile.loops, BV=_power_of_2(D),
+            num_warps=tile.warps, maxnreg=tile.registers,
+        )  # fmt: skip
     return of_query, of_key
 
 
@@ -282,13 +288,13 @@ def _finish(products: Tensor, v: Tensor, seen: Seen, heads: int, rounded: Tensor
     low, high = seen.bounds()
     BT, BS, warps = finish_tiles(S, softmax)
     D = v.shape[-1]
-    with on_device_of(products):
-        programs.finished_program[(N * _pieces(T, BT) * _pieces(S, BS),)](
-            products, v.contiguous(), lengths, mask, rounded, sums, T, S, v.shape[0], heads, low, high, *strides,
-            LENGTHS=seen.lengths is not None, BAND=seen.banded, MASK=seen.mask is not None, SOFTMAX=softmax,
-            ROUNDED=rounded is not products, SUMS=sums is not products, D=D, BT=BT, BS=BS,
-            BV=_power_of_2(D), num_warps=warps,
-        )  # fmt: skip
+    launch(
+        programs.finished_program, N * _pieces(T, BT) * _pieces(S, BS),
+        (products, v.contiguous(), lengths, mask, rounded, sums), (T, S, v.shape[0], heads, low, high, *strides),
+        LENGTHS=seen.lengths is not None, BAND=seen.banded, MASK=seen.mask is not None, SOFTMAX=softmax,
+        ROUNDED=rounded is not products, SUMS=sums is not products, D=D, BT=BT, BS=BS,
+        BV=_power_of_2(D), num_warps=warps,
+    )  # fmt: skip
 
 
 def normalised(
@@ -301,11 +307,11 @@ def normalised(
     row_scale, column_scale = grad_scores.new_empty(N, T), grad_scores.new_empty(N, S)
     rows, along, columns, down, warps = normalise_tiles(S)
     of_columns = N * _pieces(S, columns)
-    with on_device_of(grad_scores):
-        programs.normalised_program[(of_columns + N * _pieces(T, rows),)](
-            grad_scores, by_row, row_scale, by_column, column_scale, of_columns, T, S,
-            ROWS=rows, ALONG=along, ONCE=along >= S, COLUMNS=columns, DOWN=down, num_warps=warps,
-        )  # fmt: skip
+    launch(
+        programs.normalised_program, of_columns + N * _pieces(T, rows),
+        (grad_scores, by_row, row_scale, by_column, column_scale), (of_columns, T, S),
+        ROWS=rows, ALONG=along, ONCE=along >= S, COLUMNS=columns, DOWN=down, num_warps=warps,
+    )  # fmt: skip
     return by_row, row_scale, by_column, column_scale
 
 
@@ -315,17 +321,17 @@ def _reduced(
     """The gradient of these rows from their products; of a query, v's as well, in parts to be added up."""
     rows, scale, v = rows.contiguous(), scale.contiguous(), v.contiguous()
     N, M, D = rows.shape
-    coefficients, J = _coefficients(table, rows.device)
+    coefficients, J = coefficients_on(table, rows.device)
     tile = reduce_tiles(D, table.rank, query)
     down = _pieces(M, tile.rows * tile.loops)
     out = torch.empty_like(rows, dtype=dtype)
     parts = scale.new_empty(N, down, D) if query else scale
-    with on_device_of(rows):
-        programs.reduced_program[(N * down * _pieces(D, tile.columns),)](
-            rows, sums, scale, v, coefficients, out, parts, M, v.shape[0], first, 1 / table.reach,
-            QUERY=query, D=D, R=table.rank, J=J, CHUNK=tile.chunk, BM=tile.rows, BD=tile.columns, LOOPS=tile.loops,
-            BV=_power_of_2(D), num_warps=tile.warps, maxnreg=tile.registers,
-        )  # fmt: skip
+    launch(
+        programs.reduced_program, N * down * _pieces(D, tile.columns),
+        (rows, sums, scale, v, coefficients, out, parts), (M, v.shape[0], first, 1 / table.reach),
+        QUERY=query, D=D, R=table.rank, J=J, CHUNK=tile.chunk, BM=tile.rows, BD=tile.columns, LOOPS=tile.loops,
+        BV=_power_of_2(D), num_warps=tile.warps, maxnreg=tile.registers,
+    )  # fmt: skip
     return out, parts
 
 
@@ -336,7 +342,7 @@ def _half_products(one: Tensor, other: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def _coefficients(table: Table, device: torch.device) -> tuple[Float[Tensor, "4 J R"], int]:
+def coefficients_on(table: Table, device: torch.device) -> tuple[Float[Tensor, "4 J R"], int]:
     """The query's functions, the key's, the query's slopes and the key's on a device, and J: even, so that programs are few."""
     J = max(2, table.terms + table.terms % 2)
     with torch.inference_mode(False):
