@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -40,7 +40,7 @@ class Anywhere:
     __eq__ = __ne__ = __hash__ = _asked
 
 
-Fetched = Callable[[], list[np.ndarray[Any, Any]]]
+Fetched = Callable[[], list[npt.NDArray[Any]]]
 
 
 @runtime_checkable
@@ -84,13 +84,8 @@ class Gpu:
 
     def record(self, step: Callable[[], None]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
-        with recovering(graph, self.side.device), self._aside():
-            # Not torch.cuda.graph(), which gives back all cached memory each time. Other threads may go on meanwhile.
-            graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
-            try:
-                step()
-            finally:
-                graph.capture_end()
+        with recovering(graph, self.side.device), self._aside(), captured_by(graph, self.pool):
+            step()
         return graph.replay
 
     def fetch(self, *tensors: Tensor) -> Fetched:
@@ -98,7 +93,7 @@ class Gpu:
         there = torch.cuda.Event()
         there.record(torch.cuda.current_stream(self.device))
 
-        def wait() -> list[np.ndarray[Any, Any]]:
+        def wait() -> list[npt.NDArray[Any]]:
             there.synchronize()
             return [copy.numpy() for copy in copies]
 
@@ -115,6 +110,17 @@ class Gpu:
                     yield
             finally:
                 main.wait_stream(self.side)
+
+
+@contextmanager
+def captured_by(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """What is launched inside goes into the graph. Not torch.cuda.graph(), which each time collects garbage and gives back all
+    cached memory. Other threads may go on meanwhile."""
+    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+    try:
+        yield
+    finally:
+        graph.capture_end()
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from saccade.nn.captured import Unrecordable, recovering, refusing_waits
+from saccade.nn.captured import Unrecordable, captured_by, recovering, refusing_waits
 
 Work = Callable[[], None]
 
@@ -73,8 +73,7 @@ class CudaRecorder:
 
     def record(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        options: dict[str, Any] = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
-        with recovering(graph, self.stream.device), torch.cuda.graph(graph, **options):
+        with recovering(graph, self.stream.device), torch.cuda.stream(self.stream), captured_by(graph, self.pool):
             work()
         return graph.replay
 

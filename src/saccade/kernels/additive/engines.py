@@ -130,7 +130,7 @@ def _without_reach(query: Tensor, name: str) -> tuple[Engine, str] | None:
         if name == "direct":
             raise SaccadeError(f"engine: expected a GPU with Triton for 'direct', found {query.device.type}")
         return engine("blocked", (0.0, 0.0), query), f"Triton does not serve {query.device.type} here"
-    if query.is_cuda and _unreadable():
+    if query.is_cuda and torch.cuda.is_current_stream_capturing():
         return _captured(query, name)
     return None
 
@@ -234,21 +234,13 @@ def reach_of(query: Tensor, key: Tensor) -> Reach:
     """max |q| and max |k|, in one reading; NaN where there is one."""
     if not query.numel() or not key.numel():
         return 0.0, 0.0
-    if has_fused(query) and query.is_contiguous() and key.is_contiguous():
+    if has_fused(query):
         from saccade.kernels.additive import reach
 
-        return reach.reach_of(query, key)
+        return reach.ask(query.contiguous(), key.contiguous())()
     norms = [torch.linalg.vector_norm(each, math.inf, dtype=torch.float32) for each in (query, key)]
     of_query, of_key = torch.stack(norms).tolist()
     return of_query, of_key
-
-
-def _unreadable() -> bool:
-    """Whether nothing may be read from the device now: a CUDA graph is captured, or tried out for one."""
-    return torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode() == _READING_IS_AN_ERROR
-
-
-_READING_IS_AN_ERROR = 2
 
 
 def _rounding_welcome(dtype: torch.dtype) -> bool:

@@ -39,7 +39,7 @@ def reach_of(query: Tensor, key: Tensor) -> tuple[float, float]:
 
 
 def ask(query: Tensor, key: Tensor) -> Callable[[], tuple[float, float]]:
-    """:func:`reach_of` later: what is returned waits for it, and not for what the device was given after it.
+    """:func:`reach_of` later: what is returned waits for the answer, and not for what the device was given after the question.
 
     One question at a time in a thread.
     """
