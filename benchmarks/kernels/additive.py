@@ -131,7 +131,7 @@ def measure_replayed(attention: Attention, inputs: list[Tensor]) -> str:
             function()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # JAX has threads of its own
             function()
         figures.append(f"{milliseconds(graph.replay):.3f}")
         graph.reset()
@@ -172,6 +172,9 @@ def keras_attention() -> Attention | None:
 
 def jax_rows(dtype: str, inputs: list[Tensor]) -> str:
     try:
+        import os
+
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
         import jax.numpy as jnp
     except ImportError:

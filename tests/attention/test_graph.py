@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -128,3 +131,42 @@ def test_what_does_not_fit_is_named() -> None:
         attend_edges(torch.randn(N + 1, D), row, row, GRAPH, a=torch.randn(D))
     with pytest.raises(SaccadeError, match="a of 2 D, found 7, 7 and 7"):
         gat_score(row, row, torch.randn(D))
+
+
+COMPILED = """
+import torch
+from saccade.attention.graph import Graph, attend_edges, weigh_edges
+from saccade.kernels.edges import serving
+
+torch.manual_seed(1)
+serving.BLOCKED_PAYS_FROM = 0
+seen = []
+
+def record(graph, example):
+    seen.extend(str(node.target) for node in graph.graph.nodes if "saccade" in str(node.target))
+    return graph
+
+def look(x, a, graph):
+    return attend_edges(x, x, x, graph, a=a)
+
+compiled = torch.compile(look, backend=record, fullgraph=True, dynamic=True)
+for nodes, edges in ((5, 11), (7, 19)):
+    graph = Graph.of(torch.randint(0, nodes, (2, edges)), receivers=nodes)
+    inputs = [torch.randn(nodes, 3, 4).requires_grad_(), torch.randn(3, 4).requires_grad_()]
+    found, expected = compiled(*inputs, graph), look(*inputs, graph)
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(*(torch.autograd.grad(each.pow(2).sum(), inputs) for each in (found, expected))):
+        torch.testing.assert_close(ours, theirs)
+assert set(seen) == {"saccade.edge_attention"}, seen
+
+x, a = inputs
+weigh = torch.compile(lambda x, a: weigh_edges(x, x, graph, a=a), backend=record, fullgraph=True)
+torch.testing.assert_close(weigh(x, a), weigh_edges(x, x, graph, a=a))
+assert seen[-1] == "saccade.edge_weights", seen
+"""
+
+
+def test_torch_compile_takes_a_look_along_edges_as_one_operator() -> None:
+    # In a process of its own: torch.compile cannot record through the checks of shapes that every test runs under.
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

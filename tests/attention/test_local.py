@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -56,3 +59,56 @@ def test_other_windows_and_few_keys_are_served_otherwise() -> None:
     centre = torch.full((2, 12), 3.0)
     for window in (band(2, centre) & causal, band(5), band(1) & band(2), band(1) & padding(real)):
         assert not explain_choice(x, x, x, score=scaled_dot, window=window).startswith("local")
+
+
+COMPILED = """
+import torch
+from saccade import attend
+from saccade.attention.scores import additive, scaled_dot
+from saccade.attention.windows import band, gaussian, padding
+from torch._dynamo.testing import CompileCounter
+
+torch.manual_seed(1)
+T, lengths, v, seen = 7, torch.tensor([41, 23]), torch.randn(6), []
+
+def record(graph, example):
+    seen.append([str(node.target) for node in graph.graph.nodes if "saccade" in str(node.target)])
+    return graph
+
+def local_m(query, key, value, centre):
+    return attend(query, key, value, score=scaled_dot, window=band(2) & padding(lengths), offset=4)
+
+def local_p(query, key, value, centre):
+    return attend(query, key, value, score=additive(v), window=gaussian(centre, 2) & padding(lengths))
+
+for look, heads in ((local_m, ()), (local_p, (3,))):
+    shapes = ((2, *heads, T, 6), (2, *heads, 41, 6), (2, *heads, 41, 5), (2, T))
+    inputs = [torch.randn(shape).requires_grad_() for shape in shapes]
+    inputs[3] = (torch.rand(2, T) * 30).requires_grad_()
+    found, expected = torch.compile(look, backend=record, fullgraph=True)(*inputs), look(*inputs)
+    assert seen.pop() == ["saccade.local_attention"], seen
+    torch.testing.assert_close(found, expected)
+    wanted = inputs if look is local_p else inputs[:3]
+    for ours, theirs in zip(*(torch.autograd.grad(each.pow(2).sum(), wanted) for each in (found, expected))):
+        torch.testing.assert_close(ours, theirs)
+
+counter = CompileCounter()
+compiled = torch.compile(local_m, backend=counter, fullgraph=True, dynamic=True)
+for S in (41, 43, 57):
+    inputs = [torch.randn(2, size, 6) for size in (T, S, S)]
+    torch.testing.assert_close(compiled(*inputs, None), local_m(*inputs, None))
+assert counter.frame_count == 1, counter.frame_count
+
+class Look(torch.nn.Module):
+    def forward(self, query, key, value):
+        return local_m(query, key, value, None)
+
+graph = torch.export.export(Look(), tuple(inputs))
+assert not any("saccade" in str(node.target) for node in graph.graph.nodes), graph.graph
+"""
+
+
+def test_torch_compile_takes_a_local_window_as_one_operator_and_export_as_plain_ones() -> None:
+    # In a process of its own: torch.compile cannot record through the checks of shapes that every test runs under.
+    done = subprocess.run([sys.executable, "-W", "error", "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

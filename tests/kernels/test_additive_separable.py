@@ -135,7 +135,7 @@ def test_weights_are_the_softmax_of_the_scores_and_zero_in_rows_that_see_nothing
     table, seen = table_of(query, key), SEEN[name]
     scores = fused.scores(query, key, v, seen, heads=2, table=table)
     sums = torch.empty(6, 11, device=DEVICE)
-    products = fused.unfinished(query, key, v, table=table)[0]
+    products = fused.unfinished(query, key, v, seen, 2, table=table)[0]
     weights, rounded = fused.weights(products, v, seen, 2, torch.bfloat16, sums)
     torch.testing.assert_close(weights, torch.softmax(scores, -1).nan_to_num(0), rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(sums, torch.logsumexp(scores, -1), rtol=1e-5, atol=1e-6)
@@ -153,7 +153,7 @@ def test_rows_too_long_for_one_program_are_refused() -> None:
 
 def test_weights_of_float32_are_not_copied() -> None:
     query, key, v, _ = inputs(0.1, T=3, S=5)
-    products = fused.unfinished(query, key, v, table=table_of(query, key))[0]
+    products = fused.unfinished(query, key, v, Seen(), table=table_of(query, key))[0]
     weights, rounded = fused.weights(products, v, Seen(), 1, torch.float32)
     assert weights is rounded
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, device=DEVICE))
@@ -293,3 +293,33 @@ def test_memory_beyond_the_results_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     with LiveMemory(unit="bytes") as memory:
         found(separable, query, key, v, grad_scores, table=table)
     assert 100_000 < memory.peak < results + 200_000 + 4 * 4 * query.numel() < 4 * 61 * 67 * 23 * 3
+
+
+@pytest.mark.parametrize("feature_bytes", [fused.FEATURE_BYTES, 9 * 2 * 8 * 8])
+@pytest.mark.parametrize("name", SEEN)
+def test_products_of_what_is_seen_alone_give_the_same(
+    name: str, feature_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, key, v, grad_scores = inputs(0.1, N=6, D=8, G=2)
+    seen, options = SEEN[name], {"heads": 2, "table": table_of(query, key), "feature_bytes": feature_bytes}
+    grad_scores = grad_scores.float().masked_fill(seen.hide(torch.zeros_like(grad_scores), 2).isinf(), 0.0)
+    skipped = 0
+
+    def always(*sizes: object) -> bool:
+        nonlocal skipped
+        skipped += 1
+        return True
+
+    expected = [
+        fused.scores(query, key, v, seen, **options),
+        *fused.gradients(query, key, v, grad_scores, seen, **options),
+    ]
+    monkeypatch.setattr(fused.seen_products, "pays", always)
+    scores, *grads = (
+        fused.scores(query, key, v, seen, **options),
+        *fused.gradients(query, key, v, grad_scores, seen, **options),
+    )
+    assert skipped >= 3
+    torch.testing.assert_close(scores, expected[0], rtol=1e-4, atol=1e-5)
+    for grad, other in zip(grads, expected[1:], strict=True):
+        torch.testing.assert_close(grad, other, rtol=2e-3, atol=2e-3 * float(other.abs().max()))

@@ -56,7 +56,8 @@ def unrolled(step: Step, tensors: dict[str, Tensor], T: int) -> tuple[list[Tenso
 
 
 def loss_of(contexts: list[Tensor], weights: list[Tensor]) -> Tensor:
-    gains = torch.arange(1, S + 1, dtype=weights[0].dtype)
+    # torch.compile does not heed a default device.
+    gains = torch.arange(1, S + 1, dtype=weights[0].dtype, device=weights[0].device)
     return sum((c.square().sum() for c in contexts), weights[-1].mul(gains).sum())
 
 

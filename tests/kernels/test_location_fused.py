@@ -10,6 +10,7 @@ pytest.importorskip("triton")
 
 from saccade.errors import SaccadeError
 from saccade.kernels.location import fused, reference
+from tests.kernels.recorded import ours, recorded, value_and_gradients
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {  # batch, keys S, width D, filters C, taps K, shape of v before D
@@ -138,3 +139,26 @@ def test_what_it_does_not_serve_it_says(what: str) -> None:
         tensors[4], tensors[5] = torch.randn(65, 3, device=DEVICE), torch.randn(7, 65, device=DEVICE)
     with pytest.raises(SaccadeError, match=r"location\.reference serves"):
         fused.location_aware_scores(*tensors)
+
+
+def test_torch_compile_takes_it_whole_with_the_same_scores_and_gradients() -> None:
+    tensors = [tensor.bfloat16().requires_grad_() for tensor in inputs("a v for each head")]
+    seen: list[str] = []
+    found = value_and_gradients(recorded(fused.location_aware_scores, seen, dynamic=True), *tensors)
+    torch.testing.assert_close(found, value_and_gradients(fused.location_aware_scores, *tensors))
+    assert ours(seen) == ["location_aware_scores", "location_aware_scores_backward"]
+    assert not any("tanh" in name for name in seen)
+
+
+def test_through_the_operator_only_what_is_asked_for_has_a_gradient_and_second_ones_are_the_formulas() -> None:
+    tensors = [tensor.float() for tensor in inputs("a v for each head")]
+    tensors[4].requires_grad_()
+    torch._dynamo.reset()
+    compiled = torch.compile(fused.location_aware_scores, backend="eager", fullgraph=True)
+    results = []
+    for function in (compiled, reference.location_aware_scores):
+        scores = function(*tensors)
+        (plain,) = torch.autograd.grad(scores.square().sum(), tensors[4], retain_graph=True)
+        (slope,) = torch.autograd.grad(scores.square().sum(), tensors[4], create_graph=True)
+        results.append((plain, *torch.autograd.grad(slope.square().sum(), tensors[4])))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from saccade.attention.core import explain_choice
+from saccade.attention.scores import Prepared
+from saccade.attention.windows import Padding
 from saccade.models.luong import SITE, Config, Luong
 from saccade.trace import Lens
 
@@ -126,3 +130,60 @@ def test_settings_that_mean_nothing_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Config(**options)  # type: ignore[arg-type]
+
+
+def long_batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sources that are long beside a window of radius 1, and targets."""
+    lengths = torch.tensor([29, 17, 23])
+    source = torch.randint(3, 9, (3, 29)).masked_fill(torch.arange(29) >= lengths.unsqueeze(-1), 0)
+    return source, lengths, torch.randint(3, 11, (3, 13))
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat"])
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_local_window_over_a_padded_batch_is_served_by_the_local_kernels_with_the_same_numbers(
+    window: str, score: str
+) -> None:
+    model = network(window=window, score=score, input_feeding=False)
+    source, lengths, target = long_batch()
+    memory = model.encode(source, lengths)
+    hidden, _ = model.decoder(model.target_embedding(target), initial=memory.start)
+    look, keys = model.attention, Prepared(memory.keys)
+    said = explain_choice(
+        hidden, keys, memory.annotations, score=look.score, window=model._window(hidden, memory), offset=0
+    )
+    assert said.startswith("local.") and "a query sees 3 of 29 keys" in said
+    parameters = list(model.parameters())
+    results = []
+    for lens in (None, Lens()):  # under a lens that keeps all, the weights are whole
+        logits = model(source, lengths, target, lens=lens)
+        results.append([logits, *torch.autograd.grad(logits.square().sum(), parameters)])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_many_queries_are_told_lengths_which_nobody_counts_and_one_gets_the_mask() -> None:
+    model = network(input_feeding=False)
+    source, lengths, _ = long_batch()
+    memory = model.encode(source, lengths)
+    assert memory.lengths is lengths
+    many, one = (model._window(torch.randn(3, T, 6), memory) for T in (13, 1))
+    assert isinstance(many, Padding) and many.keep is lengths
+    assert isinstance(one, Padding) and one.keep is memory.real
+
+
+class Waits(TorchDispatchMode):
+    """Counts the times that a number is read back from a tensor."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.count += func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_no_number_is_read_back_on_the_way_to_the_local_kernels(window: str) -> None:
+    model = network(window=window, input_feeding=False)
+    with Waits() as waits:
+        model(*long_batch()).sum().backward()
+    assert waits.count == 0

@@ -111,6 +111,26 @@ def test_what_stands_in_for_a_gpu_calls_the_step() -> None:
     assert float(array) == 11
 
 
+def test_what_a_gpu_brings_over_comes_as_arrays_after_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Event:
+        def record(self, stream: str) -> None:
+            told.append(f"record on {stream}")
+
+        def synchronize(self) -> None:
+            told.append("wait")
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "the stream in use")
+    machine = object.__new__(Gpu)  # without a stream of its own, which only a GPU has
+    machine.device = torch.device("cuda", 0)
+    fetched = machine.fetch(torch.arange(3), torch.ones(2, 5))
+    assert told == ["record on the stream in use"]
+    assert [array.tolist() for array in fetched()] == [[0, 1, 2], [[1.0] * 5] * 2]
+    assert told[1:] == ["wait"]
+
+
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_a_recording_that_fails_is_kept_and_nothing_else_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured, "SPOILT", [])

@@ -68,7 +68,7 @@ def plan(
         return _composed(score, query, key, refusal)
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
     extent = Extent(T, S, offset, query.device, query.dtype)
-    here = None if dropout or counting or torch.compiler.is_compiling() else near(window, extent)
+    here = None if dropout or counting or torch.compiler.is_exporting() else near(window, extent)
     local = None if here is None else serve_near(here, score, normalise.beta, query, key, value)
     if local is not None:
         return Plan(*local)

@@ -18,6 +18,7 @@ from saccade.attention.windows import All, Band, Causal, Extent, Gaussian, Paddi
 from saccade.kernels.choose import Choice
 from saccade.kernels.launching import has_fused
 from saccade.kernels.local import blocked
+from saccade.kernels.spelling import spelled
 
 PAYS_FROM = 4
 """Keys for each key of the window from which looking at the window alone pays."""
@@ -50,7 +51,7 @@ def near(window: Window, extent: Extent) -> Near | None:
         return None
     (around,) = middle
     # Beside a centre the place of the query is of no account, and a recorded step may not be asked for it.
-    options = dict[str, Any](shift=(extent.offset or 0) if around.centre is None else 0)
+    options: dict[str, Any] = {"shift": (extent.offset or 0) if around.centre is None else 0}
     for part in others:
         if isinstance(part, Padding) and part.lengths_of_items:
             options["lengths"] = part.keep
@@ -80,7 +81,7 @@ def serve(
 
         module = fused
     name = f"local.{module.__name__.rpartition('.')[2]}"
-    why = f"a query sees {here.width} of {S:,} keys, and only they are touched"
+    why = f"a query sees {spelled(here.width)} of {spelled(S)} keys, and only they are touched"
     return Choice(name, module.local_attention, (why,)), lambda: _attend(module, here, score, beta, query, key, value)
 
 

@@ -20,6 +20,7 @@ from saccade.kernels.additive import reference as additive_reference
 from saccade.kernels.dot import attention as dot_attention
 from saccade.kernels.dot import reference as dot_reference
 from saccade.kernels.entmax import reference as entmax_reference
+from saccade.kernels.spelling import spelled
 
 KERNELS: dict[str, Callable[..., Tensor]] = {
     "additive.reference": additive_reference.additive_scores,
@@ -93,7 +94,7 @@ remembered = lru_cache(maxsize=4096)(_chosen)  # a decoder asks the same at ever
 def _choose_additive(request: Request) -> Choice:
     _, T, _, _ = request.shape
     size = _sum_bytes(request)
-    whole = f"q + k is {_sum_elements(request):,} numbers ({_spelled(size)})"
+    whole = f"q + k is {spelled(_sum_elements(request))} numbers ({_spelled(size)})"
     if request.capturing:
         return _choice(
             "additive.reference",
@@ -132,16 +133,16 @@ def _choose_additive_attention(request: Request) -> Choice:
         small = "has nothing to cut into blocks" if T == 1 else f"pays from {least:,} numbers on"
         why = f"additive.attention does not serve: it {small}"
         return Choice(scores.kernel, scores.function, (*scores.reasons, why))
-    why = f"{elements:,} numbers in q + k, which it never holds; it goes from queries to contexts in blocks of queries"
+    whole = f"{spelled(elements)} numbers in q + k"
+    why = f"{whole}, which it never holds; it goes from queries to contexts in blocks of queries"
     return _choice("additive.attention", why)
 
 
 def _choose_dot_attention(request: Request) -> Choice:
     batch, T, S, _ = request.shape
     if T == 1 or batch * T * S < PRODUCT_PAYS_FROM:
-        why = (
-            f"{batch * T * S:,} scores: PyTorch's own attention pays from {PRODUCT_PAYS_FROM:,} on, for several queries"
-        )
+        scores = f"{spelled(batch * T * S)} scores"
+        why = f"{scores}: PyTorch's own attention pays from {PRODUCT_PAYS_FROM:,} on, for several queries"
         return _choice("dot.reference", why)
     return _choice(
         "dot.attention", "PyTorch's scaled_dot_product_attention: flash or memory-efficient where they serve"
@@ -172,6 +173,8 @@ def _sum_bytes(request: Request) -> int:
 
 
 def _spelled(size: int) -> str:
+    if torch.compiler.is_compiling():  # which may have left the size open
+        return "so many bytes"
     for power, unit in ((0, "bytes"), (1, "KiB"), (2, "MiB")):
         if size < 1024 ** (power + 1):
             return f"{size / 1024**power:.0f} {unit}"

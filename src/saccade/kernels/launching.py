@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,9 +18,11 @@ from torch import Tensor
 _NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
 
-@cache
 def triton_installed() -> bool:
-    return find_spec("triton") is not None
+    return _TRITON_FOUND
+
+
+_TRITON_FOUND = find_spec("triton") is not None  # no cache: torch.compile, which records through one, would warn of it
 
 
 def has_fused(tensor: Tensor) -> bool:

@@ -75,6 +75,7 @@ class Memory(NamedTuple):
     annotations: Float[Tensor, "B S n"]
     keys: Float[Tensor, "B S a"]  # what the score needs of the annotations, once a sentence
     real: Bool[Tensor, "B S"]
+    lengths: Int[Tensor, " B"]  # the same as `real`, by which kernels skip
     start: State
 
 
@@ -131,7 +132,7 @@ class Luong(EncoderDecoder):
         if self.config.bidirectional:
             final = tuple(self._cross(layer, part) for layer, part in zip(self.bridge, final, strict=True))
         keys = self.attention.prepare(annotations).key
-        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), final)
+        return Memory(annotations, keys, mask_of(lengths, source.shape[1]), lengths, final)
 
     def _cross(self, layer: nn.Module, part: Float[Tensor, "B ends half"]) -> Float[Tensor, "B L n"]:
         ahead, behind = part.chunk(2, dim=1)
@@ -207,16 +208,17 @@ class Luong(EncoderDecoder):
             )
         return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
 
-    def _window(self, hidden: Tensor, memory: Memory) -> Window:
-        real = padding(memory.real)
-        if is_own(self.config.window):
-            shown: Window = self.own_window(hidden, memory.real.sum(-1))
-            return shown & real
-        if self.config.window == "local-m":
-            return band(self.config.radius) & real
-        if self.config.window == "local-p":
-            return gaussian(self.centre(hidden, memory.real.sum(-1)), self.config.radius) & real
-        return real
+    def _window(self, hidden: Float[Tensor, "B T n"], memory: Memory) -> Window:
+        kind, radius, real, within = self.config.window, self.config.radius, memory.real, memory.lengths
+        if is_own(kind):
+            shown: Window = self.own_window(hidden, within)
+            return shown & padding(real)
+        if kind == "local-m":
+            return band(radius) & padding(within)
+        if kind == "local-p":
+            return gaussian(self.centre(hidden, within), radius) & padding(within)
+        # Kernels for many queries skip by lengths; a single one gains nothing, and the mask is there already.
+        return padding(real if hidden.shape[1] == 1 else within)
 
     def centre(self, hidden: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T"]:
         """pₜ = S σ(v_pᵀ tanh(W_p hₜ)) counts words from 1; positions here count from 0, hence − 1."""

@@ -212,7 +212,7 @@ def engine(name: str, reach: Reach, query: Tensor) -> Engine:
     from saccade.kernels.additive import separable_fused as fused
 
     def begin_fused(query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int) -> Begun:
-        products, features = fused.unfinished(query, key, v, table=table)
+        products, features = fused.unfinished(query, key, v, seen, heads, table=table)
         return Begun(products, features or ())
 
     gradients = partial(fused.gradients, table=table)

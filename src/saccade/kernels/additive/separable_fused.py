@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.additive import seen_products
 from saccade.kernels.additive import separable_programs as programs
 from saccade.kernels.additive.separable import blocks, check
 from saccade.kernels.additive.tables import Table
@@ -109,29 +110,33 @@ def scores(
 
     `table` must reach as far as the largest |q| and |k|: beyond it the expansion is no tanh.
     """
-    return finish(unfinished(query, key, v, table=table, feature_bytes=feature_bytes)[0], v, seen, heads)
+    raw, _ = unfinished(query, key, v, seen, heads, table=table, feature_bytes=feature_bytes)
+    return finish(raw, v, seen, heads)
 
 
 def unfinished(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
+    seen: Seen,
+    heads: int = 1,
     *,
     table: Table,
     feature_bytes: int = FEATURE_BYTES,
 ) -> tuple[Float[Tensor, "N T S"], Features | None]:
-    """Float32 scores over max|v|, nothing hidden, for `finish` or `weights`, which take them over; and their features,
-    where all of them were made at once."""
+    """Float32 scores over max|v| for `finish` or `weights`, which take them over and hide what is not seen: of that, any number
+    may stand here. And their features, where all of them were made at once."""
     check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
     rows = _rows(D, table, feature_bytes)
     if N * max(T, S) <= rows:
         both = features(query, key, v, table)
-        return products(*both), both
+        return _products(*both, seen, heads), both
     result = query.new_empty(N, T, S, dtype=torch.float32)
     for items, queries, keys in blocks(N, T, S, rows):
         both = features(query[items, queries], key[items, keys], v, table, first=items.start)
-        result[items, queries, keys] = products(*both)
+        start = items.start, queries.start, keys.start
+        _products(*both, seen, heads, start, out=result[items, queries, keys])
     return result, None
 
 
@@ -160,7 +165,7 @@ def gradients(
     normal = normalised(grad_scores)
     rows = _rows(D, table, feature_bytes)
     if N * max(T, S) <= rows:
-        return _block_gradients(query, key, v, normal, table, features, 0, dtype)
+        return _block_gradients(query, key, v, normal, table, features, seen, heads, (0, 0, 0), dtype)
     grad_query, grad_key, grad_v = (_zeros(query, *shape) for shape in ((N, T, D), (N, S, D), (N, D)))
     for items, queries, keys in blocks(N, T, S, rows):
         by_row, row_scale, by_column, column_scale = normal
@@ -169,9 +174,9 @@ def gradients(
             by_column[items, queries, keys], column_scale[items, keys],
         )  # fmt: skip
         kept = None if features is None else (features[0][items, queries], features[1][items, keys])
-        found = _block_gradients(
-            query[items, queries], key[items, keys], v, part, table, kept, items.start, torch.float32
-        )
+        start = items.start, queries.start, keys.start
+        rows_here = query[items, queries], key[items, keys]
+        found = _block_gradients(*rows_here, v, part, table, kept, seen, heads, start, torch.float32)
         grad_query[items, queries] += found[0]
         grad_key[items, keys] += found[1]
         grad_v[items] += found[2]
@@ -188,15 +193,18 @@ def _block_gradients(
     normal: Normal,
     table: Table,
     kept: Features | None,
-    first: int,
+    seen: Seen,
+    heads: int,
+    start: seen_products.Start,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     by_row, row_scale, by_column, column_scale = normal
+    first = start[0]
     of_query, of_key = features(query, key, v, table, first=first) if kept is None else kept
-    sums = _half_products(by_row, of_key)  # P [N, T, D · R]
+    sums = _weighted(by_row, of_key, seen, heads, start)  # P [N, T, D · R]
     grad_query, parts = _reduced(query, sums, row_scale, v, table, True, first, dtype)
     del of_key, sums
-    sums = _half_products(by_column.mT, of_query)  # v Q / max|v| [N, S, D · R]
+    sums = _weighted(by_column, of_query, seen, heads, start, transposed=True)  # v Q / max|v| [N, S, D · R]
     grad_key, _ = _reduced(key, sums, column_scale, v, table, False, first, dtype)
     return grad_query, grad_key, parts.sum(1)
 
@@ -335,10 +343,32 @@ def _reduced(
     return out, parts
 
 
-def _half_products(one: Tensor, other: Tensor) -> Tensor:
-    if one.is_cuda:
-        return torch.bmm(one, other)
-    return torch.bmm(one.float(), other.float()).half()
+def _products(
+    of_query: Tensor,
+    of_key: Tensor,
+    seen: Seen,
+    heads: int,
+    start: seen_products.Start = (0, 0, 0),
+    out: Tensor | None = None,
+) -> Tensor:
+    """`products`, or only those that are seen where that pays."""
+    (N, T, _), S = of_query.shape, of_key.shape[1]
+    if seen_products.pays(seen, N, T, S):
+        return seen_products.scores_of(of_query, of_key, seen, heads, start=start, out=out)
+    found = products(of_query, of_key)
+    return found if out is None else out.copy_(found)
+
+
+def _weighted(
+    weights: Tensor, rows: Tensor, seen: Seen, heads: int, start: seen_products.Start, transposed: bool = False
+) -> Tensor:
+    """Σ_s weights_ts rows_s or, transposed, Σ_t weights_ts rows_t, in float16; over what is seen where that pays."""
+    if seen_products.pays(seen, *weights.shape):
+        return seen_products.weighted(weights, rows, seen, heads, transposed, start=start)
+    turned = weights.mT if transposed else weights
+    if weights.is_cuda:
+        return torch.bmm(turned, rows)
+    return torch.bmm(turned.float(), rows.float()).half()
 
 
 @lru_cache(maxsize=1024)
@@ -349,7 +379,9 @@ def coefficients_on(table: Table, device: torch.device) -> tuple[Float[Tensor, "
         four = torch.zeros(4, J, table.rank, device="cpu")
         for place, series in enumerate((table.query, table.key, table.query_slope, table.key_slope)):
             four[place, : table.terms] = series.coefficients
-        return four.to(device), J
+        if device.type != "cuda":
+            return four.to(device), J
+        return four.pin_memory().to(device, non_blocking=True), J  # without waiting, which may be forbidden now
 
 
 def _rows(D: int, table: Table, feature_bytes: int) -> int:

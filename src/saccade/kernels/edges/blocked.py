@@ -15,7 +15,6 @@ Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -23,10 +22,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.kernels.dtypes import promoted
-from saccade.kernels.edges import reference
+from saccade.kernels.edges import differentiable, reference
+from saccade.kernels.edges.differentiable import Gradients, Inputs, working_dtype
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
-from saccade.kernels.second_order import gradients_through
 
 RUN_ELEMENTS = 1 << 20
 """Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
@@ -46,8 +45,7 @@ def edge_attention(
     """What each receiver finds at its senders: as `reference.edge_attention`."""
     reference.check_shapes(query, key, a, graph, act, value, gain)
     rule = Rule(graph, act, slope, None if gain is None else gain.detach())
-    out: Tensor = _EdgeAttention.apply(query, key, value, a, rule)
-    return out
+    return differentiable.attention(ENGINE, Inputs(query, key, value, a), rule)
 
 
 def edge_weights(
@@ -61,32 +59,23 @@ def edge_weights(
 ) -> Float[Tensor, "E H"]:
     """α of every edge, in the graph's order, without a gradient: to be looked at."""
     reference.check_shapes(query, key, a, graph, act)
-    with torch.no_grad():
-        weights = _weights(query, key, a, Rule(graph, act, slope), _working_dtype(query, key, a))
-        return weights.to(promoted(query, key, a))
+    return differentiable.weights(ENGINE, query, key, a, Rule(graph, act, slope))
 
 
-class _EdgeAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, a: Tensor, rule: Rule) -> Tensor:
-        weights = _weights(query, key, a, rule, _working_dtype(query, key, value, a))
-        graph, gain = rule.graph, rule.gain
-        out = weights.new_zeros(graph.receivers, *value.shape[1:])
-        for run in _runs(graph, value):
-            read = weights[run] if gain is None else weights[run] * gain[run]
-            out.index_add_(0, graph.receiver[run], value[graph.sender[run]] * read.unsqueeze(-1))
-        ctx.save_for_backward(query, key, value, a, weights, out)
-        ctx.rule = rule
-        return out.to(promoted(query, key, value, a))
+def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
+    """out [N, H, W] and α [E, H], in the working type."""
+    query, key, value, a = inputs
+    weights = _weights(query, key, a, rule, working_dtype(*inputs))
+    graph, gain = rule.graph, rule.gain
+    out = weights.new_zeros(graph.receivers, *value.shape[1:])
+    for run in _runs(graph, value):
+        read = weights[run] if gain is None else weights[run] * gain[run]
+        out.index_add_(0, graph.receiver[run], value[graph.sender[run]] * read.unsqueeze(-1))
+    return out, weights
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_out,) = grads
-        *inputs, weights, out = ctx.saved_tensors
-        needed = ctx.needs_input_grad[:4]
-        if torch.is_grad_enabled():
-            return *differentiable_backward(inputs, grad_out, needed, ctx.rule), None
-        return *_backward(inputs, weights, out, grad_out, needed, ctx.rule), None
+
+def _rounded_weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
+    return _weights(query, key, a, rule, working_dtype(query, key, a)).to(promoted(query, key, a))
 
 
 def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.dtype) -> Tensor:
@@ -100,8 +89,8 @@ def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.d
 
 
 def _backward(
-    inputs: list[Tensor], weights: Tensor, out: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
-) -> tuple[Tensor | None, ...]:
+    inputs: Inputs, out: Tensor, weights: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
+) -> Gradients:
     query, key, value, a = inputs
     graph, gain, working = rule.graph, rule.gain, weights.dtype
     grad_query, grad_key, grad_value, grad_a = (
@@ -128,19 +117,6 @@ def _backward(
     )
 
 
-def differentiable_backward(
-    inputs: list[Tensor], grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
-) -> tuple[Tensor | None, ...]:
-    """Gradients that will be differentiated again: the reference's."""
-
-    def plainly(query: Tensor, key: Tensor, value: Tensor, a: Tensor) -> Tensor:
-        return reference.edge_attention(
-            query, key, value, a, rule.graph, act=rule.act, slope=rule.slope, gain=rule.gain
-        )
-
-    return gradients_through(plainly, inputs, (grad_out,), needed)
-
-
 def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
     """act(q + k) and act'(q + k) of a run of edges, [run, H, D] each."""
     total = query[rule.graph.receiver[run]].to(working) + key[rule.graph.sender[run]]
@@ -151,12 +127,11 @@ def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dty
     return total.mul_(steepness), steepness
 
 
-def _working_dtype(*tensors: Tensor) -> torch.dtype:
-    return torch.promote_types(promoted(*tensors), torch.float32)
-
-
 def _runs(graph: Graph, *rows: Tensor) -> Iterator[slice]:
     """Slices of edges whose rows have at most RUN_ELEMENTS numbers; one edge at least."""
     most = max(1, RUN_ELEMENTS // max(1, max(tensor[0].numel() if len(tensor) else 1 for tensor in rows)))
     for first in range(0, graph.size, most):
         yield slice(first, min(graph.size, first + most))
+
+
+ENGINE = differentiable.Engine("blocked", _forward, _backward, _rounded_weights)

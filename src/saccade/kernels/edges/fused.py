@@ -13,8 +13,6 @@ Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from jaxtyping import Float
@@ -22,8 +20,8 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import promoted
-from saccade.kernels.edges import programs, reference
-from saccade.kernels.edges.blocked import differentiable_backward
+from saccade.kernels.edges import differentiable, programs, reference
+from saccade.kernels.edges.differentiable import Gradients, Inputs
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
 from saccade.kernels.edges.serving import MOST_WIDTH
@@ -59,11 +57,9 @@ def edge_attention(
 ) -> Float[Tensor, "N H W"]:
     """What each receiver finds at its senders: as `reference.edge_attention`, in at most float32."""
     reference.check_shapes(query, key, a, graph, act, value, gain)
-    dtype = promoted(query, key, value, a)
-    _check_served(dtype, query, value)
+    _check_served(promoted(query, key, value, a), query, value)
     rule = Rule(graph, act, float(slope), None if gain is None else gain.detach().contiguous())
-    out: Tensor = _EdgeAttention.apply(query, key, value, a, rule)
-    return out.to(dtype)
+    return differentiable.attention(ENGINE, Inputs(query, key, value, a), rule)
 
 
 def edge_weights(
@@ -77,45 +73,40 @@ def edge_weights(
 ) -> Float[Tensor, "E H"]:
     """α of every edge, in the graph's order, without a gradient: to be looked at."""
     reference.check_shapes(query, key, a, graph, act)
-    dtype = promoted(query, key, a)
-    _check_served(dtype, query, query)
-    query, key, a = (tensor.detach().contiguous() for tensor in (query, key, a))
+    _check_served(promoted(query, key, a), query, query)
+    return differentiable.weights(ENGINE, query, key, a, Rule(graph, act, float(slope)))
+
+
+def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
+    dtype, graph, slope = promoted(query, key, a), rule.graph, rule.slope
+    query, key, a = (tensor.contiguous() for tensor in (query, key, a))
     H = query.shape[1]
     weights = torch.empty(graph.size, H, dtype=torch.float32, device=query.device)
     if weights.numel():
-        _, logsum = _forward(query, key, None, a, Rule(graph, act, float(slope)))
+        _, logsum = _look(query, key, None, a, rule)
         sides = tiles(H, query.shape[2], 1, graph.size / graph.receivers)
         programs.weights_program[_grid(graph.receivers, H, sides)](
-            query, key, a, graph.start, graph.sender, logsum, weights, H, query.shape[2], float(slope),
-            TANH=act == "tanh", **{name: side for name, side in sides.items() if name != "BW"},
+            query, key, a, graph.start, graph.sender, logsum, weights, H, query.shape[2], slope,
+            TANH=rule.act == "tanh", **{name: side for name, side in sides.items() if name != "BW"},
         )  # fmt: skip
     return weights.to(dtype)
 
 
-class _EdgeAttention(torch.autograd.Function):
-    """query [N, H, D], key [M, H, D], value [M, H, W], a [H, D] → float32 [N, H, W]."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, a: Tensor, rule: Rule) -> Tensor:
-        out, logsum = _forward(query.contiguous(), key.contiguous(), value.contiguous(), a.contiguous(), rule)
-        ctx.save_for_backward(query, key, value, a, out, logsum)
-        ctx.rule = rule
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_out,) = grads
-        *inputs, out, logsum = ctx.saved_tensors
-        needed = ctx.needs_input_grad[:4]
-        if torch.is_grad_enabled():
-            return *differentiable_backward(inputs, grad_out, needed, ctx.rule), None
-        rows = [tensor.contiguous() for tensor in inputs]
-        found = _backward(rows, grad_out.contiguous(), out, logsum, needed, ctx.rule)
-        rounded = (None if one is None else one.to(row.dtype) for one, row in zip(found, inputs, strict=True))
-        return *rounded, None
+def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
+    """out [N, H, W] and log Σ exp e [N, H], in float32."""
+    query, key, value, a = (tensor.contiguous() for tensor in inputs)
+    return _look(query, key, value, a, rule)
 
 
-def _forward(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+def _backward(
+    inputs: Inputs, out: Tensor, logsum: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
+) -> Gradients:
+    rows = [tensor.contiguous() for tensor in inputs]
+    found = _look_back(rows, grad_out.contiguous(), out, logsum, needed, rule)
+    return tuple(None if one is None else one.to(row.dtype) for one, row in zip(found, inputs, strict=True))
+
+
+def _look(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     """out [N, H, W] (empty without values) and log Σ exp e [N, H], in float32."""
     (N, H, D), W = query.shape, 0 if value is None else value.shape[2]
     graph, gain = rule.graph, rule.gain
@@ -130,9 +121,9 @@ def _forward(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: 
     return out, logsum
 
 
-def _backward(
+def _look_back(
     rows: list[Tensor], grad_out: Tensor, out: Tensor, logsum: Tensor, needed: tuple[bool, ...], rule: Rule
-) -> tuple[Tensor | None, ...]:
+) -> Gradients:
     """Float32 gradients of query, key, value and a; None where they are not needed."""
     query, _, value, _ = rows
     (N, H, D), (M, _, W) = query.shape, value.shape
@@ -174,3 +165,6 @@ def _check_served(dtype: torch.dtype, query: Tensor, value: Tensor) -> None:
             f"the fused kernel serves at most float32 and heads of at most {MOST_WIDTH} numbers: found {dtype} and {width}; "
             "edges.blocked serves them"
         )
+
+
+ENGINE = differentiable.Engine("fused", _forward, _backward, _weights)

@@ -12,6 +12,7 @@ from saccade.kernels.choose import Choice
 from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.launching import triton_installed
+from saccade.kernels.spelling import spelled
 
 BLOCKED_PAYS_FROM = 1 << 20
 """Numbers in q + k over all edges from which they are worked through in runs: below, one run would hold them anyway."""
@@ -28,13 +29,14 @@ class EdgeChoice(Choice):
 
 
 def choose_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> EdgeChoice:
-    """The fused kernel where it can serve, else runs of edges, else, where these are few or recorded, the reference."""
+    """The fused kernel where it can serve, else runs of edges, else, where these are few or exported, the reference."""
     _, H, D = query.shape
     width = max(D, value.shape[-1])
     numbers = graph.size * H * width
-    whole = f"{graph.size:,} edges of {H} × {width} numbers are {numbers:,}"
-    if torch.compiler.is_compiling():
-        reason = f"{whole}, kept whole because torch.compile or export is recording plain operations"
+    sizes = (spelled(size) for size in (graph.size, H, width, numbers))
+    whole = "{} edges of {} × {} numbers are {}".format(*sizes)
+    if torch.compiler.is_exporting():
+        reason = f"{whole}, kept whole because an exported graph runs where this package's operators are not known"
         return EdgeChoice("edges.reference", reference.edge_attention, (reason,), reference.edge_weights)
     obstacles = _obstacles(query, key, value, width)
     if not obstacles:

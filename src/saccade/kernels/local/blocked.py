@@ -181,4 +181,4 @@ def _add_gradients(
         chunk.add(slope, None, grad_key)
 
 
-ENGINE = differentiable.Engine(_forward, _backward)
+ENGINE = differentiable.Engine("blocked", _forward, _backward)

@@ -259,4 +259,4 @@ def _sizes(inputs: Inputs, reach: Reach) -> dict[str, Any]:
     }
 
 
-ENGINE = differentiable.Engine(_forward, _backward)
+ENGINE = differentiable.Engine("fused", _forward, _backward)

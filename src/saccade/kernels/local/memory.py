@@ -66,6 +66,10 @@ def remember(key: Float[Tensor, "N S D"], value: Float[Tensor, "N S E"]) -> Memo
     Their second derivatives are not offered; without a memory they are.
     """
     ledger = Ledger(key, value)
+    if (
+        torch.compiler.is_compiling()
+    ):  # sums would be a side effect, which a recorded graph has none of: see differentiable.py
+        return Memory(key, value, ledger, key.new_zeros(()))
     return Memory(key, value, ledger, _Token.apply(ledger, key, value))
 
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.dot.reference import dot_scores
-from saccade.kernels.local.reach import LocalWeights, Reach, checked, reach_of
+from saccade.kernels.local.reach import Inputs, LocalWeights, Reach, checked, reach_of
+from saccade.kernels.second_order import gradients_through
 
 
 def local_attention(
@@ -75,6 +76,17 @@ def local_weights(
         first = reach.first(reach.middles(reach.positions(centre, query.device))).expand(query.shape[0], -1)
         places = first.unsqueeze(-1) + torch.arange(reach.width, device=query.device)  # [N, T, W]
         return LocalWeights(_weights(query, key, centre, inputs.v, reach, scale).gather(-1, places), first)
+
+
+def differentiable_gradients(
+    inputs: Inputs, reach: Reach, scale: float, grad_context: Float[Tensor, "N T E"], needed: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of those inputs that need one, given that of the context: they can be differentiated again."""
+
+    def plainly(query: Tensor, key: Tensor, value: Tensor, centre: Tensor | None, v: Tensor | None) -> Tensor:
+        return _weights(query, key, centre, v, reach, scale) @ value
+
+    return gradients_through(plainly, inputs, (grad_context,), needed)
 
 
 def _weights(

@@ -11,6 +11,9 @@ again. With g the gradient of the scores and u_sd = g_s v_d (1 − tanh²),
 Sums over blocks of keys go to a buffer and are added in order: no atomics, the same bits every time. Everything is
 computed in float32 and rounded once. Legend: N items, S keys, D width, C filters, r their radius, K = 2r + 1 taps,
 G rows of v (item n has row n mod G).
+
+Under torch.compile it is the operator ``saccade::location_aware_scores``, which passes through whole; elsewhere it is a
+function of autograd, which costs the host less.
 """
 
 from __future__ import annotations
@@ -66,7 +69,8 @@ def location_aware_scores(
     heads = tuple(v.shape[:-1])
     if heads != tuple(batch[len(batch) - len(heads) :]):
         v = v.expand(*batch, D)
-    scores: Tensor = _Scores.apply(
+    one_step = torch.ops.saccade.location_aware_scores if torch.compiler.is_compiling() else _Scores.apply
+    scores: Tensor = one_step(
         query.reshape(N, D),
         key.reshape(N, S, D),
         v.reshape(-1, D),
@@ -91,12 +95,75 @@ class _Scores(torch.autograd.Function):
         inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _differentiable_backward(inputs, grad_scores, ctx.needs_input_grad)
-        rows = [tensor.contiguous() for tensor in inputs]
-        found = _backward(rows, grad_scores.contiguous(), ctx.needs_input_grad)
-        return tuple(
-            None if gradient is None else gradient.to(tensor.dtype)
-            for gradient, tensor in zip(found, inputs, strict=True)
-        )
+        return _rounded_backward(inputs, grad_scores, ctx.needs_input_grad)
+
+
+# ---- The operator -----------------------------------------------------------------------------------------------------
+
+_INPUTS = "Tensor query, Tensor key, Tensor v, Tensor previous, Tensor filters, Tensor location_weight"
+Six = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+@torch.library.custom_op("saccade::location_aware_scores", mutates_args=(), schema=f"({_INPUTS}) -> Tensor")
+def _operator(*inputs: Tensor) -> Tensor:
+    return _forward([tensor.contiguous() for tensor in inputs])
+
+
+@_operator.register_fake
+def _(*inputs: Tensor) -> Tensor:
+    return inputs[1].new_empty(inputs[1].shape[:2], dtype=torch.float32)
+
+
+def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward_of(ctx: Any, grad_scores: Tensor) -> tuple[Tensor | None, ...]:
+    inputs, needed = ctx.saved_tensors, tuple(ctx.needs_input_grad[:6])
+    if torch.is_grad_enabled():
+        return _differentiable_backward(inputs, grad_scores, needed)
+    found = torch.ops.saccade.location_aware_scores_backward(*inputs, grad_scores, needed)
+    return tuple(gradient if need else None for gradient, need in zip(found, needed, strict=True))
+
+
+_operator.register_autograd(_backward_of, setup_context=_remember)
+
+
+@torch.library.custom_op(
+    "saccade::location_aware_scores_backward",
+    mutates_args=(),
+    schema=f"({_INPUTS}, Tensor grad, bool[] needed) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+def _backward_operator(*given: Any) -> Six:
+    """Gradients of the six inputs, empty where none is needed."""
+    *inputs, grad_scores, needed = given
+    found = _rounded_backward(tuple(inputs), grad_scores, tuple(needed))
+    one, two, three, four, five, six = (grad_scores.new_empty(0) if each is None else each for each in found)
+    return one, two, three, four, five, six
+
+
+@_backward_operator.register_fake
+def _(*given: Any) -> Six:
+    *inputs, grad_scores, needed = given
+    one, two, three, four, five, six = (
+        tensor.new_empty(tensor.shape) if need else grad_scores.new_empty(0)
+        for tensor, need in zip(inputs, needed, strict=True)
+    )
+    return one, two, three, four, five, six
+
+
+# ---- Forward and backward ---------------------------------------------------------------------------------------------
+
+
+def _rounded_backward(
+    inputs: tuple[Tensor, ...], grad_scores: Tensor, needed: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the six inputs, in their own dtypes; None where none is needed."""
+    rows = [tensor.contiguous() for tensor in inputs]
+    found = _backward(rows, grad_scores.contiguous(), needed)
+    return tuple(
+        None if gradient is None else gradient.to(tensor.dtype) for gradient, tensor in zip(found, inputs, strict=True)
+    )
 
 
 def _differentiable_backward(

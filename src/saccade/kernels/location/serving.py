@@ -34,7 +34,7 @@ def _obstacles(query: Tensor, key: Tensor, v: Tensor, filters: Tensor) -> list[s
     held_back = {
         f"the tensors are on {query.device.type}, not on a CUDA device": query.device.type != "cuda",
         "triton is not installed": not triton_installed(),
-        "torch.compile or export is recording plain operations": torch.compiler.is_compiling(),
+        "an exported graph runs where this package's operators are not known": torch.compiler.is_exporting(),
         f"there are {query.shape[-2]} queries for each item, not one": query.shape[-2] != 1,
         "the keys are shared by several items": key.shape[:-2] != query.shape[:-2],
         "float64 is beyond its float32": dtype is torch.float64,

@@ -1,0 +1,233 @@
+"""Matrix products of features that skip what is not seen: additive scores and the sums of their gradients (`separable_fused`).
+
+    scores_ts = Σ_k of_query_tk of_key_sk          P_tk = Σ_s weights_ts of_key_sk          Q_sk = Σ_t weights_ts of_query_tk
+
+A tile of scores no pair of which is seen is not computed; sums run over what some row of the tile sees. Lengths stay on the
+device: a program reads its item's own. A mask saves nothing here; weights are 0, and scores are hidden later, where it hides.
+Float16 operands, sums in float32; each number of a result is one program's: the same bits every time. An item has fewer than
+2³¹ features.
+
+Legend: N items (batch × heads), T queries, S keys, W ≥ S columns of weights, K features of a row, M rows of a result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from saccade.errors import SaccadeError
+from saccade.kernels.additive import seen_programs as programs
+from saccade.kernels.launching import on_device_of
+from saccade.kernels.seen import Seen
+
+MOST_SHARE = 0.7
+"""Of the pairs, in whole tiles: where more are seen, a library's product over all of them is taken to be as quick."""
+
+LENGTHS_SHARE = 0.65
+"""What lengths are taken to leave of the keys: they are not known without reading them from the device."""
+
+SHARE_TILE = 128
+"""Rows and columns of the tiles by which a share is counted."""
+
+MULTIPROCESSORS = 132
+
+Start = tuple[int, int, int]
+"""The places of a block's first item, query and key among all that a `Seen` speaks of."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A program has `rows` × `columns` of the result and sums `step` at a time; `stages` steps are on their way at once.
+
+    `group` rows of tiles are worked through together, column by column. `described` takes operands by tensor descriptors
+    where they are aligned to 16 bytes; else they come by pointers. Sizes are powers of two, 16 at least.
+    """
+
+    rows: int
+    columns: int
+    step: int
+    warps: int
+    stages: int
+    group: int = 8
+    described: bool = False
+
+
+@lru_cache
+def score_tiles(N: int, T: int, S: int) -> Tiles:
+    """Large tiles where they fill the device several times; of smaller ones two share a multiprocessor, and more is skipped."""
+    if T > 64 and S > 128 and N * _pieces(T, 128) * _pieces(S, 256) >= 4 * MULTIPROCESSORS:
+        return Tiles(128, 256, 64, warps=8, stages=3)
+    return _square(T, S)
+
+
+@lru_cache
+def weighted_tiles(M: int, K: int) -> Tiles:
+    """Sums are short: with two programs to a multiprocessor one multiplies while the other stores."""
+    return _square(M, K)
+
+
+def _square(rows: int, columns: int) -> Tiles:
+    """Up to 128 × 128. Four warps would spill registers where weights have to be read one by one."""
+    rows, columns = (min(128, max(16, 1 << (size - 1).bit_length())) for size in (rows, columns))
+    return Tiles(rows, columns, 64, warps=8 if rows * columns == 128 * 128 else 4, stages=3)
+
+
+def _pieces(size: int, most: int) -> int:
+    return -(-size // most)
+
+
+def pays(seen: Seen, N: int, T: int, S: int) -> bool:
+    """Whether skipping saves more than a library's product is ahead by; nothing is read from the device.
+
+    Fewer tiles than multiprocessors take the time of one, however many are skipped.
+    """
+    if N * _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE) < MULTIPROCESSORS:
+        return False
+    share = _band_share(T, S, *seen.bounds()) if seen.banded else 1.0
+    if seen.lengths is not None and S > SHARE_TILE:
+        share *= LENGTHS_SHARE
+    return share < MOST_SHARE
+
+
+@lru_cache(maxsize=1024)
+def _band_share(T: int, S: int, low: int, high: int) -> float:
+    """The share of tiles in which t + low ≤ s ≤ t + high for some t and s."""
+    visible = 0
+    for top in range(0, T, SHARE_TILE):
+        first, last = max(0, top + low), min(S, min(top + SHARE_TILE, T) + high) - 1
+        visible += max(0, last // SHARE_TILE - first // SHARE_TILE + 1) if last >= first else 0
+    return visible / max(1, _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE))
+
+
+def scores_of(
+    of_query: Float[Tensor, "N T K"],
+    of_key: Float[Tensor, "N S K"],
+    seen: Seen,
+    heads: int = 1,
+    *,
+    start: Start = (0, 0, 0),
+    out: Float[Tensor, "N T S"] | None = None,
+    tile: Tiles | None = None,
+) -> Float[Tensor, "N T S"]:
+    """Products of float16 features in float32, 0 where lengths or band hide a key; a mask is left to be applied.
+
+    ``out`` may be part of a larger tensor whose last axis lies without gaps.
+    """
+    (N, T, K), S = of_query.shape, of_key.shape[1]
+    _check("of_query", of_query, (N, T, K))
+    _check("of_key", of_key, (N, S, K))
+    out = of_query.new_empty(N, T, S, dtype=torch.float32) if out is None else out
+    _check("out", out, (N, T, S), torch.float32)
+    if not out.numel():
+        return out
+    if out.stride(2) != 1:
+        raise SaccadeError(f"seen_products: expected rows of out without gaps, found strides {tuple(out.stride())}")
+    (of_query, query_rows), (of_key, key_rows) = _by_rows(of_query), _by_rows(of_key)
+    tile = tile or score_tiles(N, T, S)
+    unit = _unit(out, 4)
+    given: tuple[Any, Any] = of_query, of_key
+    described = tile.described and _aligned(of_query) and _aligned(of_key)
+    if described:
+        given = (
+            TensorDescriptor.from_tensor(of_query, [1, tile.rows, tile.step]),
+            TensorDescriptor.from_tensor(of_key, [1, tile.columns, tile.step]),
+        )
+    with on_device_of(out):
+        programs.scores_program[(N * _pieces(T, tile.rows) * _pieces(S, tile.columns),)](
+            *given, seen.pointers(out)[0], out, T, S // unit, query_rows, key_rows,
+            out.stride(0) // unit, out.stride(1) // unit, heads, *_place(seen, start),
+            K=K, LENGTHS=seen.lengths is not None, UNIT=unit, DESCRIBED=described,
+            BT=tile.rows, BS=tile.columns, BK=tile.step, GROUP=tile.group, num_warps=tile.warps, num_stages=tile.stages,
+        )  # fmt: skip
+    return out
+
+
+def weighted(
+    weights: Float[Tensor, "N T W"],
+    features: Float[Tensor, "N L K"],
+    seen: Seen,
+    heads: int = 1,
+    transposed: bool = False,
+    *,
+    start: Start = (0, 0, 0),
+    out: Float[Tensor, "N M K"] | None = None,
+    tile: Tiles | None = None,
+) -> Float[Tensor, "N M K"]:
+    """Σ_s weights_ts features_s [N, T, K] or, transposed, Σ_t weights_ts features_t [N, S, K], in float16.
+
+    ``weights`` are 0 where lengths, band or mask hide a key. They may have more columns than there are keys, whatever finite
+    numbers those hold; transposed, S is then that of ``out``. Rows and items of theirs may lie apart: at multiples of 8
+    numbers they are read quickest.
+    """
+    N, T, W = weights.shape
+    L, K = features.shape[1:]
+    M = (W if out is None else out.shape[1]) if transposed else T
+    _check("weights", weights, (N, L, max(W, M)) if transposed else (N, T, max(W, L)), torch.float16)
+    _check("features", features, (N, L, K))
+    out = features.new_empty(N, M, K) if out is None else out
+    _check("out", out, (N, M, K))
+    if not out.is_contiguous():
+        raise SaccadeError(f"seen_products: expected out without gaps, found strides {tuple(out.stride())}")
+    if not out.numel():
+        return out
+    weights = weights if weights.stride(2) == 1 else weights.contiguous()
+    features, feature_rows = _by_rows(features)
+    tile = tile or weighted_tiles(M, K)
+    unit = _unit(weights, 8)
+    first, first_key, low, high = _place(seen, start)
+    if transposed:
+        low, high = -high, -low
+    given: tuple[Any, Any] = weights, features
+    described = tile.described and _aligned(weights) and _aligned(features)
+    if described:
+        shape = [1, tile.step, tile.rows] if transposed else [1, tile.rows, tile.step]
+        given = (
+            TensorDescriptor.from_tensor(weights, shape),
+            TensorDescriptor.from_tensor(features, [1, tile.step, tile.columns]),
+        )
+    with on_device_of(out):
+        programs.weighted_program[(N * _pieces(M, tile.rows) * _pieces(K, tile.columns),)](
+            *given, seen.pointers(out)[0], out, M, L, W // unit, weights.stride(0) // unit, weights.stride(1) // unit,
+            feature_rows, M, heads, first, first_key, low, high,
+            K=K, LENGTHS=seen.lengths is not None, UNIT=unit, TRANSPOSED=transposed, DESCRIBED=described,
+            BM=tile.rows, BL=tile.step, BK=tile.columns, GROUP=tile.group, num_warps=tile.warps, num_stages=tile.stages,
+        )  # fmt: skip
+    return out
+
+
+def _place(seen: Seen, start: Start) -> tuple[int, int, int, int]:
+    """The first item and key, and the band as low ≤ s − t ≤ high counted from the first query and key."""
+    item, query, key = start
+    low, high = seen.bounds()
+    return item, key, low + query - key, high + query - key
+
+
+def _by_rows(features: Tensor) -> tuple[Tensor, int]:
+    """Features whose rows follow one another, and how many rows an item is from the next."""
+    K = max(1, features.shape[2])
+    if features.stride(2) != 1 or features.stride(1) != K or features.stride(0) % K:
+        features = features.contiguous()
+    return features, features.stride(0) // K
+
+
+def _unit(tensor: Tensor, most: int) -> int:
+    """By how many numbers its columns and strides can be counted, a power of two up to ``most``."""
+    return math.gcd(most, tensor.shape[2], tensor.stride(0), tensor.stride(1))
+
+
+def _aligned(tensor: Tensor) -> bool:
+    """Whether a tensor descriptor can speak of it: rows and items begin at multiples of 16 bytes."""
+    return bool(tensor.numel()) and not (tensor.data_ptr() % 16 or tensor.stride(0) % 8 or tensor.stride(1) % 8)
+
+
+def _check(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float16) -> None:
+    if tensor.shape != shape or tensor.dtype != dtype:
+        found = f"{tuple(tensor.shape)} of {tensor.dtype}"
+        raise SaccadeError(f"seen_products: expected {name} {shape} of {dtype}, found {found}")
