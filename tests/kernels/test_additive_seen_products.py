@@ -241,11 +241,12 @@ def test_skipping_pays_where_many_tiles_are_hidden() -> None:
     assert not products.pays(Seen(), 16, 2048, 2048)
     assert products.pays(Seen(after=0), 16, 2048, 2048)
     assert products.pays(Seen(before=64, after=64), 16, 2048, 2048)
-    assert products.pays(lengths, 16, 512, 512)
+    assert products.pays(lengths, 16, 1024, 1024)
     assert not products.pays(lengths, 512, 512, 100)  # one tile holds every key
     assert not products.pays(Seen(after=0), 512, 128, 128)
     assert not products.pays(Seen(after=2000), 16, 2048, 2048)
-    assert not products.pays(Seen(after=0), 1, 512, 512)  # 16 tiles
+    assert not products.pays(Seen(after=0), 1, 1024, 1024)  # 64 tiles
+    assert not products.pays(Seen(after=0), 16, 2048, 512)  # short sums
 
 
 @pytest.mark.parametrize(("low", "high"), [(-OPEN, 0), (0, OPEN), (-64, 64), (300, 310), (-900, -5), (5000, OPEN)])

@@ -143,7 +143,7 @@ def _captured(query: Tensor, name: str) -> tuple[Engine, str]:
         return engine("direct", reach, query), "a CUDA graph is captured, and no reach was read before"
     from saccade.kernels.additive.guarded import guarded
 
-    reach = (HEADROOM * last.reach[0], HEADROOM * last.reach[1])
+    reach = (HEADROOM[0] * last.reach[0], HEADROOM[0] * last.reach[1])
     if isinstance(last.arithmetic, Table):
         wide = _wider(last.arithmetic, query).reach
         reach = (wide, wide)
@@ -163,12 +163,16 @@ def _remember(chosen: Engine, query: Tensor) -> None:
 
 
 def _wider(table: Table, query: Tensor) -> Table:
-    least = tolerance(query.dtype)
-    return table_for(HEADROOM * table.reach, least, TILED_RANKS) or table
+    """The table that reaches somewhat further at the same rank, where there is one: a higher rank would cost more."""
+    for room in HEADROOM:
+        wider = table_for(room * table.reach, tolerance(query.dtype), TILED_RANKS)
+        if wider is not None and wider.rank == table.rank:
+            return wider
+    return table
 
 
-HEADROOM = 1.15
-"""How far beyond the last reach a captured engine serves at least, where one does."""
+HEADROOM = (1.15, 1.05)
+"""How far beyond the last reach a captured engine serves, if at no cost."""
 
 _ran_last: dict[tuple[torch.device, torch.dtype, int], Engine] = {}
 _sent: set[tuple[torch.device, Table]] = set()

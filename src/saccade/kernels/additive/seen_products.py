@@ -36,6 +36,9 @@ LENGTHS_SHARE = 0.65
 SHARE_TILE = 128
 """Rows and columns of the tiles by which a share is counted."""
 
+LEAST_SIDE = 1024
+"""Queries and keys from which sums are long enough for skipping to show: at 512 a library's product is as quick on an H200."""
+
 MULTIPROCESSORS = 132
 
 Start = tuple[int, int, int]
@@ -63,7 +66,7 @@ class Tiles:
 def score_tiles(N: int, T: int, S: int) -> Tiles:
     """Large tiles where they fill the device several times; of smaller ones two share a multiprocessor, and more is skipped."""
     if T > 64 and S > 128 and N * _pieces(T, 128) * _pieces(S, 256) >= 4 * MULTIPROCESSORS:
-        return Tiles(128, 256, 64, warps=8, stages=3)
+        return Tiles(128, 256, 64, warps=8, stages=3, described=True)
     return _square(T, S)
 
 
@@ -76,7 +79,8 @@ def weighted_tiles(M: int, K: int) -> Tiles:
 def _square(rows: int, columns: int) -> Tiles:
     """Up to 128 × 128. Four warps would spill registers where weights have to be read one by one."""
     rows, columns = (min(128, max(16, 1 << (size - 1).bit_length())) for size in (rows, columns))
-    return Tiles(rows, columns, 64, warps=8 if rows * columns == 128 * 128 else 4, stages=3)
+    warps = 8 if rows * columns == 128 * 128 else 4
+    return Tiles(rows, columns, 64, warps=warps, stages=3, described=True)
 
 
 def _pieces(size: int, most: int) -> int:
@@ -88,7 +92,7 @@ def pays(seen: Seen, N: int, T: int, S: int) -> bool:
 
     Fewer tiles than multiprocessors take the time of one, however many are skipped.
     """
-    if N * _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE) < MULTIPROCESSORS:
+    if min(T, S) < LEAST_SIDE or N * _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE) < MULTIPROCESSORS:
         return False
     share = _band_share(T, S, *seen.bounds()) if seen.banded else 1.0
     if seen.lengths is not None and S > SHARE_TILE:
