@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from saccade.api import Bundle, Prediction, load, train
     from saccade.attention.core import attend, explain_choice, read, weigh
     from saccade.errors import InputError, SaccadeError
+    from saccade.foreign import look
     from saccade.trace import Lens, Trace
 
 _HOMES = {
@@ -27,12 +28,13 @@ _HOMES = {
     "Prediction": "saccade.api",
     "train": "saccade.api",
     "load": "saccade.api",
+    "look": "saccade.foreign",
     "SaccadeError": "saccade.errors",
     "InputError": "saccade.errors",
 }
 
 __all__ = [
-    "Bundle", "InputError", "Lens", "Prediction", "SaccadeError", "Trace", "attend", "explain_choice", "load", "read",
+    "Bundle", "InputError", "Lens", "Prediction", "SaccadeError", "Trace", "attend", "explain_choice", "load", "look", "read",
     "train", "weigh",
 ]  # fmt: skip
 

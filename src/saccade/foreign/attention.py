@@ -1,0 +1,202 @@
+"""One call of somebody else's attention, under a lens.
+
+    weights = softmax(cap · tanh(scale · qᵀk / cap) + bias), over the keys a query sees (and a sink, if there is one)
+
+Weights that are kept whole, or edited, are computed as they stand. Otherwise contexts come from PyTorch's own attention and
+statistics from the kernels that go over the scores again, and no T × S numbers exist; with a bias, a cap or sinks, which those
+kernels do not know, a block of queries exists at a time.
+
+Legend: B batch, H heads, G heads of keys (H / G queries' heads share one), T queries, S keys, D width, E width of values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.attention.core import attend
+from saccade.attention.normalise import Softmax, softmax
+from saccade.attention.scores import dot, scaled_dot
+from saccade.attention.windows import causal, everywhere
+from saccade.foreign.masks import BLOCK_NUMBERS, Sight
+from saccade.kernels.dot.attention import dot_attention
+from saccade.kernels.launching import has_fused
+from saccade.kernels.seen import Seen
+from saccade.kernels.statistics import blocked
+from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.trace.lens import Lens, Record, Site
+
+KEPT_IN_REGISTERS = 64
+"""The fused kernel of statistics keeps up to so many weights a row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What one attention was called with.
+
+    ``query`` [B, H, T, D], ``key`` [B, G, S, D], ``value`` [B, G, S, E]; ``bias`` broadcasts against [B, H, T, S] and is
+    added to the scores, ``cap`` bounds them, ``sinks`` [H] are scores of a key that has no value. ``behind`` keys came
+    before the first one and were forgotten: key s is at place ``behind + s``.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
+    sight: Sight
+    bias: Tensor | None = None
+    cap: float | None = None
+    sinks: Tensor | None = None
+    dropout: float = 0.0
+    behind: int = 0
+
+    @property
+    def heads(self) -> int:
+        return self.query.shape[1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is nothing but scaled dot products over lengths and a band."""
+        extra = (self.bias, self.cap, self.sinks)
+        return self.sight.seen is not None and not self.dropout and all(each is None for each in extra)
+
+    def of(self, start: int, stop: int) -> Call:
+        """The same for the queries start, …, stop − 1 alone."""
+        bias = self.bias
+        if bias is not None and bias.shape[-2] > 1:
+            bias = bias[..., start:stop, :]
+        return replace(self, query=self.query[:, :, start:stop], sight=self.sight.of(start, stop), bias=bias)
+
+    def repeated(self, states: Tensor) -> Tensor:
+        """Keys or values, one for each head of the queries."""
+        shared = self.heads // states.shape[1]
+        return states if shared == 1 else states.repeat_interleave(shared, dim=1)
+
+    def scores(self, key: Tensor) -> Tensor:
+        """All scores [B, H, T, S] of the repeated keys, −inf where a key is not seen. Half types become float32."""
+        scores = torch.matmul(self.query, key.mT) * self.scale
+        scores = scores if scores.dtype is torch.float64 else scores.float()
+        if self.cap is not None:
+            scores = torch.tanh(scores / self.cap) * self.cap
+        if self.bias is not None:
+            scores = scores + self.bias[..., : scores.shape[-1]]
+        visible = self.sight.block(0, self.query.shape[-2], self.query.device)
+        return scores if visible is None else scores.masked_fill(~visible, -math.inf)
+
+
+def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int = 0, shown: int = 0) -> Tensor:
+    """The contexts [B, H, T, E], after the lens has seen the weights.
+
+    Args:
+        lens: records and edits.
+        call: what was asked for.
+        site: under which name edits know this place.
+        place: under which name and over which axes the weights are kept.
+        offset: where the first query stands, for edits.
+        shown: which row of the axis ``place.query`` it is.
+    """
+    inner = lens.fresh()
+    if call.plain and lens.counted is not None:
+        context = _counted(inner, call, place, lens.counted)
+        inner.records = [_behind(record, call.behind) for record in inner.records]
+    else:
+        context = _by_rows(inner, call, site, place, offset)
+    lens.records += [replace(record, offset=record.offset + shown) for record in inner.records]
+    return context
+
+
+# ---- With weights ----------------------------------------------------------------------------------------------------
+
+
+def _by_rows(lens: Lens, call: Call, site: Site, place: Site, offset: int) -> Tensor:
+    B, H, T, _ = call.query.shape
+    S = call.behind + call.key.shape[-2]
+    key, value = call.repeated(call.key), call.repeated(call.value)
+    step = max(1, T if lens.keep == "all" else BLOCK_NUMBERS // max(1, B * H * S))
+    contexts = []
+    for start in range(0, max(1, T), step):
+        part = call.of(start, min(start + step, T))
+        scores = part.scores(key)
+        if call.behind:  # edits name keys by their places, so those that were forgotten count
+            scores = functional.pad(scores, (call.behind, 0), value=-math.inf)
+        scores = lens.edit_scores(site, scores, offset + start)
+        weights = lens.edit_weights(site, _normalised(scores, call.sinks), offset + start)
+        lens.observe(place, weights, offset=start, scores=scores)
+        weights = weights[..., call.behind :].to(value.dtype)
+        contexts.append((functional.dropout(weights, call.dropout) if call.dropout else weights) @ value)
+    return torch.cat(contexts, dim=-2)
+
+
+def _normalised(scores: Tensor, sinks: Tensor | None) -> Tensor:
+    if sinks is None:
+        return softmax(scores)
+    sink = sinks.to(scores.dtype).reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return softmax(torch.cat([scores, sink], dim=-1))[..., :-1]
+
+
+# ---- Without them ----------------------------------------------------------------------------------------------------
+
+
+def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
+    seen, (T, S) = call.sight.seen or Seen(), (call.query.shape[-2], call.key.shape[-2])
+    key, value = call.repeated(call.key), call.repeated(call.value)
+    if seen.everything or (seen.causal and T == S):
+        usual = call.scale == call.query.shape[-1] ** -0.5
+        return attend(
+            call.query, key, value, score=scaled_dot if usual else dot, normalise=softmax if usual else Softmax(call.scale),
+            window=causal if seen.causal else everywhere, lens=lens, site=place,
+        )  # fmt: skip
+    lens.observe_statistics(place, _statistics(call, key, seen, wanted), keys=S)
+    return _contexts(call, key, value, seen)
+
+
+def _statistics(call: Call, key: Tensor, seen: Seen, wanted: Wanted) -> Statistics:
+    (T, S), H = (call.query.shape[-2], key.shape[-2]), call.heads
+    if has_fused(call.query) and call.query.dtype != torch.float64 and min(wanted.top, S) <= KEPT_IN_REGISTERS:
+        from saccade.kernels.statistics import fused
+
+        return fused.statistics(call.query, call.key.to(call.query.dtype), seen, scale=call.scale, wanted=wanted)
+    query, key = call.query.flatten(0, 1), key.flatten(0, 1)
+
+    def scores(rows: slice) -> Tensor:
+        return (query[:, rows] @ key.mT) * call.scale
+
+    return blocked.statistics(scores, (len(query), T, S), seen, wanted=wanted, heads=H).per_head(H)
+
+
+def _contexts(call: Call, key: Tensor, value: Tensor, seen: Seen) -> Tensor:
+    """PyTorch's attention takes lengths and bands as a mask alone: it gets a block of queries at a time, and of the keys
+    those that the block can see."""
+    B, H, T, _ = call.query.shape
+    S = key.shape[-2]
+    step = max(1, BLOCK_NUMBERS // max(1, B * H * S))
+    low, high = seen.bounds()
+    contexts = []
+    for start in range(0, T, step):
+        stop = min(start + step, T)
+        first, last = max(0, min(S, start + low)), max(0, min(S, stop + high))
+        if first >= last:  # these see nothing
+            contexts.append(value.new_zeros(B, H, stop - start, value.shape[-1]))
+            continue
+        mask = call.sight.block(start, stop, call.query.device)
+        mask = None if mask is None else mask[..., first:last]
+        near = (call.query[:, :, start:stop], key[:, :, first:last], value[:, :, first:last])
+        contexts.append(dot_attention(*near, scale=call.scale, mask=mask))
+    return torch.cat(contexts, dim=-2)
+
+
+def _behind(record: Record, by: int) -> Record:
+    """The same record where key s is at place ``by + s``."""
+    if not by:
+        return record
+    tensors = dict(record.tensors)
+    for name, weighs in (("index", "weights"), ("argmax", "maximum")):
+        if name in tensors:
+            tensors[name] = torch.where(tensors[weighs] > 0, tensors[name] + by, 0)
+    if "received" in tensors:
+        tensors["received"] = functional.pad(tensors["received"], (by, 0))
+    return replace(record, tensors=tensors, keys=record.keys + by)

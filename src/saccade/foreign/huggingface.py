@@ -1,0 +1,260 @@
+"""Models of the library transformers: our attention function in the place of theirs, while looking.
+
+The library asks a registry for the attention function and for the masks that go with it. Ours is registered there under one
+name, the model is switched to it for the time of a look, and switched back whatever happens. Masks stay rules
+(:mod:`saccade.foreign.masks`). Once a look, for each kind of attention module, a few rows are compared with those of the
+model's own function: a model that computes attention otherwise is refused, never misread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.foreign.attention import Call, attend_under
+from saccade.foreign.gaze import Gaze
+from saccade.foreign.masks import DeferredMask, Sight, everything, of_real_keys, recognised, sight_of_mask
+from saccade.kernels.seen import Seen
+from saccade.trace.lens import Lens, Site
+
+NAME = "saccade"
+"""Under which the library knows our attention function."""
+
+ROWS_CHECKED = 4
+"""Queries of which our contexts are compared with the model's own."""
+
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+_gaze: ContextVar[Gaze | None] = ContextVar("gaze", default=None)
+
+
+def hosts(model: nn.Module) -> list[Any]:
+    """The models of transformers in this one, outermost first, those inside another left out."""
+    library = sys.modules.get("transformers.modeling_utils")
+    if library is None:  # never imported, so there can be none
+        return []
+    found = [(path, each) for path, each in model.named_modules() if isinstance(each, library.PreTrainedModel)]
+    inside = [path for path, _ in found]
+    return [each for path, each in found if not any(_contains(other, path) for other in inside)]
+
+
+def _contains(outer: str, inner: str) -> bool:
+    return outer != inner and (outer == "" or inner.startswith(f"{outer}."))
+
+
+@contextlib.contextmanager
+def switched(models: list[Any], gaze: Gaze) -> Iterator[None]:
+    """These models look through ``gaze``; afterwards they are as they were."""
+    if not models:
+        yield
+        return
+    _register()
+    for model in models:
+        _refuse(model)
+    before = [(config, config._attn_implementation_internal) for model in models for config in _configs(model)]
+    token = _gaze.set(gaze)
+    try:
+        for config, _ in before:
+            # Not set_attn_implementation(): in some versions it passes over parts that have a copy of the configuration.
+            config._attn_implementation_internal = NAME
+        yield
+    finally:
+        _gaze.reset(token)
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+
+
+def _register() -> None:
+    import transformers
+
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+    except ImportError:
+        raise SaccadeError(
+            f"looking needs transformers 5 or newer, found {transformers.__version__}: pip install 'saccade[transformers]'"
+        ) from None
+    AttentionInterface.register(NAME, attention_forward)
+    AttentionMaskInterface.register(NAME, mask_forward)
+
+
+def _refuse(model: Any) -> None:
+    """Raise where a part of the model would not ask for our function."""
+    for part in model.modules():
+        can = getattr(part, "_can_set_attn_implementation", None)
+        if can is not None and not can():
+            raise SaccadeError(
+                f"{type(part).__name__} computes attention in a way of its own, not through the attention interface of "
+                "transformers: it cannot be looked at"
+            )
+
+
+def _configs(model: Any) -> list[Any]:
+    """Every configuration of a model and of its parts, once each."""
+    found: dict[int, Any] = {}
+    waiting = [part.config for part in model.modules() if hasattr(part, "config")]
+    while waiting:
+        config = waiting.pop()
+        if id(config) in found or not hasattr(config, "_attn_implementation_internal"):
+            continue
+        found[id(config)] = config
+        waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    return list(found.values())
+
+
+# ---- What the library calls ------------------------------------------------------------------------------------------
+
+
+def mask_forward(batch_size: int, kv_length: int, kv_offset: int = 0, **rule: Any) -> DeferredMask:
+    """A mask as a rule. What is given is what the library's own mask functions get."""
+    from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, sdpa_mask
+
+    function, padding, device = (
+        rule.get("mask_function", causal_mask_function),
+        rule.get("attention_mask"),
+        _device(rule),
+    )
+    if "cache_position" in rule:  # before transformers 5.3
+        places = rule["cache_position"]
+        T, before = len(places), int(places[0]) if len(places) else 0
+    else:
+        T, before = rule["q_length"], int(rule.get("q_offset", 0))
+    kv_length, kv_offset = int(kv_length), int(kv_offset)
+    whole = {"batch_size": batch_size, "kv_length": kv_length, "kv_offset": kv_offset, **rule}
+    whole |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+
+    def rows(start: int, stop: int) -> Tensor:
+        if "cache_position" in rule:
+            part = {"cache_position": rule["cache_position"][start:stop]}
+        else:
+            part = {"q_length": stop - start, "q_offset": before + start}
+        visible: Tensor = sdpa_mask(**{**whole, **part})  # type: ignore[assignment]  # None only where that is allowed
+        return visible
+
+    real = _real(padding, kv_length, kv_offset)
+    if function in (causal_mask_function, bidirectional_mask_function):
+        shift = before - kv_offset
+        # One query that has everything before it, as when a model writes, sees all keys.
+        seen = Seen(shift=shift, after=0) if function is causal_mask_function and shift < kv_length - 1 else Seen()
+        sight = Sight(T, kv_length, seen if real is None else seen & of_real_keys(real))
+    else:
+        sight = recognised(rows, T, kv_length, device, real)
+    return DeferredMask.of(sight, batch_size, device, before=before, behind=kv_offset)
+
+
+def _device(rule: dict[str, Any]) -> torch.device:
+    for name in ("device", "cache_position", "attention_mask"):
+        found = rule.get(name)
+        if found is not None:
+            return found.device if isinstance(found, Tensor) else torch.device(found)
+    return torch.device("cpu")
+
+
+def _real(padding: Tensor | None, kv_length: int, kv_offset: int) -> Tensor | None:
+    """Which keys [B, S] are no padding; None: all."""
+    if padding is None:
+        return None
+    missing = max(0, kv_offset + kv_length - padding.shape[-1])
+    real = nn.functional.pad(padding.bool(), (0, missing))[:, kv_offset : kv_offset + kv_length]
+    return None if bool(real.all()) else real
+
+
+def attention_forward(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """What the library calls in the place of its own: contexts [B, T, H, E], and no weights, which the lens has."""
+    gaze = _gaze.get()
+    if gaze is None:
+        raise SaccadeError(f"the attention {NAME!r} serves saccade.look alone: choose another attn_implementation")
+    T, S = query.shape[-2], key.shape[-2]
+    sight, added, before, behind = _sight(module, attention_mask, is_causal, T, S)
+    biases = [each for each in (position_bias, added) if each is not None]
+    call = Call(
+        query=query, key=key, value=value, scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+        sight=sight, bias=sum(biases[1:], biases[0]) if biases else None, cap=softcap, sinks=s_aux,
+        dropout=dropout if module.training else 0.0, behind=behind,
+    )  # fmt: skip
+    if type(module) not in gaze.checked:
+        gaze.checked.add(type(module))
+        given = {"scaling": scaling, "position_bias": position_bias, "softcap": softcap, "s_aux": s_aux, **others}
+        _compare(gaze, module, call, {name: part for name, part in given.items() if part is not None}, added)
+    context = gaze.see(module, call, before)
+    return context.transpose(1, 2).contiguous(), None
+
+
+def _sight(
+    module: nn.Module, mask: Tensor | None, is_causal: bool | None, T: int, S: int
+) -> tuple[Sight, Tensor | None, int | None, int]:
+    """What is visible, what is added to the scores, how many queries came before, and how many keys were forgotten."""
+    if isinstance(mask, DeferredMask):
+        sight = mask.sight
+        if (sight.queries, sight.keys) == (T, S):
+            return sight, None, mask.before, mask.behind
+        mask = mask.dense()
+    if mask is not None:
+        return *sight_of_mask(mask, T, S), None, 0
+    follows = getattr(module, "is_causal", False) if is_causal is None else is_causal
+    if follows and T > 1:
+        return Sight(T, S, Seen(after=0)), None, None, 0
+    return everything(T, S), None, None, 0
+
+
+# ---- Is it what the model would have computed? -----------------------------------------------------------------------
+
+
+def _compare(gaze: Gaze, module: nn.Module, call: Call, given: dict[str, Any], added: Tensor | None) -> None:
+    """Raise where the model's own function gives other contexts for a few rows."""
+    T = call.query.shape[-2]
+    part = call.of(max(0, T - ROWS_CHECKED), T)
+    visible = part.sight.block(0, part.query.shape[-2], part.query.device)
+    site = Site.of("check")
+    ours = attend_under(Lens(), part, site, site).transpose(1, 2)
+    if visible is not None:
+        sees = visible.any(-1).expand(*ours.shape[:1], -1, -1).any(1)  # a query that sees nothing has no right answer
+        ours = ours * sees[..., None, None]
+    mask = None if visible is None else torch.zeros(visible.shape, dtype=ours.dtype, device=ours.device)
+    if mask is not None and visible is not None:
+        mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min)
+    if added is not None:
+        rows = added if added.shape[-2] == 1 else added[..., T - part.query.shape[-2] : T, :]
+        mask = rows if mask is None else mask + rows
+    given = {**given, "dropout": 0.0, "is_causal": False}
+    if "position_bias" in given and given["position_bias"].shape[-2] > 1:
+        given["position_bias"] = given["position_bias"][..., T - part.query.shape[-2] : T, :]
+    for function in _own_functions(module):
+        try:
+            theirs = function(module, part.query, part.key, part.value, mask, **given)[0].reshape(ours.shape)
+        except (RuntimeError, TypeError, ValueError, AttributeError, KeyError):
+            continue
+        if visible is not None:
+            theirs = theirs * sees[..., None, None]
+        if bool((ours - theirs).abs().max() <= TOLERANCE[ours.dtype] * max(1.0, float(theirs.abs().max()))):
+            return
+    raise SaccadeError(
+        f"{gaze.name}: {type(module).__name__} ({gaze.place(module).path}) computes attention otherwise than "
+        "softmax(scale · qᵀk + bias) over what its mask shows: its weights cannot be looked at"
+    )
+
+
+def _own_functions(module: nn.Module) -> list[Callable[..., Any]]:
+    """The attention functions that the module's own file knows."""
+    forward = inspect.unwrap(type(module).forward)
+    return [part for name, part in forward.__globals__.items() if name.endswith("eager_attention_forward")]

@@ -1,0 +1,120 @@
+"""What a foreign model is given: text through its tokenizer, images and sounds through its processor, tensors as they are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.foreign import labels
+from saccade.foreign.labels import Labeller
+
+
+@dataclass
+class Given:
+    """The arguments of a call of the model, and how the axes of what it reads are called."""
+
+    positional: tuple[Any, ...] = ()
+    named: dict[str, Any] = field(default_factory=dict)
+    axes: dict[str, Labeller] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def given_to(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> Given:
+    """Inputs as this model takes them. ``host`` is the model of transformers, where it is one."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    if isinstance(inputs, Tensor) or (isinstance(inputs, tuple) and all(isinstance(each, Tensor) for each in inputs)):
+        parts = (inputs,) if isinstance(inputs, Tensor) else inputs
+        found = Given(positional=tuple(each.to(device) for each in parts))
+        if host is not None and len(parts) == 1:
+            found = Given(named={host.main_input_name: found.positional[0]})
+    else:
+        found = _encoded(tokenizer, inputs)
+        if host is not None and "token_type_ids" not in inspect.signature(host.forward).parameters:
+            found.named.pop("token_type_ids", None)  # tokenizers give them to models that know of none
+        found.named = {
+            name: part.to(device) if isinstance(part, Tensor) else part for name, part in found.named.items()
+        }
+    if host is not None:
+        _label(found, host, tokenizer)
+    return found
+
+
+def target_of(host: Any, tokenizer: Any, target: str) -> tuple[Tensor, dict[str, Labeller]]:
+    """What the decoder reads [1, T] when it is to have written ``target``, and the axes ``target`` and ``prefix``."""
+    if tokenizer is None:
+        raise SaccadeError("target: expected a tokenizer for it, found None")
+    words = getattr(tokenizer, "tokenizer", tokenizer)
+    written = words(text_target=target, return_tensors="pt")["input_ids"]
+    if hasattr(host, "prepare_decoder_input_ids_from_labels"):
+        read = host.prepare_decoder_input_ids_from_labels(labels=written.to(host.device))
+    else:
+        config = getattr(host, "generation_config", None) or host.config
+        start = config.decoder_start_token_id
+        start = config.bos_token_id if start is None else start
+        read = torch.cat([torch.full_like(written[:, :1], start), written[:, :-1]], dim=1)
+    axes = {"target": written[0], "prefix": read[0]}
+    return read.to(host.device), {
+        name: labels.exactly(labels.tokens(words, ids.tolist(), target if name == "target" else ""))
+        for name, ids in axes.items()
+    }
+
+
+def _encoded(tokenizer: Any, inputs: Any) -> Given:
+    if isinstance(inputs, Mapping) and all(isinstance(part, Tensor) for part in inputs.values()):
+        return Given(named=dict(inputs))
+    if tokenizer is None:
+        raise SaccadeError(
+            f"expected tensors where there is no tokenizer, found {type(inputs).__name__}: pass the model's tokenizer or "
+            "processor, or what it makes of the input"
+        )
+    if not callable(tokenizer):
+        raise SaccadeError(
+            f"tokenizer: expected a tokenizer or processor of transformers, found {type(tokenizer).__name__}"
+        )
+    if isinstance(inputs, str):
+        return _text(tokenizer, inputs)
+    if isinstance(inputs, Mapping):
+        return Given(named=dict(tokenizer(**inputs, return_tensors="pt")))
+    if isinstance(inputs, tuple) and all(isinstance(each, str) for each in inputs):
+        return Given(named=dict(tokenizer(*inputs, return_tensors="pt")), about={"input": " | ".join(inputs)})
+    return Given(named=dict(tokenizer(images=inputs, return_tensors="pt")))
+
+
+def _text(tokenizer: Any, text: str) -> Given:
+    fast = getattr(tokenizer, "is_fast", False)
+    encoded = dict(tokenizer(text, return_tensors="pt", **({"return_offsets_mapping": True} if fast else {})))
+    spans = encoded.pop("offset_mapping", None)
+    if encoded["input_ids"].shape[-1] == 0:
+        raise SaccadeError(f"expected at least one token, found none in {text!r}")
+    spans = [] if spans is None else [(int(start), int(end)) for start, end in spans[0]]
+    axis = labels.tokens(tokenizer, encoded["input_ids"][0].tolist(), text, spans)
+    return Given(named=encoded, axes={"input": labels.exactly(axis)}, about={"input": text})
+
+
+def _label(found: Given, host: Any, tokenizer: Any) -> None:
+    """Axes of tokens and images that are not labelled yet."""
+    words = getattr(tokenizer, "tokenizer", tokenizer)
+    words = words if hasattr(words, "convert_ids_to_tokens") else None
+    for argument, axis in (("input_ids", "input"), ("decoder_input_ids", "target")):
+        ids = found.named.get(argument)
+        if isinstance(ids, Tensor) and ids.dim() == 2 and axis not in found.axes:
+            found.axes[axis] = labels.exactly(labels.tokens(words, ids[0].tolist()))
+    pixels, side = found.named.get("pixel_values"), _patch(host.config)
+    if isinstance(pixels, Tensor) and pixels.dim() == 4 and side is not None:
+        found.axes["image"] = labels.patches(pixels[0], side, labels.picture(pixels[0], tokenizer))
+
+
+def _patch(config: Any) -> tuple[int, int] | None:
+    for part in (config, getattr(config, "vision_config", None), getattr(config, "encoder", None)):
+        side = getattr(part, "patch_size", None)
+        if isinstance(side, int):
+            return side, side
+        if isinstance(side, tuple | list) and len(side) == 2:
+            return int(side[0]), int(side[1])
+    return None

@@ -1,0 +1,175 @@
+"""``saccade.look``: the attention of a model that was not written here.
+
+    look(model, tokenizer, inputs)  →  a trace
+
+Models of transformers (encoders, decoders, both, vision, and while they write) and everything made of
+``torch.nn.MultiheadAttention`` are run as they are, with our attention in the place of theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+import torch
+from torch import nn
+
+from saccade.errors import SaccadeError
+from saccade.foreign import huggingface, labels, multihead, writing
+from saccade.foreign.gaze import Gaze
+from saccade.foreign.inputs import Given, given_to, target_of
+from saccade.foreign.sites import places_of
+from saccade.trace.axes import Axis
+from saccade.trace.edits import Edit
+from saccade.trace.lens import Keep, Lens, assemble
+from saccade.trace.maps import Trace
+
+
+@overload
+def look(model: nn.Module, tokenizer: Any, inputs: list[Any], **options: Any) -> list[Trace]: ...
+
+
+@overload
+def look(model: nn.Module, tokenizer: Any, inputs: Any, **options: Any) -> Trace: ...
+
+
+def look(
+    model: nn.Module,
+    tokenizer: Any,
+    inputs: Any,
+    *,
+    keep: Keep = "all",
+    k: int = 16,
+    edits: Iterable[Edit] = (),
+    lens: Lens | None = None,
+    target: str | None = None,
+    generate: Mapping[str, Any] | None = None,
+    axes: Mapping[str, Axis | Sequence[str]] | None = None,
+    **options: Any,
+) -> Trace | list[Trace]:
+    """What a model looks at when it reads ``inputs``, and what it looks at when it writes.
+
+    The model is run once, in eval mode and without gradients, and left as it was. Every attention module that runs is in the
+    trace, or the call raises.
+
+    Args:
+        model: a model of transformers, or any module that contains ``nn.MultiheadAttention``.
+        tokenizer: its tokenizer or processor; None where ``inputs`` are tensors.
+        inputs: a text; two texts in a tuple; an image; a mapping of what the processor takes, or of tensors that the model
+            takes; a tensor; or a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces.
+        keep: ``"all"`` weights; the ``"top"`` k of each row; or ``"statistics"``. The last two make no T × S numbers.
+        k: how many weights a row keeps with ``keep="top"``.
+        edits: ``Mask``, ``Boost`` and ``Set`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
+        lens: in the place of ``keep``, ``k`` and ``edits``. One input's records stay in it.
+        target: for a model with an encoder and a decoder, what the decoder is to have written.
+        generate: let the model write, with these options of its ``generate``: ``{"max_new_tokens": 20}``.
+        axes: labels for axes, by name: ``{"input": ["a", "b", "c"]}``. Those that have none are numbered.
+        options: further arguments of the model's ``forward``.
+
+    >>> import torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> trace = look(layer, None, torch.randn(1, 3, 8), axes={"input": ["to", "be", "or"]})
+    >>> trace.map("encoder.self", head=1).weights.shape
+    torch.Size([3, 3])
+    """
+    if lens is not None and (edits or keep != "all"):
+        raise SaccadeError("pass lens=, or keep= and edits=, not both: a lens has its own")
+    lens = Lens(keep, k=k, edits=edits) if lens is None else lens
+    rest: dict[str, Any] = {"target": target, "generate": generate, "axes": axes or {}, "options": options}
+    if isinstance(inputs, list):
+        return [_look(model, tokenizer, each, lens.fresh(), **rest) for each in inputs]
+    this = lens.fresh()  # a lens may have looked at something else before
+    trace = _look(model, tokenizer, inputs, this, **rest)
+    lens.records += this.records
+    return trace
+
+
+def _look(
+    model: nn.Module,
+    tokenizer: Any,
+    inputs: Any,
+    lens: Lens,
+    *,
+    target: str | None,
+    generate: Mapping[str, Any] | None,
+    axes: Mapping[str, Axis | Sequence[str]],
+    options: Mapping[str, Any],
+) -> Trace:
+    model = getattr(model, "_orig_mod", model)  # compiled: its attention is looked at as it was written
+    if not isinstance(model, nn.Module):
+        raise SaccadeError(f"model: expected a torch.nn.Module, found {type(model).__name__}")
+    models = huggingface.hosts(model)
+    host = models[0] if len(models) == 1 else None
+    found = given_to(model, host, tokenizer, inputs)
+    found.named.update(options)
+    pairs = _has_two_parts(model, host)
+    _add_target(found, host, tokenizer, target, generate, pairs)
+    vision = getattr(host, "main_input_name", "") == "pixel_values"
+    places = places_of(model, vision=vision)
+    gaze = Gaze(lens, model, places, writes=generate is not None, pairs=pairs, shifted=target is not None)
+    with _eval(model), _seen(model, models, gaze), torch.no_grad():
+        if generate is None:
+            model(*found.positional, **found.named)
+        else:
+            found = writing.write(model, host, tokenizer, found, gaze, generate)
+    sizes = sorted({record.size for record in lens.records})
+    if sizes != [1]:
+        raise SaccadeError(
+            f"{gaze.name}: expected one input, found attention over {sizes[-1]} at once: pass inputs one at a time, as a list"
+        )
+    records = [
+        replace(record, tensors={name: each.cpu() for name, each in record.tensors.items()}) for record in lens.records
+    ]
+    about = {"model": gaze.name, **found.about, "sites": {place.name: place.path for place in gaze.places.values()}}
+    return labels.labelled(assemble(records, 0), {**found.axes, **labels.given(axes)}, chosen=axes, **about)
+
+
+@contextlib.contextmanager
+def _seen(model: nn.Module, models: list[Any], gaze: Gaze) -> Iterator[None]:
+    """All attention of the model goes through ``gaze``, and what does not is an error."""
+    with (
+        huggingface.switched(models, gaze),
+        multihead.replaced(multihead.multiheads(model), gaze),
+        gaze.counting(),
+    ):
+        yield
+
+
+def _has_two_parts(model: nn.Module, host: Any) -> bool:
+    if host is not None:
+        return bool(getattr(host.config, "is_encoder_decoder", False))
+    return any(isinstance(part, nn.Transformer | nn.TransformerDecoder) for part in model.modules())
+
+
+def _add_target(
+    found: Given, host: Any, tokenizer: Any, target: str | None, generate: Mapping[str, Any] | None, pairs: bool
+) -> None:
+    if host is None or not pairs:
+        if target is not None:
+            raise SaccadeError("target= is for models of transformers with an encoder and a decoder: leave it out")
+        return
+    if target is not None and generate is not None:
+        raise SaccadeError("pass target= for what the model is to have written, or generate= to let it write, not both")
+    if target is not None:
+        found.named["decoder_input_ids"], axes = target_of(host, tokenizer, target)
+        found.axes.update(axes)
+        found.about["output"] = target
+    elif generate is None and not {"decoder_input_ids", "decoder_inputs_embeds", "labels"} & found.named.keys():
+        raise SaccadeError(
+            f"{type(host).__name__} has a decoder: pass target='…', what it is to have written, or generate={{…}} and let it "
+            "write"
+        )
+
+
+@contextlib.contextmanager
+def _eval(model: nn.Module) -> Iterator[None]:
+    """In eval mode: weights are those before dropout, and one run is like another."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,0 +1,185 @@
+"""What another library's masks leave visible, without their T × S numbers where a length and a band say the same.
+
+A mask arrives as a tensor, or as a rule that gives any of its rows. From three rows a band is guessed,
+
+    visible(n, t, s)  =  real(n, s)  and  t + low ≤ s ≤ t + high,
+
+and the guess is compared with every row, a block at a time. Where it holds the kernels take it (:class:`Seen`); where not,
+rows are made as they are needed.
+
+Legend: B batch, H heads, T queries, S keys, t queries in a block. 1 stands where an axis does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.kernels.seen import Seen
+
+BLOCK_NUMBERS = 1 << 22
+"""Numbers of a mask, or scores, that are held at a time."""
+
+HIDING = -1e30
+"""A number this low that is added to a score, or the lowest of its type, hides a key."""
+
+Rows = Callable[[int, int], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """Which of S keys each of T queries sees: ``seen`` where lengths and a band say it, ``rows`` [B, H, t, S] where not."""
+
+    queries: int
+    keys: int
+    seen: Seen | None = None
+    rows: Rows | None = None
+
+    def block(self, start: int, stop: int, device: torch.device) -> Tensor | None:
+        """What the queries start, …, stop − 1 see, [B, H, t, S]; None: everything."""
+        if self.seen is None:
+            return None if self.rows is None else self.rows(start, stop)
+        visible = self.seen.rows(start, stop).dense(stop - start, self.keys, device)
+        if visible is None:
+            return None
+        return visible.unsqueeze(1) if visible.dim() == 3 else visible[(None,) * (4 - visible.dim())]
+
+    def of(self, start: int, stop: int) -> Sight:
+        """The same for the queries start, …, stop − 1 alone."""
+        rows = self.rows
+        return Sight(
+            stop - start,
+            self.keys,
+            None if self.seen is None else self.seen.rows(start, stop),
+            None if rows is None else lambda first, last: rows(start + first, start + last),
+        )
+
+
+def everything(T: int, S: int) -> Sight:
+    return Sight(T, S, Seen())
+
+
+def sight_of_mask(mask: Tensor, T: int, S: int) -> tuple[Sight, Tensor | None]:
+    """What a mask [B, H, T, S] leaves visible, True or a number that is added to the scores, and those numbers where they
+    are more than "yes" and "no"."""
+    mask = mask[(None,) * (4 - mask.dim())]
+    mask = mask[..., :S]
+    if mask.dtype == torch.bool:
+        visible, added = mask, None
+    else:
+        lowest = max(torch.finfo(mask.dtype).min, HIDING)
+        visible = mask > lowest
+        added = None if bool(((mask == 0) | ~visible).all()) else mask.masked_fill(~visible, 0.0)
+
+    def rows(start: int, stop: int) -> Tensor:
+        return visible if visible.shape[-2] == 1 else visible[:, :, start:stop]
+
+    return recognised(rows, T, S, visible.device), added
+
+
+def recognised(rows: Rows, T: int, S: int, device: torch.device, real: Tensor | None = None) -> Sight:
+    """The sight of these rows, as lengths and a band if that is what they are. ``real`` [B, S] are the keys that any query
+    may see, where that is known."""
+    unknown = Sight(T, S, None, rows)
+    if not T or not S or rows(0, 1).shape[1] != 1:
+        return unknown
+    step = max(1, BLOCK_NUMBERS // max(1, rows(0, 1).shape[0] * S))
+    blocks = [(start, min(start + step, T)) for start in range(0, T, step)]
+    if real is None:
+        real = torch.stack([rows(*block).any(-2).squeeze(1) for block in blocks]).any(0)  # [B, S]
+    seen = _band(rows, T, S, real) & of_real_keys(real)
+    guess = Sight(T, S, seen)
+    for start, stop in blocks:
+        visible = guess.block(start, stop, device)
+        found = rows(start, stop)
+        if not bool((found if visible is None else found == visible).all()):
+            return unknown
+    return guess
+
+
+def of_real_keys(real: Tensor) -> Seen:
+    """Keys [B, S] as lengths, where each row is a beginning, or as a mask [B, 1, S]."""
+    if bool(real.all()):
+        return Seen()
+    lengths = real.sum(-1)
+    if bool(((torch.arange(real.shape[-1], device=real.device) < lengths.unsqueeze(-1)) == real).all()):
+        return Seen(lengths=lengths)
+    return Seen(mask=real.unsqueeze(-2))
+
+
+def _band(rows: Rows, T: int, S: int, real: Tensor) -> Seen:
+    """The narrowest band that three rows fit in; a side that no real key lies beyond is open."""
+    samples = sorted({0, T // 2, T - 1})
+    places = torch.arange(S, device=real.device)
+    visible = torch.stack([rows(t, t + 1)[:, 0, 0] for t in samples]) & real  # [samples, B, S]
+    sees = visible.any(-1)
+    if not bool(sees.any()):
+        return Seen()
+    last = torch.where(visible, places, -1).amax(-1)  # [samples, B]
+    first = torch.where(visible, places, S).amin(-1)
+    diagonal = torch.tensor(samples, device=real.device).unsqueeze(-1)
+    high = int(torch.where(sees, last - diagonal, -T - S).max())
+    low = int(torch.where(sees, first - diagonal, T + S).min())
+    ends, begins = torch.where(real, places, -1).amax(-1), torch.where(real, places, S).amin(-1)
+    open_after = bool((last[0] == ends).all()) and bool(sees[0].all())
+    open_before = bool((first[-1] == begins).all()) and bool(sees[-1].all())
+    # The diagonal of a causal band is where it ends, so that it is known for one.
+    shift = low if open_after else high
+    return Seen(None, shift, None if open_before else shift - low, None if open_after else high - shift)
+
+
+# ---- A mask that is a rule -------------------------------------------------------------------------------------------
+
+
+class DeferredMask(Tensor):
+    """A mask [B, 1, T, S] that has no numbers until somebody computes with it, who then gets all of them.
+
+    Models hand masks on without looking into them, so that mostly nobody does.
+    """
+
+    sight: Sight
+    behind: int
+    before: int
+
+    @staticmethod
+    def of(sight: Sight, batch: int, device: torch.device, *, before: int = 0, behind: int = 0) -> DeferredMask:
+        """``before`` queries came before these, and ``behind`` keys are no longer there."""
+        blank = torch.zeros((), dtype=torch.bool, device=device).expand(batch, 1, sight.queries, sight.keys)
+        mask = blank.as_subclass(DeferredMask)
+        mask.sight, mask.before, mask.behind = sight, before, behind
+        return mask
+
+    def dense(self) -> Tensor:
+        """All of it, [B, 1, T, S]."""
+        with torch._C.DisableTorchFunctionSubclass():
+            shape, device = self.shape, self.device
+            visible = self.sight.block(0, self.sight.queries, device)
+            if visible is None:
+                return torch.ones(shape, dtype=torch.bool, device=device)
+            return visible.expand(shape)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in _SHAPE_ALONE:
+            args = tuple(_dense(each) for each in args)
+            kwargs = {name: _dense(each) for name, each in kwargs.items()}
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+
+_SHAPE_ALONE = {
+    Tensor.size, Tensor.dim, Tensor.numel, Tensor.is_floating_point, Tensor.__len__, Tensor.get_device,
+    *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device", "is_cuda", "layout", "requires_grad",
+                                                 "is_nested", "is_sparse", "is_meta")),
+}  # fmt: skip
+
+
+def _dense(argument: Any) -> Any:
+    if isinstance(argument, DeferredMask):
+        return argument.dense()
+    return type(argument)(map(_dense, argument)) if type(argument) in (list, tuple) else argument

@@ -1,0 +1,153 @@
+"""look() at torch.nn: MultiheadAttention and what is made of it, with the fast path of eval mode out of the way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import saccade
+from saccade.errors import SaccadeError
+from saccade.trace import Mask
+
+
+def own_weights(module: nn.MultiheadAttention, states: Tensor, memory: Tensor | None = None, **masks: Tensor) -> Tensor:
+    """[B, H, T, S] as the module itself gives them."""
+    memory = states if memory is None else memory
+    with torch.no_grad():
+        return module(states, memory, memory, average_attn_weights=False, **masks)[1]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"kdim": 10, "vdim": 6}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}]
+)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_weights_and_output_are_those_of_the_module(options, batch_first):
+    module = nn.MultiheadAttention(12, 3, batch_first=batch_first, **options).eval()
+    query, key, value = torch.randn(1, 5, 12), torch.randn(1, 7, module.kdim), torch.randn(1, 7, module.vdim)
+    parts = [each if batch_first else each.transpose(0, 1) for each in (query, key, value)]
+    with torch.no_grad():
+        expected, weights = module(*parts, average_attn_weights=False)
+    found = []
+    handle = module.register_forward_hook(lambda *given: found.append(given[-1]))
+    trace = saccade.look(module, None, tuple(parts))
+    handle.remove()
+    assert torch.allclose(found[0][0], expected, atol=1e-6)
+    assert torch.allclose(found[0][1], weights.mean(1), atol=1e-6)
+    for head in range(3):
+        assert torch.allclose(trace.map("encoder.self", head=head).weights, weights[0, head], atol=1e-6)
+
+
+def test_an_encoder_in_eval_mode_is_seen_layer_by_layer():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 2, 20, batch_first=True), 3).eval()
+    states = torch.randn(1, 5, 12)
+    with torch.no_grad():
+        expected, first = encoder(states), own_weights(encoder.layers[0].self_attn, states)
+    outputs = []
+    handle = encoder.register_forward_hook(lambda *given: outputs.append(given[-1]))
+    trace = saccade.look(encoder, None, states, axes={"input": ["to", "be", "or", "not", "to"]})
+    handle.remove()
+    assert {map.site for map in trace.maps} == {f"encoder.{layer}.self" for layer in range(3)}
+    assert torch.allclose(trace.map("encoder.0.self", head=1).weights, first[0, 1], atol=1e-6)
+    assert torch.allclose(outputs[0], expected, atol=1e-5)
+    assert trace.axes["input"].labels == ("to", "be", "or", "not", "to")
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert "forward" not in vars(encoder.layers[0].self_attn)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_padding_does_not_lead_an_encoder_onto_its_fast_path():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 2, 20, batch_first=True), 2).eval()
+    states, padding = torch.randn(1, 7, 12), torch.arange(7)[None] >= 5
+    expected = own_weights(encoder.layers[0].self_attn, states, key_padding_mask=padding)
+    trace = saccade.look(encoder, None, states, src_key_padding_mask=padding)
+    assert torch.allclose(trace.map("encoder.0.self", head=1).weights, expected[0, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+def test_causal_masks_and_padding_hide_keys(keep):
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 2, 20, batch_first=True), 1).eval()
+    states = torch.randn(1, 70, 12)
+    causal = nn.Transformer.generate_square_subsequent_mask(70)
+    padding = torch.zeros(1, 70).masked_fill(torch.arange(70) >= 66, -torch.inf)
+    expected = own_weights(encoder.layers[0].self_attn, states, attn_mask=causal, key_padding_mask=padding)
+    masks = {"mask": causal, "src_key_padding_mask": padding}
+    trace = saccade.look(encoder, None, states, keep=keep, k=70, **masks)
+    found = trace.map("encoder.0.self", head=1)
+    if keep == "statistics":
+        assert torch.allclose(found.tensors["received"], expected[0, 1].sum(0), atol=1e-4)
+    else:
+        assert torch.allclose(found.weights, expected[0, 1], atol=1e-5)
+
+
+def test_a_float_mask_that_is_more_than_yes_and_no_is_added():
+    module = nn.MultiheadAttention(12, 3, batch_first=True).eval()
+    states, slopes = torch.randn(1, 5, 12), torch.randn(5, 5)
+    expected = own_weights(module, states, attn_mask=slopes)
+    for keep in ("all", "top"):
+        trace = saccade.look(module, None, (states, states, states), keep=keep, k=5, attn_mask=slopes)
+        assert torch.allclose(trace.map("encoder.self", head=2).weights, expected[0, 2], atol=1e-6)
+
+
+def test_a_transformer_is_seen_at_its_three_kinds_of_sites():
+    model = nn.Transformer(12, 2, 2, 2, 20, batch_first=True).eval()
+    source, target = torch.randn(1, 7, 12), torch.randn(1, 5, 12)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    with torch.no_grad():
+        expected = model(source, target, tgt_mask=mask)
+    outputs = []
+    handle = model.register_forward_hook(lambda *given: outputs.append(given[-1]))
+    trace = saccade.look(model, None, (source, target), tgt_mask=mask)
+    handle.remove()
+    assert torch.allclose(outputs[0], expected, atol=1e-5)
+    sites = {f"{site}.{layer}.{kind}" for layer in range(2)
+             for site, kind in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))}  # fmt: skip
+    assert {map.site for map in trace.maps} == sites
+    cross, own = trace.map("decoder.1.cross", head=0), trace.map("decoder.1.self", head=0)
+    assert (cross.query, cross.key, cross.weights.shape) == ("target", "input", (5, 7))
+    assert bool((own.weights.triu(1) == 0).all())
+
+
+def test_modules_that_hold_attention_somewhere_are_seen_and_edited():
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.MultiheadAttention(12, 3)
+
+        def forward(self, states: Tensor) -> Tensor:  # [S, D], without a batch
+            return self.mix(states, states, states, need_weights=False)[0].mean(0)
+
+    model, states = Pooled(), torch.randn(5, 12)
+    trace = saccade.look(model, None, states, edits=[Mask(keys=(3,))])
+    assert bool((trace.map("encoder.self", head=0).weights[:, 3] == 0).all())
+    assert model.training and model.mix.training
+
+
+def test_everything_is_as_before_after_an_exception():
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.MultiheadAttention(12, 3)
+
+        def forward(self, states: Tensor) -> Tensor:
+            self.mix(states, states, states)
+            raise KeyError("broken")
+
+    model = Broken()
+    with pytest.raises(KeyError):
+        saccade.look(model, None, torch.randn(5, 12))
+    assert torch.backends.mha.get_fastpath_enabled() and "forward" not in vars(model.mix)
+    assert not model.mix._forward_pre_hooks and model.mix.training
+
+
+def test_a_model_without_attention_is_an_error():
+    with pytest.raises(SaccadeError, match="Linear: no attention ran"):
+        saccade.look(nn.Linear(3, 5), None, torch.randn(2, 3))
+
+
+def test_a_batch_is_an_error_that_says_what_to_do():
+    module = nn.TransformerEncoderLayer(12, 2, 20, batch_first=True)
+    with pytest.raises(
+        SaccadeError, match="expected one input, found attention over 3 at once: pass inputs one at a time"
+    ):
+        saccade.look(module, None, torch.randn(3, 5, 12))
