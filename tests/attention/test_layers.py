@@ -175,3 +175,24 @@ def test_a_pool_shows_what_it_looked_at() -> None:
     pool, lens = AttentionPool(5), Lens()
     pool(torch.randn(1, 7, 5), lens=lens, site="sentence")
     assert lens.trace.map("sentence").weights.shape == (1, 7)
+
+
+@pytest.mark.parametrize(("score", "scale"), [("dot", 1.0), ("scaled_dot", 5**-0.5)])
+def test_a_pool_by_products_is_its_formula(score: str, scale: float) -> None:
+    pool, states = AttentionPool(5, score=score), torch.randn(2, 7, 5)  # type: ignore[arg-type]
+    weights = torch.softmax(states @ pool.query * scale, -1)  # [B, S]
+    torch.testing.assert_close(pool(states), (weights.unsqueeze(-1) * states).sum(1))
+    assert [name for name, _ in pool.named_parameters()] == ["query"]
+
+
+def test_a_pool_that_sees_nothing_gets_zeros() -> None:
+    pool = AttentionPool(5)
+    assert not pool(torch.randn(2, 7, 5), window=padding(torch.tensor([7, 0])))[1].any()
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_pool_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(SaccadeError, match="score must be additive, dot or scaled_dot: got 'cosine'"):
+        AttentionPool(5, score="cosine")  # type: ignore[arg-type]
+    with pytest.raises(SaccadeError, match="hidden has no meaning with score='dot': got 3"):
+        AttentionPool(5, score="dot", hidden=3)

@@ -20,6 +20,8 @@ from saccade.models.rnnsearch import Config as RNNSearchConfig
 from saccade.models.rnnsearch import RNNSearch
 from saccade.models.seq2seq import Config as Seq2SeqConfig
 from saccade.models.seq2seq import Seq2Seq
+from saccade.models.transformer import Config as TransformerConfig
+from saccade.models.transformer import Transformer
 from saccade.nn.captured import Plainly
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search, search
@@ -178,6 +180,7 @@ def networks(size: int = 13) -> list[EncoderDecoder]:
         Luong(LuongConfig(hidden=8, embedding=6, bidirectional=True), 11, size).eval(),
         Luong(LuongConfig(hidden=8, embedding=6, layers=2, window="local-p", radius=2), 11, size).eval(),
         Seq2Seq(Seq2SeqConfig(hidden=8, embedding=6), 11, size).eval(),
+        Transformer(TransformerConfig(8, 2, 12, 2, tied="none"), 11, size).eval(),
     ]
 
 

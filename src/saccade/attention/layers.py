@@ -200,12 +200,36 @@ class MultiHead(nn.Module):
         site: str | Site = "attention",
     ) -> Float[Tensor, "B T D"]:
         key = query if key is None else key
-        value = key if value is None else value
-        B, T, D = query.shape
+        return self.look(
+            self.queries(query), *self.keys_and_values(key, value), window=window, offset=offset, lens=lens, site=site
+        )
+
+    def queries(self, query: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T d"]:
+        """x W_Q, a part for each head."""
+        return self._split(self.query(query))
+
+    def keys_and_values(
+        self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dk"] | None = None
+    ) -> tuple[Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
+        """y W_K and y W_V, a part for each head: done once for keys that are looked at many times."""
+        return self._split(self.key(key)), self._split(self.value(key if value is None else value))
+
+    def look(
+        self,
+        queries: Float[Tensor, "B H T d"],
+        keys: Float[Tensor, "B H S d"],
+        values: Float[Tensor, "B H S d"],
+        *,
+        window: Window = everywhere,
+        offset: int | None = None,
+        lens: Lens | None = None,
+        site: str | Site = "attention",
+    ) -> Float[Tensor, "B T D"]:
+        """concat(attend(queryᵢ, keyᵢ, valueᵢ)) W_O over what :meth:`queries` and :meth:`keys_and_values` gave."""
         context = attend(
-            self._split(self.query(query)),
-            self._split(self.key(key)),
-            self._split(self.value(value)),
+            queries,
+            keys,
+            values,
             score=self.score,
             normalise=self.normalise,
             window=window,
@@ -213,8 +237,8 @@ class MultiHead(nn.Module):
             offset=offset,
             lens=lens,
             site=site,
-        )  # [B, H, T, D / H]
-        joined: Tensor = self.output(context.transpose(1, 2).reshape(B, T, D))
+        )  # [B, H, T, d]
+        joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return joined
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:
@@ -223,20 +247,51 @@ class MultiHead(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """A sequence as one vector (Yang et al. 2016): αₛ = softmaxₛ(uᵀ tanh(W hₛ + b)), pooled = Σ αₛ hₛ.
+    """A sequence as one vector, by attention whose query is learned: pooled = Σₛ αₛ hₛ.
 
-    It is additive attention whose query is the learned bias b. Shapes: states [B, S, E] → pooled [B, E].
+    | score | weights | parameters |
+    |---|---|---|
+    | ``additive`` (Yang et al. 2016) | αₛ = softmaxₛ(uᵀ tanh(W hₛ + b)); b is the query | u, b [hidden], W [hidden, width] |
+    | ``dot`` | αₛ = softmaxₛ(uᵀ hₛ) | u [width] |
+    | ``scaled_dot`` | αₛ = softmaxₛ(uᵀ hₛ / √width) | u [width] |
+
+    Shapes: states [B, S, E] → pooled [B, E]. A row that sees nothing is pooled to zeros.
+
+    >>> AttentionPool(5)(torch.randn(2, 7, 5)).shape
+    torch.Size([2, 5])
     """
 
-    def __init__(self, width: int, *, hidden: int | None = None, normalise: Normaliser = softmax) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        score: Literal["additive", "dot", "scaled_dot"] = "additive",
+        hidden: int | None = None,
+        normalise: Normaliser = softmax,
+    ) -> None:
         super().__init__()
-        hidden = hidden or width
-        self.normalise = normalise
-        self.key_weight = nn.Parameter(torch.empty(hidden, width))
-        self.bias = nn.Parameter(torch.zeros(hidden))
-        self.v = nn.Parameter(torch.empty(hidden))
-        nn.init.xavier_uniform_(self.key_weight)
-        nn.init.uniform_(self.v, -(hidden**-0.5), hidden**-0.5)
+        if score not in ("additive", "dot", "scaled_dot"):
+            raise SaccadeError(f"score must be additive, dot or scaled_dot: got {score!r}")
+        if score != "additive" and hidden is not None:
+            raise SaccadeError(f"hidden has no meaning with score={score!r}: got {hidden}")
+        self.kind, self.normalise = score, normalise
+        if score == "additive":
+            hidden = hidden or width
+            self.key_weight = nn.Parameter(torch.empty(hidden, width))
+            self.bias = nn.Parameter(torch.zeros(hidden))
+            self.v = nn.Parameter(torch.empty(hidden))
+            nn.init.xavier_uniform_(self.key_weight)
+            nn.init.uniform_(self.v, -(hidden**-0.5), hidden**-0.5)
+        else:
+            self.query = nn.Parameter(torch.empty(width))
+            nn.init.uniform_(self.query, -(width**-0.5), width**-0.5)
+
+    @property
+    def score(self) -> Score:
+        """The score as a value over this layer's parameters."""
+        if self.kind == "additive":
+            return additive(self.v, key_weight=self.key_weight)
+        return scaled_dot if self.kind == "scaled_dot" else dot
 
     def forward(
         self,
@@ -246,9 +301,9 @@ class AttentionPool(nn.Module):
         lens: Lens | None = None,
         site: str | Site = "pool",
     ) -> Float[Tensor, "B E"]:
-        query = self.bias.expand(states.shape[0], 1, -1)  # [B, 1, hidden]
-        score = additive(self.v, key_weight=self.key_weight)
+        learned = self.bias if self.kind == "additive" else self.query
+        query = learned.expand(states.shape[0], 1, -1)  # [B, 1, hidden or E]
         pooled = attend(
-            query, states, states, score=score, normalise=self.normalise, window=window, lens=lens, site=site
+            query, states, states, score=self.score, normalise=self.normalise, window=window, lens=lens, site=site
         )
         return pooled.squeeze(1)

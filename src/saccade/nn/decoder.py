@@ -15,12 +15,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from saccade.nn.captured import leaves
 from saccade.trace.lens import Lens
+
+OUTPUTS_KEPT = 5
 
 
 class EncoderDecoder(nn.Module):
     """Base of the sequence-to-sequence networks. Memory and state are (named) tuples of tensors whose first axis is the
-    batch, so that a search can select and reorder them."""
+    batch, so that a search can select and reorder them. ``writes_on`` names the axis that what is written lies on."""
+
+    writes_on: str = "target"
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Any:
         """What is kept of the source: tokens [B, S], or vectors [B, S, d]."""
@@ -29,6 +34,21 @@ class EncoderDecoder(nn.Module):
     def start(self, memory: Any) -> Any:
         """The state before the first step."""
         raise NotImplementedError
+
+    def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], Any, Any]:
+        """What a search's first step is given: the tokens it reads, the state, and what all steps need of the memory."""
+        state = self.start(memory)
+        device = next(part.device for part in leaves((memory, state)) if isinstance(part, Tensor))
+        return torch.full((rows,), bos, device=device), state, memory
+
+    def begun(self, memory: Any) -> int:
+        """Where the first step stands, for a lens."""
+        return 0
+
+    def make_room(self, state: Any, step: int) -> Any:
+        """The state with room for the search's step number ``step``, where steps are recorded: a recorded step cannot make
+        its state larger. The state itself where it has that room, as one that never grows has."""
+        return state
 
     def step(
         self, token: Int[Tensor, " B"], state: Any, memory: Any, *, offset: int, lens: Lens | None = None
@@ -71,3 +91,10 @@ class EncoderDecoder(nn.Module):
         if sampling:
             return self.sample(memory, target, sampling, lens=lens)
         return self.teach(memory, target, lens=lens)
+
+
+def keep_outputs(lens: Lens, log_probs: Float[Tensor, "B T V"], offset: int, axis: str) -> None:
+    """Keep the likeliest outputs of each step and their probabilities, on the axis of what is written."""
+    best, index = log_probs.topk(min(OUTPUTS_KEPT, log_probs.shape[-1]), dim=-1)
+    lens.signal("outputs.probability", axis, best.exp(), offset=offset)
+    lens.signal("outputs.index", axis, index, offset=offset)

@@ -46,6 +46,29 @@ class Ensemble(EncoderDecoder):
     def start(self, memory: Any) -> tuple[Any, ...]:
         return tuple(member.start(part) for (member, _), part in zip(self._each(None), memory, strict=True))
 
+    @property
+    def writes_on(self) -> str:  # type: ignore[override]
+        """The axis that what is written lies on: the members' own."""
+        return cast(EncoderDecoder, self.members[0]).writes_on
+
+    def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], tuple[Any, ...], tuple[Any, ...]]:
+        each = zip(self._each(None), memory, strict=True)
+        tokens, states, memories = zip(*(member.begin(part, rows, bos) for (member, _), part in each), strict=True)
+        return tokens[0], states, memories  # all members read the same text
+
+    def begun(self, memory: Any) -> int:
+        return cast(EncoderDecoder, self.members[0]).begun(memory[0])
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens can be written: what the shortest-sighted member can; None: any number."""
+        each = [getattr(member, "longest", None) for member in self.members]
+        return min((longest for longest in each if longest is not None), default=None)
+
+    def make_room(self, state: Any, step: int) -> Any:
+        roomy = tuple(member.make_room(own, step) for (member, _), own in zip(self._each(None), state, strict=True))
+        return state if all(one is other for one, other in zip(roomy, state, strict=True)) else roomy
+
     def step(
         self, token: Int[Tensor, " B"], state: Any, memory: Any, *, offset: int, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B V"], tuple[Any, ...]]:

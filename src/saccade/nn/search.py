@@ -33,7 +33,7 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.nn.config import check
-from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.nn.searching.beams import Choose, likeliest, select
 from saccade.nn.searching.constraints import Constraints, rules_of
 from saccade.nn.searching.diversity import Diverse, Groups
@@ -46,7 +46,6 @@ from saccade.nn.searching.tally import Goal
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Tree
 
-OUTPUTS_KEPT = 5
 NO_NUMBERS = "the network's outputs are not numbers (NaN or infinite): it cannot be searched"
 WIDE = 10  # a beam in which required words find their place
 
@@ -242,9 +241,8 @@ class _Walk:
         self.owner = [item for item in range(B) for _ in range(how.lanes)]  # lane → item
         L = len(self.owner)
         spread = torch.tensor(self.owner, dtype=torch.int64, device=device).repeat_interleave(W)
-        self.memory = select(memory, spread)
-        self.state = network.start(self.memory)
-        self.token = torch.full((L * W,), aim.bos, device=device)
+        self.begun = network.begun(memory)
+        self.token, self.state, self.memory = network.begin(select(memory, spread), L * W, aim.bos)
         self.totals = torch.full((L, W), -math.inf, device=device)
         self.totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
         self.base = (torch.arange(L, device=device) * W).unsqueeze(1)  # [L, 1]
@@ -276,10 +274,12 @@ class _Walk:
         looking = self.lens.fresh() if self.lens is not None else None
         gaze = Gaze(looking) if self.looked is not None else None
         seen = looking if gaze is None else gaze
-        logits, self.state = self.network.step(self.token, self.state, self.memory, offset=step, lens=seen)
+        place = self.begun + step
+        logits, self.state = self.network.step(self.token, self.state, self.memory, offset=place, lens=seen)
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         if looking is not None:
-            _keep_outputs(looking, log_probs, step)
+            if looking.wants("outputs"):
+                keep_outputs(looking, log_probs.unsqueeze(1), place, self.network.writes_on)
             self.history.records.append(looking.records)
         if gaze is not None and self.looked is not None:
             weights = gaze.weights(type(self.network).__name__, self.how.looks)
@@ -342,7 +342,8 @@ class _Walk:
 
     def move(self) -> None:
         """The state, and whatever follows the hypotheses, go where they went."""
-        self.state = select(self.state, self.rows)
+        if self.how.width > 1:  # a lane of one place goes on from there
+            self.state = select(self.state, self.rows)
         if self.looked is not None:
             self.looked.follow(self.rows)
         for rule in self.rules:
@@ -388,10 +389,3 @@ class _Walk:
 def _worst_last(end: Ended) -> tuple[int, bool, float]:
     """Before the score counts that nothing is missing, and that there is an end."""
     return len(end.unmet), end.stopped == "length", -end.score
-
-
-def _keep_outputs(lens: Lens, log_probs: Tensor, step: int) -> None:
-    if lens.wants("outputs"):
-        best, index = log_probs.topk(min(OUTPUTS_KEPT, log_probs.shape[-1]), dim=-1)
-        lens.signal("outputs.probability", "target", best.exp().unsqueeze(1), offset=step)
-        lens.signal("outputs.index", "target", index.unsqueeze(1), offset=step)

@@ -92,7 +92,12 @@ class Stepping:
 
     def take(self, beams: Beams, offset: int) -> tuple[Beams, Found]:
         """The step at place ``offset`` of the outputs."""
-        if self.recorder is None or self.recorder.refused:
+        if self.recorder is None:
+            return self.advance(beams, offset)
+        roomy = self.network.make_room(beams.state, offset)
+        if roomy is not beams.state:
+            beams = beams._replace(state=roomy)
+        if self.recorder.refused:
             return self.advance(beams, offset)
         return self.recorder.take(self, beams, offset)
 
@@ -106,8 +111,9 @@ class Stepping:
         V = log_probs.shape[-1]
         best, index = candidates(beams.totals, log_probs.view(L, W, V))
         totals, places, tokens = going_on(best, index, W, V, self.eos)
-        base = torch.arange(0, L * W, W, device=places.device).unsqueeze(1)  # [L, 1]
-        state = select(state, (base + places).flatten())
+        if W > 1:  # a lane of one place goes on from there
+            base = torch.arange(0, L * W, W, device=places.device).unsqueeze(1)  # [L, 1]
+            state = select(state, (base + places).flatten())
         return Beams(tokens.flatten(), totals, state, beams.memory), Found(best, index, V)
 
 
@@ -211,8 +217,8 @@ class Walk:
         memory = select(memory, of_each)
         totals = torch.full((L, W), -math.inf, device=device)
         totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
-        state = stepping.network.start(memory)
-        self.beams = Beams(torch.full((L * W,), bos, device=device), totals, state, memory)
+        token, state, memory = stepping.network.begin(memory, L * W, bos)
+        self.beams = Beams(token, totals, state, memory)
 
     def run(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
         """The wanted best of each item, best first, each with its tokens, its end mark among them."""

@@ -1,0 +1,287 @@
+"""Layers of the Transformer (Vaswani et al. 2017): look, then think at every place alone; both around a residual.
+
+    post-norm, as published   x ← LN(x + Drop(F(x)))
+    pre-norm                  x ← x + Drop(F(LN(x))), and one more LN after the last layer
+    F = MultiHead(x, y, y)  or  FFN(x) = W₂ φ(W₁ x + b₁) + b₂
+
+An encoder layer looks at its own sequence; a decoder layer at what was written before, then, unless it stands alone, at what
+the encoder made of the source. Sites: ``encoder.{l}.self``, ``decoder.{l}.self``, ``decoder.{l}.cross``, l from 0.
+
+Legend: B batch, T queries, S source, H heads, D width, d = D / H, L places kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.attention.layers import MultiHead
+from saccade.attention.windows import Window, mask, padding
+from saccade.nn.cache import Cache, Room, after, places_of, window_of, written
+from saccade.nn.positions import Rotation
+from saccade.nn.recurrent import mask_of
+from saccade.trace.lens import Lens, Site
+
+Activation = Literal["relu", "gelu", "gelu_tanh"]  # gelu_tanh: an approximation of gelu
+Norm = Literal["post", "pre"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all layers of a stack have in common.
+
+    Attributes:
+        width: D. ``heads`` divide it. ``hidden`` is the width inside the FFN.
+        norm: where LN stands.
+        dropout: of what each sublayer gives, before the residual is added.
+        attention_dropout: of the weights. ``hidden_dropout``: inside the FFN, after φ.
+        epsilon: of LN.
+    """
+
+    width: int
+    heads: int
+    hidden: int
+    norm: Norm = "post"
+    activation: Activation = "relu"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    hidden_dropout: float = 0.0
+    epsilon: float = 1e-5
+
+    def attention(self) -> MultiHead:
+        return MultiHead(self.width, self.heads, dropout=self.attention_dropout)
+
+    def final_norm(self) -> nn.Module:
+        """What stands after the last layer."""
+        return nn.LayerNorm(self.width, eps=self.epsilon) if self.norm == "pre" else nn.Identity()
+
+
+def activated(x: Tensor, activation: Activation) -> Tensor:
+    """φ(x): relu(x) = max(0, x), gelu(x) = x Φ(x), or 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), which is close to it."""
+    if activation == "relu":
+        return functional.relu(x)
+    return functional.gelu(x, approximate="tanh" if activation == "gelu_tanh" else "none")
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = W₂ φ(W₁ x + b₁) + b₂, at every place alone. Shapes: [B, T, D] → [B, T, D]."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.activation, self.dropout = layout.activation, layout.hidden_dropout
+        self.inner = nn.Linear(layout.width, layout.hidden)
+        self.outer = nn.Linear(layout.hidden, layout.width)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        inside = self.inner(states)
+        inside = activated(inside, self.activation)
+        thought: Tensor = self.outer(functional.dropout(inside, self.dropout, self.training))
+        return thought
+
+
+class Residual(nn.Module):
+    """What goes round a sublayer F: ``leave(x, F(enter(x)))``."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.first, self.dropout = layout.norm == "pre", layout.dropout
+        self.norm = nn.LayerNorm(layout.width, eps=layout.epsilon)
+
+    def enter(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        normed: Tensor = self.norm(states) if self.first else states
+        return normed
+
+    def leave(self, states: Float[Tensor, "B T D"], change: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        moved = states + functional.dropout(change, self.dropout, self.training)
+        normed: Tensor = moved if self.first else self.norm(moved)
+        return normed
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the FFN. Shapes: [B, S, D] → [B, S, D]."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = layout.attention(), Residual(layout)
+        self.feed_forward, self.feed_forward_residual = FeedForward(layout), Residual(layout)
+
+    def forward(
+        self,
+        states: Float[Tensor, "B S D"],
+        *,
+        window: Window,
+        rotation: Rotation | None = None,
+        lens: Lens | None = None,
+        site: str | Site = "encoder.self",
+    ) -> Float[Tensor, "B S D"]:
+        entering = self.attention_residual.enter(states)
+        queries = self.attention.queries(entering)
+        keys, values = self.attention.keys_and_values(entering)
+        if rotation is not None:
+            queries, keys = rotation.turn(queries), rotation.turn(keys)
+        change = self.attention.look(queries, keys, values, window=window, lens=lens, site=site)
+        states = self.attention_residual.leave(states, change)
+        residual = self.feed_forward_residual
+        thought: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
+        return thought
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers; ``axis`` names what it reads. Shapes: states [B, S, D], lengths [B] → [B, S, D]."""
+
+    def __init__(self, layers: int, layout: Layout, *, axis: str = "source") -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(layout) for _ in range(layers))
+        self.norm = layout.final_norm()
+        self.sites = tuple(Site(f"encoder.{number}.self", axis, axis) for number in range(layers))
+
+    def forward(
+        self,
+        states: Float[Tensor, "B S D"],
+        lengths: Int[Tensor, " B"],
+        *,
+        rotation: Rotation | None = None,
+        lens: Lens | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        window: Window = padding(lengths)
+        if lens is not None:  # what padding looks at is nobody's: it would count in the mass that real places receive
+            window = window & mask(mask_of(lengths, states.shape[1]).unsqueeze(-1))
+        for layer, site in zip(self.layers, self.sites, strict=True):
+            states = layer(states, window=window, rotation=rotation, lens=lens, site=site)
+        normed: Tensor = self.norm(states)
+        return normed
+
+
+class Crossed(NamedTuple):
+    """What every decoder layer looks at across: keys and values [B, H, S, d] a layer, made once, and the lengths."""
+
+    lengths: Int[Tensor, " B"]
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What all layers of a decoder share while it reads some tokens."""
+
+    cache: Cache | Room | None
+    places: Int[Tensor, "b T"]
+    window: Window
+    rotation: Rotation | None
+    offset: int
+    lens: Lens | None
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what was written, a look across where there is a source, then the FFN. Shapes: [B, T, D]."""
+
+    def __init__(self, layout: Layout, *, cross: bool = True) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = layout.attention(), Residual(layout)
+        if cross:
+            self.cross, self.cross_residual = layout.attention(), Residual(layout)
+        self.feed_forward, self.feed_forward_residual = FeedForward(layout), Residual(layout)
+
+    def look_back(
+        self, states: Float[Tensor, "B T D"], reading: Reading, number: int, site: Site
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H L d"], Float[Tensor, "B H L d"]]:
+        """At what was written so far; also this layer's keys and values of all of it."""
+        entering = self.attention_residual.enter(states)
+        queries = self.attention.queries(entering)
+        keys, values = self.attention.keys_and_values(entering)
+        if reading.rotation is not None:
+            queries, keys = reading.rotation.turn(queries), reading.rotation.turn(keys)
+        keys, values = written(reading.cache, number, keys, values, reading.places)
+        change = self.attention.look(
+            queries, keys, values, window=reading.window, offset=reading.offset, lens=reading.lens, site=site
+        )
+        return self.attention_residual.leave(states, change), keys, values
+
+    def look_across(
+        self, states: Float[Tensor, "B T D"], crossed: Crossed, reading: Reading, number: int, site: Site
+    ) -> Float[Tensor, "B T D"]:
+        """At the source."""
+        queries = self.cross.queries(self.cross_residual.enter(states))
+        keys, values, window = crossed.keys[number], crossed.values[number], padding(crossed.lengths)
+        change = self.cross.look(
+            queries, keys, values, window=window, offset=reading.offset, lens=reading.lens, site=site
+        )
+        moved: Tensor = self.cross_residual.leave(states, change)
+        return moved
+
+    def think(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """At every place alone."""
+        residual = self.feed_forward_residual
+        thought: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
+        return thought
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers. ``axes`` name its queries (what is written next), its keys (what was written), and the
+    source; without a source it stands alone."""
+
+    def __init__(
+        self, layers: int, layout: Layout, *, axes: tuple[str, str, str | None] = ("target", "prefix", "source")
+    ) -> None:
+        super().__init__()
+        query, key, source = axes
+        self.layout = layout
+        self.layers = nn.ModuleList(DecoderLayer(layout, cross=source is not None) for _ in range(layers))
+        self.norm = layout.final_norm()
+        self.self_sites = tuple(Site(f"decoder.{number}.self", query, key) for number in range(layers))
+        self.cross_sites = tuple(
+            Site(f"decoder.{number}.cross", query, source) for number in range(layers) if source is not None
+        )
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """In the order in which they look."""
+        if not self.cross_sites:
+            return self.self_sites
+        return tuple(site for pair in zip(self.self_sites, self.cross_sites, strict=True) for site in pair)
+
+    def cross(self, states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> Crossed:
+        """The source as every layer looks at it."""
+        keys, values = zip(*(layer.cross.keys_and_values(states) for layer in self._layers()), strict=True)
+        return Crossed(lengths, keys, values)
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [cast(DecoderLayer, layer) for layer in self.layers]
+
+    def forward(
+        self,
+        states: Float[Tensor, "B T D"],
+        cache: Cache | Room | None = None,
+        *,
+        lengths: Int[Tensor, " B"] | None = None,
+        crossed: Crossed | None = None,
+        rotation: Rotation | None = None,
+        offset: int = 0,
+        lens: Lens | None = None,
+    ) -> tuple[Float[Tensor, "B T D"], Cache | Room]:
+        """What is known at each of T new tokens, and the cache after them.
+
+        Args:
+            cache: what was read before; the tokens go on from there, each row at its own place.
+            lengths: how many tokens of each row are real; all of them unless given. Rows are padded on the right.
+            offset: where the first of them stands; only a lens asks.
+        """
+        places = places_of(cache, states.shape[1], states.device)
+        reading = Reading(cache, places, window_of(cache, places), rotation, offset, lens)
+        all_keys, all_values = list[Tensor](), list[Tensor]()
+        for number, layer in enumerate(self._layers()):
+            states, keys, values = layer.look_back(states, reading, number, self.self_sites[number])
+            if crossed is not None:
+                states = layer.look_across(states, crossed, reading, number, self.cross_sites[number])
+            states = layer.think(states)
+            all_keys.append(keys)
+            all_values.append(values)
+        count = states.shape[1] if lengths is None else lengths
+        return self.norm(states), after(cache, tuple(all_keys), tuple(all_values), count)
