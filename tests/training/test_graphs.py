@@ -17,6 +17,8 @@ from saccade.models.luong import Luong
 from saccade.models.rnnsearch import Config, RNNSearch
 from saccade.models.seq2seq import Config as Seq2SeqConfig
 from saccade.models.seq2seq import Seq2Seq
+from saccade.models.transformer import Config as TransformerConfig
+from saccade.models.transformer import Transformer
 from saccade.nn.captured import Unrecordable
 from saccade.tasks.translate import Translate
 from saccade.training import graphs, stepping
@@ -33,6 +35,7 @@ NETWORKS = {
     "luong": lambda: Luong(LuongConfig(6, 3, bidirectional=True), SOURCE, TARGET),
     "luong, deep and reversed": lambda: Luong(LuongConfig(5, 3, 2, reverse=True, window="local-p"), SOURCE, TARGET),
     "luong, no feeding": lambda: Luong(LuongConfig(5, 3, cell="gru", score="concat", input_feeding=False), SOURCE, TARGET),
+    "transformer": lambda: Transformer(TransformerConfig(8, 2, 12, 2, dropout=0.0), SOURCE, TARGET),
     "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(5, 3, cell="lstm", context="start", reverse=True), SOURCE, TARGET),
 }  # fmt: skip
 TASK = Translate.__new__(Translate)  # its loss asks nothing of its vocabularies
@@ -274,3 +277,26 @@ def test_a_loss_that_is_not_finite_is_returned_and_not_recorded(monkeypatch: pyt
         net.output.bias.fill_(float("inf"))
     ((loss, _),) = run(stepper(monkeypatch, net, recorder, said), MANY[:1])
     assert loss != loss and (recorder.recorded, said) == (0, [])
+
+
+# Several batches an update ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_several_batches_make_the_update_that_one_of_all_their_rows_makes(recorded: bool, monkeypatch) -> None:
+    """Every token counts the same, whatever batch it is in; live and recorded."""
+    draw = torch.Generator().manual_seed(5)
+    pairs = [(torch.randint(4, SOURCE, (7,), generator=draw).tolist(),
+              torch.randint(4, TARGET, (length,), generator=draw).tolist()) for length in (2, 9, 4, 3, 8)]  # fmt: skip
+    whole = collate(pairs, range(5))
+    parts = [collate(pairs[:1], range(1)), collate(pairs[1:3], range(2)), collate(pairs[3:], range(2))]
+    together, apart = network(), network()
+    one = stepper(monkeypatch, together, None, clip=0.5)
+    many = stepper(monkeypatch, apart, Repeater() if recorded else None, clip=0.5)
+    for _ in range(3):
+        expected = one.update_by([whole], 1e-2).read()
+        sent = many.update_by(parts, 1e-2)
+        assert sent.count == whole.tokens
+        assert list(sent.read()) == pytest.approx(list(expected), rel=1e-4)
+    for (name, ours), theirs in zip(apart.named_parameters(), together.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=name)

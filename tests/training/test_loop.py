@@ -20,7 +20,6 @@ from saccade.storage import load_tensors
 from saccade.task import Loss
 from saccade.tasks.translate import Translate
 from saccade.training import stepping
-from saccade.training.loop import mean_of
 from saccade.training.report import Silence, Terminal
 from tests.tiny import tiny
 from tests.training.recorders import Repeater
@@ -155,11 +154,6 @@ def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
     recipe = tiny("train.average=2", "train.epochs=3")
     api.train(recipe, folder=tmp_path / "run", report=Heard())
     assert any("average of the last 2 epochs: loss" in text for text in Heard.said)
-
-
-def test_the_mean_of_weights_is_taken_number_by_number():
-    mean = mean_of([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.tensor([2.0, 7.0])}])
-    assert mean["w"].tolist() == [1.5, 6.0]
 
 
 def test_scheduled_sampling_label_smoothing_and_tensorboard_run(tmp_path):

@@ -20,6 +20,29 @@ def test_noam_rises_to_its_peak_at_warmup_and_falls_with_the_root():
     assert rates[159] == pytest.approx(rates[39] / 2)
 
 
+@pytest.mark.parametrize(
+    ("step", "expected"), [(1, 1.7469e-7), (4000, 6.9877e-4), (16_000, 3.4939e-4), (100_000, 1.3975e-4)]
+)
+def test_noam_has_the_rates_of_the_paper(step, expected):
+    train = Train(lr=1.0, schedule="noam", warmup=4000, width=512)
+    assert rate(train, step - 1) == pytest.approx(expected, rel=1e-4)
+
+
+def test_inverse_root_is_noam_by_the_rate_at_its_peak():
+    noam = Train(lr=1.0, schedule="noam", warmup=40, width=64)
+    train = Train(lr=64**-0.5 * 40**-0.5, schedule="inverse_root", warmup=40)
+    for update in (0, 7, 39, 40, 159):
+        assert rate(train, update) == pytest.approx(rate(noam, update))
+
+
+def test_linear_ends_at_zero_and_is_half_in_the_middle():
+    train = Train(lr=4.0, schedule="linear", warmup=20)
+    assert rate(train, 9) == pytest.approx(2.0)
+    assert rate(train, 19) == rate(train, 20) == 4.0
+    assert rate(train, 60) == pytest.approx(2.0)
+    assert rate(train, 100) == pytest.approx(0.0)
+
+
 def test_halving_every_half_epoch_begins_after_the_stated_epochs():
     train = Train(lr=0.7, schedule="halving", halve_after=5, halve_every=0.5)
     assert rate(train, 49) == 0.7  # 4.9 epochs
@@ -61,6 +84,8 @@ def test_every_optimiser_lowers_a_quadratic(name, kind):
 
 
 def test_bad_settings_name_the_field():
-    for bad in ({"lr": 0}, {"clip": -1}, {"epochs": 0}, {"label_smoothing": 1.5}, {"schedule": "noam"}):
-        with pytest.raises(ValueError, match="warmup" if "schedule" in bad else next(iter(bad))):
+    for bad in ({"lr": 0}, {"clip": -1}, {"epochs": 0}, {"label_smoothing": 1.5}, {"schedule": "noam"},
+                {"schedule": "inverse_root"}, {"lr": 1e-3, "schedule": "noam", "warmup": 9}, {"accumulate": 0},
+                {"average_every": 3, "average_of": "best"}):  # fmt: skip
+        with pytest.raises(ValueError, match="warmup" if next(iter(bad)) == "schedule" else next(iter(bad))):
             Train(**bad)

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Train:
-    """How a network is trained. An update is one batch; an epoch is every record once."""
+    """How a network is trained. An update is one batch, or as many as ``accumulate`` says; an epoch is every record once."""
 
     from_: str | None = None  # ``from``: a run whose network and vocabulary this one begins with
     freeze: tuple[str, ...] = ()  # parts of the network (modules or parameters, by name) that stay as they are
@@ -17,6 +17,7 @@ class Train:
     updates: int | None = None  # stop after so many updates, if that comes first
     batch_tokens: int | None = 4096  # padded tokens of the longer side, a batch
     batch_records: int | None = None  # records a batch; one of the two must be given
+    accumulate: int = 1  # batches an update: their gradients are averaged, each token counting the same
 
     optimiser: Literal["adam", "adamw", "sgd", "adadelta"] = "adam"
     lr: float = 1e-3
@@ -26,7 +27,7 @@ class Train:
     momentum: float = 0.0  # sgd
     weight_decay: float = 0.0
 
-    schedule: Literal["constant", "noam", "plateau", "halving", "cosine"] = "constant"
+    schedule: Literal["constant", "noam", "inverse_root", "linear", "cosine", "plateau", "halving"] = "constant"
     warmup: int = 0  # updates from 0 to lr (noam: until its peak)
     width: int = 512  # noam: the model's width
     patience: int = 2  # plateau: evaluations without progress before lr shrinks
@@ -34,7 +35,7 @@ class Train:
     halve_after: float = 5.0  # halving: epochs at full lr …
     halve_every: float = 1.0  # … then once in so many epochs
 
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.0  # ε: the share of the target that is spread evenly over all V tokens
     clip: float | None = 1.0  # the gradient's L2 norm is scaled down to this
     sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
 
@@ -42,7 +43,9 @@ class Train:
     watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
     evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress
-    average: int = 0  # the weights of the last so many epochs, averaged, if they are better
+    average: int = 0  # so many networks of the run, averaged at its end, take the best one's place if as good
+    average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched figure
+    average_every: int | None = None  # last: updates between them; the end of each epoch unless given
 
     seed: int = 1
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -59,7 +62,7 @@ class Train:
             raise ValueError("from must name the folder of a run: got nothing")
         at_least = {"epochs": 1, "updates": 1, "batch_tokens": 1, "batch_records": 1, "patience": 0, "stop_after": 1}
         at_least |= {"warmup": 0, "width": 1, "average": 0, "threads": 1, "save_every": 1, "watch_records": 1}
-        at_least |= {"evaluate_every": 1}
+        at_least |= {"evaluate_every": 1, "accumulate": 1, "average_every": 1}
         for name, least in at_least.items():
             number = getattr(self, name)
             if number is not None and number < least:
@@ -72,5 +75,11 @@ class Train:
         for name in ("label_smoothing", "sampling", "factor", "rho", "momentum"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be between 0 and 1: got {getattr(self, name)}")
-        if self.schedule == "noam" and self.warmup < 1:
-            raise ValueError(f"warmup must be at least 1 with the noam schedule: got {self.warmup}")
+        if self.schedule in ("noam", "inverse_root") and self.warmup < 1:
+            raise ValueError(f"warmup must be at least 1 with the {self.schedule} schedule: got {self.warmup}")
+        if self.schedule == "noam" and self.lr < 0.01:
+            raise ValueError(f"lr must be the factor of the noam schedule, 1 in the paper: got {self.lr}")
+        if self.average_every is not None and self.average_of == "best":
+            raise ValueError(
+                f"average_every must be left out with average_of best, the best when looked at: got {self.average_every}"
+            )

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
+from saccade.training.averaging import Snapshots, mean_of
 from saccade.training.config import Train
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import corpus_loss
@@ -76,9 +77,9 @@ class _Loop:
         self.stepper = Stepper(job.task, job.network, settings, job.report.say)
         self._awaited = deque[_Awaited]()
         self.device, self.optimiser = self.stepper.device, self.stepper.optimiser
-        self.progress, self.kept = Progress(), dict[int, dict[str, Tensor]]()
+        self.progress, self.snapshots = Progress(), Snapshots(settings)
         first = self._plan(0)
-        self.per_epoch = len(first)
+        self.per_epoch = updates_of(len(first), settings)
         self.total = min(settings.epochs * self.per_epoch, settings.updates or math.inf)
         if resume:
             self._resume()
@@ -94,7 +95,8 @@ class _Loop:
         found = checkpoints(self.job.folder / CHECKPOINTS)
         if not found:
             raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train afresh")
-        self.progress, self.kept = load_checkpoint(found[-1], self.job.network, self.optimiser)
+        self.progress, kept = load_checkpoint(found[-1], self.job.network, self.optimiser)
+        self.snapshots = Snapshots(self.settings, kept)
 
     def run(self) -> Outcome:
         progress, report = self.progress, self.job.report
@@ -125,7 +127,8 @@ class _Loop:
         self._look_if_due()  # a run that was stopped between an update and its evaluation
         self.job.network.train()
         while progress.batch < len(batches) and progress.update < self.total:
-            self._update(batches[progress.batch])
+            self._update(batches[progress.batch : progress.batch + settings.accumulate])
+            self.snapshots.after_update(self.job.network, progress)
             if asked_to_stop.is_set():
                 self._save()
                 raise Interrupted(
@@ -142,14 +145,14 @@ class _Loop:
         if every and self.progress.batch and self.progress.update % every == 0:
             self._look()
 
-    def _update(self, numbers: list[int]) -> None:
+    def _update(self, batches: list[list[int]]) -> None:
         progress, settings = self.progress, self.settings
         lr = learning_rate(settings, progress.update, self.per_epoch, int(self.total), progress.shrinks)
-        batch = self.job.task.batch(self.job.train, numbers)
+        made = [self.job.task.batch(self.job.train, numbers) for numbers in batches]
         sampling = settings.sampling * progress.update / self.total
-        sent = self.stepper.update(batch, lr, sampling=sampling)
+        sent = self.stepper.update_by(made, lr, sampling=sampling)
         progress.update += 1
-        progress.batch += 1
+        progress.batch += len(batches)
         self._awaited.append(_Awaited(progress.update, progress.epoch, lr, sent))
         self._read(leaving=self.stepper.behind)
 
@@ -186,9 +189,7 @@ class _Loop:
         """Look at the validation set, open the next epoch, and say why to stop, if there is a reason."""
         progress, settings = self.progress, self.settings
         self._look()
-        if settings.average:
-            weights = {name: tensor.detach().cpu().clone() for name, tensor in self.job.network.state_dict().items()}
-            self.kept = dict(sorted({**self.kept, progress.epoch: weights}.items())[-settings.average :])
+        self.snapshots.after_epoch(self.job.network, progress)
         progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
         stopped = settings.stop_after is not None and progress.still >= settings.stop_after
         if stopped:
@@ -206,6 +207,7 @@ class _Loop:
         higher = evaluation.higher_is_better.get(settings.watch, False)
         better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
         progress.looked = progress.update
+        self.snapshots.after_look(self.job.network, progress, figure, higher=higher)
         if better:
             progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
             self._tick()
@@ -220,7 +222,8 @@ class _Loop:
         row = {"update": progress.update, "epoch": progress.epoch, "train_loss": train_loss}
         self.logs.evaluation({**row, **evaluation.figures})
         shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
-        line = f"train loss {train_loss:.4f}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
+        smoothed = " (smoothed)" if settings.label_smoothing else ""  # the other is not, and so compares
+        line = f"train loss {train_loss:.4f}{smoothed}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
         self.job.report.evaluated(progress.epoch, progress.update, line + ("  ← best" if better else ""), shown)
 
     def _evaluate(self) -> Evaluation:
@@ -240,20 +243,21 @@ class _Loop:
         return Evaluation(figures, higher_is_better=higher)
 
     def _average(self) -> None:
-        """The mean of the last epochs' weights takes the best one's place if it is at least as good on the watched figure."""
-        if len(self.kept) < 2:
+        """The mean of several networks takes the best one's place if it is at least as good on the watched figure."""
+        kept = self.snapshots.kept
+        if len(kept) < 2:
             return
         before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
-        self.job.network.load_state_dict(mean_of(list(self.kept.values())))
+        self.job.network.load_state_dict(mean_of(list(kept.values())))
         evaluation = self._evaluate()
         figure, watch = evaluation.figures[self.settings.watch], self.settings.watch
         higher = evaluation.higher_is_better.get(watch, False)
         best = self.progress.best
         better = best is None or (figure >= best if higher else figure <= best)
         verdict = "kept" if better else f"not kept: the best single one has {best:.4f}"
-        self.job.report.say(f"average of the last {len(self.kept)} epochs: {watch} {figure:.4f} ({verdict})")
+        self.job.report.say(f"average of {self.snapshots}: {watch} {figure:.4f} ({verdict})")
         if better:
-            self.progress.best = figure
+            self.progress.best, self.progress.averaged = figure, sorted(kept)
             self.job.save_best(evaluation, self.progress)
         self.job.network.load_state_dict(before)
 
@@ -275,7 +279,7 @@ class _Loop:
         self._tick()
         self.logs.flush()
         folder = self.job.folder / CHECKPOINTS
-        save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.kept)
+        save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.snapshots.kept)
 
 
 def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:
@@ -283,22 +287,17 @@ def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:
 
     ``batches`` says how many an epoch has: those of the next may be a few more or fewer.
     """
-    total = int(min(settings.epochs * batches(0), settings.updates or math.inf))
+    total = int(min(settings.epochs * updates_of(batches(0), settings), settings.updates or math.inf))
     ends, update = list[int](), 0
     while update < total and len(ends) < settings.epochs:
-        update = min(total, update + batches(len(ends)))
+        update = min(total, update + updates_of(batches(len(ends)), settings))
         ends.append(update)
     return ends
 
 
-def mean_of(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several networks' weights."""
-    return {
-        name: torch.stack([each[name].double() for each in weights]).mean(0).to(first.dtype)
-        if first.is_floating_point()
-        else first
-        for name, first in weights[-1].items()
-    }
+def updates_of(batches: int, settings: Train) -> int:
+    """How many updates so many batches of an epoch make; the last may have fewer batches than the others."""
+    return -(-batches // settings.accumulate)
 
 
 @contextmanager

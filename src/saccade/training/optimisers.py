@@ -40,6 +40,8 @@ def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks
     | noam | lr · width^−½ · min(u^−½, u · warmup^−1½), u = update + 1 (Vaswani et al. 2017) |
     | plateau | lr · factor^shrinks: ``shrinks`` counts the times the watched figure stood still |
     | halving | lr · factor^k, k = whole steps of ``halve_every`` epochs begun after ``halve_after`` (Sutskever, Luong) |
+    | inverse_root | lr · √(warmup / max(u, warmup)), u = update + 1: noam, by the rate at its peak |
+    | linear | lr · (1 − share of the updates after warm-up) |
     | cosine | lr · ½ (1 + cos(π · share of the updates after warm-up)) |
 
     All but noam rise linearly over the first ``warmup`` updates.
@@ -53,7 +55,11 @@ def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks
     if train.schedule == "halving":
         beyond = update / per_epoch - train.halve_after
         return train.lr * ramp * train.factor ** (0 if beyond < 0 else math.floor(beyond / train.halve_every) + 1)
+    if train.schedule == "inverse_root":
+        return float(train.lr * ramp * (train.warmup / max(update + 1, train.warmup)) ** 0.5)
+    share = min(1.0, max(0.0, update - train.warmup) / max(1, total - train.warmup))
+    if train.schedule == "linear":
+        return train.lr * ramp * (1 - share)
     if train.schedule == "cosine":
-        share = max(0.0, update - train.warmup) / max(1, total - train.warmup)
-        return train.lr * ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+        return train.lr * ramp * 0.5 * (1 + math.cos(math.pi * share))
     return train.lr * ramp

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError, SaccadeError
+from saccade.nn.language import CARRIED
 from saccade.storage import load_tensors, save_tensors
 
 FORMAT = "saccade-checkpoint"
@@ -43,6 +44,10 @@ class Progress:
     shrinks: int = 0
     threads: int = 1
     finished: bool = False
+    figures: dict[str, float] = field(
+        default_factory=dict
+    )  # the watched figure of networks kept as the best, by update
+    averaged: list[int] = field(default_factory=list)  # the updates whose networks' mean is the best; else none
 
 
 def save_checkpoint(
@@ -62,8 +67,9 @@ def save_checkpoint(
                 tensors[f"optimiser.{number}.{name}"] = content
             else:
                 scalars.setdefault(str(number), {})[name] = content
-    for epoch, weights in kept.items():
-        tensors |= {f"kept.{epoch}.{name}": tensor for name, tensor in weights.items()}
+    for update, weights in kept.items():
+        tensors |= {f"kept.{update}.{name}": tensor for name, tensor in weights.items()}
+    tensors |= {f"carried.{name}": tensor for name, tensor in _carried(network).items()}
     tensors |= _random_state()
     header = {"format": FORMAT, "version": VERSION, "progress": asdict(progress), "optimiser": scalars}
     fresh, final = folder / f".update-{progress.update:09d}.partial", folder / f"update-{progress.update:09d}"
@@ -105,10 +111,17 @@ def load_checkpoint(
     optimiser.load_state_dict({"state": states, "param_groups": packed["param_groups"]})
     kept: dict[int, dict[str, Tensor]] = {}
     for name, tensor in parts.get("kept", {}).items():
-        epoch, _, rest = name.partition(".")
-        kept.setdefault(int(epoch), {})[rest] = tensor
+        update, _, rest = name.partition(".")
+        kept.setdefault(int(update), {})[rest] = tensor
+    for name, tensor in parts.get("carried", {}).items():
+        network.get_buffer(name).copy_(tensor)
     _restore_random_state(parts["random"])
     return Progress(**header["progress"]), kept
+
+
+def _carried(network: nn.Module) -> dict[str, Tensor]:
+    """What a network carries from batch to batch; it is no part of what it learnt."""
+    return {name: tensor for name, tensor in network.named_buffers() if CARRIED in name.rpartition(".")[2]}
 
 
 def _random_state() -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,46 @@ class Stepper:
         """How many updates may be on their way while the next is sent: on a GPU one, so that it never waits for the host."""
         return 0 if self._recorder is None else 1
 
+    def update_by(self, batches: Sequence[Any], lr: float, *, sampling: float = 0.0) -> Sent:
+        """One update by the gradient of the smoothed mean loss of several batches, in which every token counts the same."""
+        if len(batches) == 1:
+            return self.update(batches[0], lr, sampling=sampling)
+        with self._telling_of_memory(), self._recording():
+            mean, count = self._accumulate(batches, sampling)
+            if self._recorder is not None:
+                return Sent(count, self._recorder.late(mean, self._apply(lr)))
+            value = float(mean)
+            norm = float(self._apply(lr)) if math.isfinite(value) else math.nan
+            return Sent(count, lambda: (value, norm))
+
+    def _accumulate(self, batches: Sequence[Any], sampling: float) -> tuple[Tensor, int]:
+        """Put the gradient of the mean over all tokens of the batches into the parameters; returns it and their number."""
+        sums: dict[nn.Parameter, Tensor] = {}
+        total, count = torch.zeros((), device=self.device), 0
+        for batch in batches:
+            mean, tokens = self._gradient(batch, sampling)
+            for parameter in self.model.parameters():
+                if parameter.grad is not None and parameter in sums:
+                    sums[parameter].add_(parameter.grad, alpha=tokens)
+                elif parameter.grad is not None:
+                    sums[parameter] = parameter.grad * tokens
+            total, count = total + mean * tokens, count + tokens
+        for parameter, gradient in sums.items():
+            parameter.grad = gradient.div_(max(count, 1))
+        return total / max(count, 1), count
+
+    def _gradient(self, batch: Any, sampling: float) -> tuple[Tensor, int]:
+        """Put the gradient of a batch's mean loss into the parameters; returns that loss, and over how many tokens."""
+        recorded = self._graphs.gradient(batch) if self._graphs else None
+        if recorded is not None:
+            return recorded, batch.tokens
+        loss = self.loss(batch, sampling=sampling)
+        self._differentiate(loss.mean)
+        return loss.mean.detach(), loss.count
+
+    def _recording(self) -> AbstractContextManager[None]:
+        return self._recorder.entered() if self._graphs and self._recorder is not None else nullcontext()
+
     def update(self, batch: Any, lr: float, *, sampling: float = 0.0) -> Sent:
         """One update by the gradient of a batch's smoothed mean loss."""
         if self._recorder is None:
@@ -67,13 +107,9 @@ class Stepper:
             value = float(loss.mean.detach())
             norm = self.step(loss, lr) if math.isfinite(value) else math.nan
             return Sent(loss.count, lambda: (value, norm))
-        with self._telling_of_memory(), self._recorder.entered() if self._graphs else nullcontext():
-            mean = self._graphs.gradient(batch) if self._graphs else None
-            if mean is not None:
-                return Sent(batch.tokens, self._recorder.late(mean, self._apply(lr)))
-            loss = self.loss(batch, sampling=sampling)
-            self._differentiate(loss.mean)
-            return Sent(loss.count, self._recorder.late(loss.mean, self._apply(lr)))
+        with self._telling_of_memory(), self._recording():
+            mean, count = self._gradient(batch, sampling)
+            return Sent(count, self._recorder.late(mean, self._apply(lr)))
 
     def loss(self, batch: Any, *, sampling: float = 0.0) -> Loss:
         """The smoothed loss of a batch, on the device."""
