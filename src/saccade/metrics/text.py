@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from saccade.errors import SaccadeError
@@ -153,6 +153,19 @@ def perplexity(nll_sum: float, tokens: int) -> Score:
     except OverflowError:
         value = math.inf
     return Score("perplexity", value, higher_is_better=False)
+
+
+def word_perplexity(nll_sum: float, words: int) -> Score:
+    """exp of the mean negative log-likelihood of a word: what blanks part, and the end of each text. However a text is cut
+    into tokens, its words are the same, so that models with other tokens compare."""
+    return replace(perplexity(nll_sum, words), name="word_perplexity")
+
+
+def bits_per_character(nll_sum: float, characters: int) -> Score:
+    """The mean negative log₂-likelihood of a character, the end of each text counted as one."""
+    if characters < 1:
+        raise SaccadeError(f"bits_per_character needs at least one character: got {characters}")
+    return Score("bits_per_character", nll_sum / math.log(2) / characters, higher_is_better=False)
 
 
 def check_paired(predictions: Sequence[str], references: Sequence[str]) -> None:

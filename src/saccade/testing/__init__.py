@@ -10,6 +10,7 @@ Each takes the part, its class or its name (``package.module:Name``), returns th
 :class:`ContractBroken`, an AssertionError that lists those that were not, with numbers.
 """
 
+from saccade.testing.classifiers import check_classifier
 from saccade.testing.models import check_model
 from saccade.testing.normalisers import check_normaliser
 from saccade.testing.promises import ContractBroken
@@ -17,4 +18,12 @@ from saccade.testing.scores import check_score
 from saccade.testing.tasks import check_task
 from saccade.testing.windows import check_window
 
-__all__ = ["ContractBroken", "check_model", "check_normaliser", "check_score", "check_task", "check_window"]
+__all__ = [
+    "ContractBroken",
+    "check_classifier",
+    "check_model",
+    "check_normaliser",
+    "check_score",
+    "check_task",
+    "check_window",
+]

@@ -29,7 +29,7 @@ def on_hub(path: str | Path) -> bool:
 
 def scan_hub(path: str | Path, columns: Columns) -> Iterator[Found | Fault]:
     """The pairs of a dataset."""
-    name, dataset = _load(path)
+    name, dataset = loaded(path)
     names = [str(column) for column in dataset.column_names]
     wanted = []
     for column in columns.wanted:
@@ -45,7 +45,7 @@ def scan_hub(path: str | Path, columns: Columns) -> Iterator[Found | Fault]:
 
 def header_of_hub(path: str | Path) -> list[str] | None:
     """The columns of a dataset, those of inner records with a dot."""
-    _, dataset = _load(path)
+    _, dataset = loaded(path)
     first = next(iter(dataset), None)
     return list(dataset.column_names) if first is None else keys_of(first)
 
@@ -57,7 +57,8 @@ def _inner(dataset: Any) -> str | None:
     return f"there are {', '.join(dotted[:10])}" if dotted else None
 
 
-def _load(path: str | Path) -> tuple[str, Any]:
+def loaded(path: str | Path) -> tuple[str, Any]:
+    """The dataset that a name means, and the name in full."""
     name = "hf://" + str(path).removeprefix(HUB).lstrip("/")
     where, _, asked = name.removeprefix("hf://").partition("?")
     parts = where.strip("/").split("/")

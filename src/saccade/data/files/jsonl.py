@@ -19,7 +19,7 @@ def scan_jsonl(path: Path, columns: Columns) -> Iterator[Found | Fault]:
         if line.fault is not None:
             yield line.fault
         elif line.text.strip():
-            record = _record(line.text, path, line.number)
+            record = object_of(line.text, path, line.number)
             yield record if isinstance(record, Fault) else pair_of(record, columns, line.number, path)
 
 
@@ -73,13 +73,14 @@ def keys_of(record: Mapping[str, Any]) -> list[str]:
 def header_of_jsonl(path: Path) -> list[str] | None:
     """The keys of the first line that is an object."""
     for line in lines_of(path):
-        record = _record(line.text, path, line.number)
+        record = object_of(line.text, path, line.number)
         if line.fault is None and not isinstance(record, Fault):
             return keys_of(record)
     return None
 
 
-def _record(text: str, path: Path, line: int) -> dict[str, Any] | Fault:
+def object_of(text: str, path: Path, line: int) -> dict[str, Any] | Fault:
+    """The object that a line of JSON is."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:  # not JSON, a number of thousands of digits, brackets too deep

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL, Fault, fault
 from saccade.errors import InputError
+
+Encoding = Literal["utf-8", "latin-1", "windows-1252"]
 
 LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
 SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are passed over in search of its end
@@ -52,7 +54,7 @@ def text_lines(path: Path) -> Iterator[str]:
         yield line.text
 
 
-def lines_of(path: Path) -> Iterator[Line]:
+def lines_of(path: Path, encoding: Encoding = "utf-8") -> Iterator[Line]:
     """The lines of a text file with their ends and their faults."""
     number = 0
     with opened(path) as file:
@@ -69,7 +71,7 @@ def lines_of(path: Path) -> Iterator[Line]:
                 hint = "the file grew while it was read"
                 yield Line(number, "", fault(number, GROWING, path, expected=expected, found=found, hint=hint))
             else:
-                yield _decoded(raw, path, number)
+                yield _decoded(raw, path, number, encoding)
         if left:
             expected, found = "the file to stay as it is while it is read", f"{left:,} bytes gone from its end"
             raise InputError(path, line=number + 1, expected=expected, found=found)
@@ -145,9 +147,9 @@ def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int)
     return left
 
 
-def _decoded(raw: bytes, path: Path, number: int) -> Line:
+def _decoded(raw: bytes, path: Path, number: int, encoding: Encoding) -> Line:
     try:
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        text = raw.decode("utf-8-sig" if encoding == "utf-8" and number == 1 else encoding)
     except UnicodeDecodeError as error:
         # error.object is what was decoded: without the byte order mark, where there was one
         offset = error.start + len(raw) - len(error.object)
@@ -158,9 +160,11 @@ def _decoded(raw: bytes, path: Path, number: int) -> Line:
         reason, found = NUL, f"a NUL byte at offset {raw.index(0)} of the line"
     kinds = [kind for signature, kind in SIGNATURES.items() if number == 1 and raw.startswith(signature)]
     hint = f"this looks like {kinds[0]}" if kinds else None
-    if reason == NOT_UTF8 and hint is None and raw[offset : offset + 1].decode("cp1252", errors="replace").isalpha():
+    guessed = encoding == "utf-8" and reason == NOT_UTF8 and hint is None
+    if guessed and raw[offset : offset + 1].decode("cp1252", errors="replace").isalpha():
         hint = f"Windows-1252 or Latin-1? iconv -f WINDOWS-1252 -t UTF-8 {path.name} > NEW makes it UTF-8"
-    broken = fault(number, reason, path, expected="UTF-8 text", found=found, hint=hint)
+    expected = "UTF-8 text" if encoding == "utf-8" else f"{encoding} text"
+    broken = fault(number, reason, path, expected=expected, found=found, hint=hint)
     if kinds:
         raise broken.error  # nothing that follows can be text
     return Line(number, raw.decode("utf-8", errors="replace").replace("\0", "\ufffd"), broken)

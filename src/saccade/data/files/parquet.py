@@ -19,12 +19,12 @@ BATCH = 1024  # rows
 
 def scan_parquet(path: Path, columns: Columns) -> Iterator[Found | Fault]:
     """The pairs of a Parquet file."""
-    with _table(path) as table:
-        names = _leaves(table.schema_arrow)
+    with table_of(path) as table:
+        names = leaves_of(table.schema_arrow)
         columns = _named(columns, list(table.schema_arrow.names), names, path)
         number = 0
         for batch in table.iter_batches(BATCH, columns=[str(name) for name in columns.wanted], use_threads=False):
-            for row in _rows(batch):
+            for row in rows_of(batch):
                 number += 1
                 if row is None:
                     expected, found, place = "UTF-8 text", "other bytes", f"row {number}"
@@ -35,12 +35,13 @@ def scan_parquet(path: Path, columns: Columns) -> Iterator[Found | Fault]:
 
 def header_of_parquet(path: Path) -> list[str] | None:
     """The columns of a Parquet file, those of a struct with a dot."""
-    with _table(path) as table:
-        return list(_leaves(table.schema_arrow)) or None
+    with table_of(path) as table:
+        return list(leaves_of(table.schema_arrow)) or None
 
 
 @contextmanager
-def _table(path: Path) -> Iterator[Any]:
+def table_of(path: Path) -> Iterator[Any]:
+    """A Parquet file, opened; what PyArrow has against it becomes an InputError."""
     arrow, parquet = (need(name, extra="parquet", for_="reading Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     with opened(path) as file:
         try:
@@ -50,7 +51,7 @@ def _table(path: Path) -> Iterator[Any]:
             raise InputError(path, expected="a whole Parquet file", found=f"none: {said}") from error
 
 
-def _leaves(schema: Any) -> dict[str, Any]:
+def leaves_of(schema: Any) -> dict[str, Any]:
     """The columns and their types; a struct's fields by ``outer.inner``."""
     leaves: dict[str, Any] = {}
     for field in schema:
@@ -75,7 +76,7 @@ def _named(columns: Columns, top: list[str], leaves: dict[str, Any], path: Path)
     return replace(columns, source=wanted[0], target=wanted[1], group=group)
 
 
-def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
+def rows_of(batch: Any) -> Iterator[dict[str, Any] | None]:
     """The rows of a batch; None for one whose text is not UTF-8."""
     try:
         yield from batch.to_pylist()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from saccade.data.files import lines
-from saccade.data.files.lines import Line, lines_of, without_end
+from saccade.data.files.lines import Encoding, Line, lines_of, without_end
 from saccade.data.files.records import LONG, NO_ROW, QUOTE, RETURN, WIDTH, Columns, Fault, Found, fault, found
 from saccade.errors import InputError
 
@@ -52,9 +52,9 @@ def scan_csv(path: Path, columns: Columns) -> Iterator[Found | Fault]:
     return _scan(csv_rows(path), columns, path)
 
 
-def tsv_rows(path: Path) -> Rows:
+def tsv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     """The rows of a TSV that are not blank. A quotation mark is a character like any other."""
-    for line in lines_of(path):
+    for line in lines_of(path, encoding):
         if line.fault is not None:
             yield line.fault
             continue
@@ -79,8 +79,8 @@ class _Endless(Exception):
 class _Feed:
     """Lines for csv.reader, row by row. The lines of a row that turns out to be none can be read again."""
 
-    def __init__(self, path: Path) -> None:
-        self.lines, self.again = lines_of(path), deque[Line]()
+    def __init__(self, path: Path, encoding: Encoding) -> None:
+        self.lines, self.again = lines_of(path, encoding), deque[Line]()
         self.row: list[Line] = []
         self.size = 0
 
@@ -102,10 +102,10 @@ class _Feed:
         self.again.extendleft(reversed(self.row[1:]))
 
 
-def csv_rows(path: Path) -> Rows:
+def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     """The rows of a CSV that are not blank."""
-    feed = _Feed(path)
-    divider = _divided_by(path)
+    feed = _Feed(path, encoding)
+    divider = _divided_by(path, encoding)
     reader = csv.reader(feed, strict=True, delimiter=divider)
     said = False
     while True:
@@ -128,9 +128,11 @@ def csv_rows(path: Path) -> Rows:
             yield Row(feed.row[0].number, cells)
 
 
-def _divided_by(path: Path) -> str:
+def _divided_by(path: Path, encoding: Encoding) -> str:
     """The comma; or, where the first row has none outside quotation marks, what spreadsheets put in its place."""
-    text = next((without_end(line.text) for line in lines_of(path) if line.fault is None and line.text.strip()), "")
+    text = next(
+        (without_end(line.text) for line in lines_of(path, encoding) if not line.fault and line.text.strip()), ""
+    )
     told = SEP.fullmatch(text.strip())
     bare = re.sub(r'"[^"]*"', "", text)
     return told[1] if told else next((mark for mark in ",;\t|" if mark in bare), ",")
@@ -217,4 +219,4 @@ def header_of_table(rows: Rows) -> list[str] | None:
     return first.cells if short and len(set(names)) == len(names) and len(known) >= min(2, len(names)) else None
 
 
-TABLES: dict[str, Callable[[Path], Rows]] = {"tsv": tsv_rows, "csv": csv_rows}
+TABLES: dict[str, Callable[..., Rows]] = {"tsv": tsv_rows, "csv": csv_rows}

@@ -1,0 +1,235 @@
+"""Texts with a label each: the records of the task ``classify``, from a built-in source, from files, or from memory. No torch.
+
+    tables, JSONL, Parquet, the hub     a column of text and one of labels; a second text too, where records are pairs
+    lines                               "label text …", a record a line
+    folders                             one folder a label, one file a text:  train/pos/0_9.txt
+
+A label is a name: numbers and true or false are taken as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from saccade.data.files.fields import FORMATS, Fields, Name, scan_fields
+from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding, opened, unpacked
+from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, fault, kind_of, text_fault
+from saccade.data.lengths import TooLong
+from saccade.data.opinions import Opinions, generate
+from saccade.data.pairs import Tally
+from saccade.data.sources import locate
+from saccade.data.text import Kind, Tokens
+from saccade.errors import InputError
+from saccade.splits import Overlap, Splits, hold_out, settle_overlap
+
+EMPTY = "no text or no label"
+UNLISTED = "a label that data.labels does not list"
+Text = str | tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A text, or two that are judged together, and the label; records of one group are held out together."""
+
+    source: Text
+    target: str
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Which columns (tables) or keys (JSONL) hold what: names, or numbers from 1. ``second`` makes records pairs."""
+
+    text: str | int = "text"
+    label: str | int = "label"
+    second: str | int | None = None
+    group: str | int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("text", "label", "second", "group"):
+            column = getattr(self, name)
+            if column == "" or (isinstance(column, int) and column < 1):
+                raise ValueError(f"{name} must be a column's name or its number from 1: got {column!r}")
+        if len(set(self.wanted)) < len(self.wanted):
+            raise ValueError(f"label must be another column than the others: got {self.label!r}")
+
+    @property
+    def wanted(self) -> tuple[Name, ...]:
+        """The columns to look for: text, label, then the second text and the group where they are named."""
+        return tuple(name for name in (self.text, self.label, self.second, self.group) if name is not None)
+
+
+@dataclass(frozen=True)
+class WordTokens(Tokens):
+    """How documents are cut: into words, unless another kind is named."""
+
+    kind: Kind = "words"
+    size: int = 20_000
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """The ``data`` part of a recipe for texts with a label each."""
+
+    source: Literal["opinions"] | None = None  # a built-in source, or
+    # Files, folders with one folder a label, or hf://OWNER/NAME; paths as in every recipe.
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    format: Literal["tsv", "csv", "jsonl", "parquet", "lines"] | None = None  # where a file's suffix does not say it
+    encoding: Encoding = "utf-8"
+    columns: LabelColumns = field(default_factory=LabelColumns)
+    labels: tuple[str, ...] | None = None  # all there are, in this order; as train has them, sorted, unless given
+    faults: Literal["error", "drop"] = (
+        "error"  # what a line that is no record is; dropped ones are counted and reported
+    )
+    overlap: Overlap = "keep"  # what becomes of texts that train has in common with valid or test
+    opinions: Opinions = field(default_factory=Opinions)
+    tokens: WordTokens = field(default_factory=WordTokens)
+    max_length: int = 400  # tokens of a text, or of the two of a pair together
+    too_long: TooLong = "error"
+    keep: Literal["first", "last"] = "first"  # which tokens of a text that is cut
+    balance: Literal["none", "weights"] = "none"  # weights: every label counts as much in the loss, however rare
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.train is None):
+            raise ValueError("source or train must be given, and not both: 'source: opinions' or 'train: FILE'")
+        if not 0 < self.hold_out < 0.5:
+            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
+        if self.max_length < 2:
+            raise ValueError(f"max_length must be at least 2: got {self.max_length}")
+        if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
+            raise ValueError(f"labels must be two or more different names: got {list(self.labels)}")
+        if self.format == "lines" and self.columns.second is not None:
+            raise ValueError(
+                "columns must name no second text where records are lines: got " + repr(self.columns.second)
+            )
+
+
+# Records from files --------------------------------------------------------------------------------------------------
+
+
+def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:
+    """The records that ``data`` names; relative paths start at ``folder``."""
+    parts: dict[str, list[Labelled]] = {}
+    notes: list[str] = []
+    if data.source is not None:
+        made = generate(data.opinions)
+        parts = {name: [Labelled(text, label) for text, label in part] for name, part in made.items()}
+    for name in ("train", "valid", "test"):
+        path = getattr(data, name)
+        if path is not None:
+            parts[name], said = gather(path if on_hub(path) else locate(path, folder), data)
+            notes += said
+    splits = settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
+    return replace(splits, notes=(*notes, *splits.notes))
+
+
+def read_file(path: Path, data: LabelledData) -> list[Labelled]:
+    """The records of one more file or folder, read strictly: a figure on what happens to be left would mean nothing."""
+    suffix = unpacked(path).suffix.lower().removeprefix(".")
+    format = None if on_hub(path) or suffix in (*FORMATS, "txt") else data.format
+    columns = replace(data.columns, group=None)
+    return gather(path, replace(data, faults="error", format=format, columns=columns))[0]
+
+
+def gather(path: str | Path, data: LabelledData) -> tuple[list[Labelled], list[str]]:
+    """The records of a file or folder, and what the reader must know of how they were come by."""
+    records: list[Labelled] = []
+    left_out = Tally()
+    for item in scan(path, data):
+        if isinstance(item, Labelled):
+            records.append(item)
+        elif data.faults == "drop" or item.skipped:
+            left_out.add(item)
+        else:
+            raise item.error
+    if not records:
+        found = f"none: left out were {left_out}" if left_out else "nothing"
+        raise InputError(path, expected="at least one text with its label", found=found)
+    return records, [f"{path}: {len(left_out):,} left out beside {len(records):,}: {left_out}"] if left_out else []
+
+
+def scan(path: str | Path, data: LabelledData) -> Iterator[Labelled | Fault]:
+    """Every record and every fault of a file, of a folder, or of a dataset of the hub."""
+    if not on_hub(path) and Path(path).is_dir():
+        yield from _folder(Path(path), data)
+        return
+    for found in scan_fields(path, data.columns.wanted, format=data.format, encoding=data.encoding):
+        yield found if isinstance(found, Fault) else _record(found, data, path)
+
+
+def _record(fields: Fields, data: LabelledData, where: str | Path) -> Labelled | Fault:
+    text, label, *rest = fields.values
+    columns = data.columns
+    texts = [(columns.text, text)]
+    if columns.second is not None:
+        texts.append((columns.second, rest.pop(0)))
+    for column, value in texts:
+        broken = text_fault(value, str(column), fields.line, where, place=fields.place)
+        if broken is not None:
+            return broken
+        if not value.strip():
+            return _fault(fields, EMPTY, where, column, "a text", "nothing" if not value else "only spaces")
+    name = label_of(label)
+    if not name:
+        reason, found = (NOT_TEXT, kind_of(label)) if name is None else (EMPTY, "nothing")
+        return _fault(fields, reason, where, columns.label, "a label", found)
+    if data.labels is not None and name not in data.labels:
+        return _fault(fields, UNLISTED, where, columns.label, f"one of {', '.join(data.labels)}", repr(name))
+    group = str(rest[0]).strip() if rest and rest[0] is not None else None
+    return Labelled(text if len(texts) == 1 else (text, texts[1][1]), name, group or None)
+
+
+def _fault(fields: Fields, reason: str, where: str | Path, column: Name, expected: str, found: str) -> Fault:
+    return fault(fields.line, reason, where, field=str(column), expected=expected, found=found, place=fields.place)
+
+
+def label_of(value: Any) -> str | None:
+    """A label as a name; None for what can be none."""
+    if isinstance(value, str):
+        return value.strip()
+    if hasattr(value, "item") and not isinstance(value, list | tuple):  # numpy's numbers
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of whole numbers with a gap in it
+    return str(value) if isinstance(value, bool | int) else None
+
+
+def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
+    """One folder a label, one file a text. Folders that ``data.labels`` does not list are passed over, and counted."""
+    inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    labels = [entry for entry in inside if entry.is_dir()]
+    if not labels:
+        raise InputError(folder, expected="one folder for each label", found="no folder in it")
+    for label in labels:
+        files = sorted(entry for entry in label.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        listed = data.labels is None or label.name in data.labels
+        for number, file in enumerate(files, start=1):
+            if listed:
+                yield _document(file, label.name, number, data)
+            else:
+                expected, reason = f"one of {', '.join(data.labels or ())}", f"of {label.name!r}, not among data.labels"
+                yield fault(number, reason, label, expected=expected, found=label.name, skipped=True)
+
+
+def _document(file: Path, label: str, number: int, data: LabelledData) -> Labelled | Fault:
+    with opened(file) as stream:
+        raw = stream.read()
+    try:
+        text = raw.decode("utf-8-sig" if data.encoding == "utf-8" else data.encoding).strip()
+    except UnicodeDecodeError as error:
+        found = f"the byte 0x{raw[error.start]:02x} at offset {error.start}"
+        return fault(
+            number, NOT_UTF8, file, expected=f"{data.encoding} text", found=found, place="file", hint="data.encoding?"
+        )
+    if "\0" in text:
+        return fault(number, NUL, file, expected="a text", found="a NUL character", place="file")
+    return (
+        Labelled(text, label) if text else fault(number, EMPTY, file, expected="a text", found="nothing", place="file")
+    )

@@ -1,0 +1,41 @@
+"""Convolutions over padded sequences: padding is 0 when it is read, so a row alone is what it is in a batch.
+
+Legend: B batch, S positions, m input width, n output width.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.nn.recurrent import mask_of
+
+
+class Convolution(nn.Module):
+    """A stack of layers, each position from its neighbours: h'ₛ = relu(Σₖ W_k h_{s+k} + b), k = −r … r, width = 2 r + 1.
+
+    Shapes: x [B, S, m], lengths [B] → [B, S, n]; what stands beyond a row's length comes out as 0.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, width: int = 3, layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        if width % 2 == 0:
+            raise SaccadeError(f"width must be odd, so that a position stands in the middle: got {width}")
+        widths = [inputs, *([outputs] * layers)]
+        self.layers = nn.ModuleList(
+            nn.Conv1d(before, after, width, padding=width // 2) for before, after in pairwise(widths)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B S m"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B S n"]:
+        real = None if lengths is None else mask_of(lengths, x.shape[1]).unsqueeze(-1)  # [B, S, 1]
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = self.dropout(x)
+            x = x if real is None else x * real
+            x = torch.relu(layer(x.mT)).mT
+        return x if real is None else x * real

@@ -1,0 +1,44 @@
+"""The axis of a row of tokens that a classifier reads: the words as they were written, and the marks around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from saccade.data.documents import Layout
+from saccade.data.text import Tokenizer
+from saccade.trace.axes import Tokens
+
+BREAK = "\n"  # between the two texts of a pair, where they are shown as one
+
+
+def row_axis(
+    tokenizer: Tokenizer, texts: Sequence[str], sizes: Sequence[int], *, layout: Layout, keep: Literal["first", "last"]
+) -> Tokens:
+    """One text or two, of which the ``keep`` ``sizes`` tokens are read, as the network sees them in a row.
+
+    Each token is labelled with what was written there; marks are ``special``. The axis's text is the two joined by a line
+    break.
+    """
+    begin, end = (tokenizer.pieces([mark])[0] for mark in (tokenizer.BOS, tokenizer.EOS))
+    marked = layout == "marked"
+    labels, spans, special = list[str](), list[tuple[int, int]](), list[int]()
+    start = 0
+
+    def mark(label: str, place: int) -> None:
+        special.append(len(labels))
+        labels.append(label)
+        spans.append((place, place))
+
+    if marked:
+        mark(begin, 0)
+    for number, (text, size) in enumerate(zip(texts, sizes, strict=True)):
+        written = tokenizer.spans(text) or [(0, len(text))]
+        written = written[:size] if keep == "first" else written[len(written) - size :]
+        labels += [text[first:last] or "·" for first, last in written]
+        spans += [(start + first, start + last) for first, last in written]
+        start += len(text)
+        if marked or number + 1 < len(texts):
+            mark(end, start)
+        start += len(BREAK)
+    return Tokens(tuple(labels), text=BREAK.join(texts), spans=tuple(spans), special=tuple(special))

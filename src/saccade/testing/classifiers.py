@@ -1,0 +1,175 @@
+"""What a network that says labels promises: a row is judged by itself, padding is nothing, and it shows where it looks.
+
+Legend: B batch, S positions, C labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.models import network_class
+from saccade.nn.classifier import Classifier
+from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, reached, same
+from saccade.trace.lens import Lens
+
+LENGTHS = (7, 3, 5)
+B, S = len(LENGTHS), max(LENGTHS)
+VOCABULARY, CLASSES = 20, 4
+PAD, BOS, EOS = 0, 1, 2
+CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # in float64, sums in another order
+
+
+def check_classifier(network: Any, config: Any = None) -> tuple[str, ...]:
+    """Raise :class:`ContractBroken` unless a network keeps every promise; return the promises.
+
+    Args:
+        network: a class derived from :class:`saccade.nn.Classifier`, made by ``(config, vocabulary, classes)``; or its name.
+        config: what it is made with; ``config_class()`` unless given. Small sizes are enough, and quick.
+
+    >>> from saccade.models.attentive_classifier import AttentiveClassifier, Config
+    >>> len(check_classifier(AttentiveClassifier, Config(4, hidden=3)))
+    9
+    """
+    __tracebackhide__ = True
+    kind = network_class(network) if isinstance(network, str) else network
+    if not (isinstance(kind, type) and issubclass(kind, Classifier)):
+        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.Classifier")
+    make_config = getattr(kind, "config_class", None)
+    if make_config is None:
+        raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
+    return keep(name_of(network), _Subject(kind, make_config() if config is None else config), PROMISES)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    kind: Any
+    config: Any
+
+    def build(self, seed: int = 1) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.kind(self.config, VOCABULARY, CLASSES)
+
+    @cached_property
+    def network(self) -> Any:
+        """In float64, where a leak shows however small it is."""
+        return self.build().double().eval()
+
+    @cached_property
+    def batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """tokens [B, S], lengths [B], segments [B, S]: rows with the marks that the layout asks for, pairs all of them."""
+        generator = torch.Generator().manual_seed(2)
+        tokens = torch.randint(EOS + 1, VOCABULARY, (B, S), generator=generator)
+        segments = torch.zeros(B, S, dtype=torch.int64)
+        for row, length in enumerate(LENGTHS):
+            tokens[row, 1], tokens[row, length:] = EOS, PAD
+            segments[row, 2:length] = 1
+            if self.kind.layout == "marked":
+                tokens[row, 0], tokens[row, length - 1] = BOS, EOS
+        return tokens, torch.tensor(LENGTHS), segments
+
+
+@torch.no_grad()
+def _shapes(subject: _Subject) -> None:
+    logits = subject.network(*subject.batch)
+    demand(list(logits.shape) == [B, CLASSES], f"expected {[B, CLASSES]}, found {list(logits.shape)}")
+    numbers(logits, "logits")
+
+
+@torch.no_grad()
+def _alone(subject: _Subject) -> None:
+    tokens, lengths, segments = subject.batch
+    logits = subject.network(tokens, lengths, segments)
+    for item, length in enumerate(LENGTHS):
+        one = slice(item, item + 1)
+        found = subject.network(tokens[one, :length], lengths[one], segments[one, :length])
+        same(found, logits[one], f"item {item} of {length} in a batch of {S}", **CLOSE)
+
+
+@torch.no_grad()
+def _padding(subject: _Subject) -> None:
+    tokens, lengths, segments = subject.batch
+    other, elsewhere = tokens.clone(), segments.clone()
+    for item, length in enumerate(LENGTHS):
+        other[item, length:], elsewhere[item, length:] = 5, 1
+    same(subject.network(other, lengths, elsewhere), subject.network(*subject.batch), "another padding", **CLOSE)
+
+
+@torch.no_grad()
+def _words(subject: _Subject) -> None:
+    tokens, lengths, segments = subject.batch
+    other = tokens.clone()
+    other[:, 2] = (other[:, 2] - 2) % (VOCABULARY - 3) + 3
+    apart = (subject.network(other, lengths, segments) - subject.network(*subject.batch)).abs().amax(-1)
+    demand((apart > 0).all(), "another word in its place changes no logit")
+
+
+@torch.no_grad()
+def _single(subject: _Subject) -> None:
+    tokens, lengths, segments = subject.batch
+    without = subject.network(tokens, lengths)
+    same(without, subject.network(tokens, lengths, torch.zeros_like(segments)), "segments of a single text", **CLOSE)
+
+
+@torch.no_grad()
+def _lens(subject: _Subject) -> None:
+    network, plain = subject.network, subject.network(*subject.batch)
+    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
+        same(network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
+    lens = Lens()
+    network(*subject.batch, lens=lens)
+    named, seen = {site.name for site in network.sites}, {record.site.name for record in lens.records}
+    demand(named == seen, f"sites names {sorted(named)}, the lens saw {sorted(seen)}")
+    for item, trace in enumerate(lens.traces if lens.records else ()):
+        for map in trace.maps:
+            demand({map.query, map.key} <= {"text", "label"}, f"{map.site}: axes {map.query} and {map.key}")
+            rows = LENGTHS[item] if map.query == "text" else 1
+            seen_weights = map.weights[:rows]
+            demand((seen_weights >= 0).all(), f"{map.site}: the least weight is {float(seen_weights.min()):.6g}")
+            most = float(seen_weights.sum(-1).max())
+            demand(most <= 1 + 1e-6, f"{map.site}: a row sums to {most:.6g}")
+            spent = float(seen_weights[:, LENGTHS[item] :].sum()) if map.key == "text" else 0.0
+            demand(spent == 0, f"{map.site}: item {item} spends {spent:.6g} on padding")
+
+
+def _gradients(subject: _Subject) -> None:
+    network = subject.build().double().eval()  # in training, dropout may cut a parameter off by chance
+    functional.cross_entropy(network(*subject.batch), torch.tensor([0, 1, 3])).backward()
+    reached(network.named_parameters())
+
+
+@torch.no_grad()
+def _saved(subject: _Subject) -> None:
+    other = subject.build(seed=7).double().eval()
+    other.load_state_dict(subject.network.state_dict())
+    same(other(*subject.batch), subject.network(*subject.batch), "a network with the same state_dict", **CLOSE)
+
+
+@torch.no_grad()
+def _repeats(subject: _Subject) -> None:
+    tokens, lengths, segments = subject.batch
+    first = subject.network(*subject.batch)
+    subject.network(tokens[:2, :3], lengths[:2].clamp(max=3), segments[:2, :3])
+    same(subject.network(*subject.batch), first, "the same input again, after another", rtol=0, atol=0)
+    found = subject.build().eval()(*subject.batch)
+    demand(found.dtype == torch.float32, f"a network in float32 gave logits in {found.dtype}")
+
+
+PROMISES: dict[str, Callable[[_Subject], None]] = {
+    "logits are numbers [batch, labels]": _shapes,
+    "a row alone is what it is in a padded batch": _alone,
+    "what stands in the padding changes nothing": _padding,
+    "words matter": _words,
+    "a single text is one whose segments are all 0": _single,
+    "a lens changes nothing, and sees the sites that are named, with 0 on padding": _lens,
+    "gradients are finite and reach every parameter": _gradients,
+    "a state that was saved gives the same network": _saved,
+    "in eval the same input gives the same output, in the network's own precision": _repeats,
+}
