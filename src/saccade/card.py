@@ -25,6 +25,10 @@ def write_card(name: str, config: Mapping[str, Any]) -> str:
     origin = recipe.get("train", {}).get("from")
     if origin:
         lines.append(f"- Begun from the network and vocabulary of `{PurePath(origin).name}`")
+    averaged = figures.get("averaged")
+    if averaged:
+        after = ", ".join(f"{update:,}" for update in averaged)
+        lines.append(f"- Weights: the mean of {len(averaged)} networks of one run, those after updates {after}")
     for split in ("valid", "test"):
         if split in figures:
             shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())

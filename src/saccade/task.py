@@ -41,6 +41,8 @@ class Prediction:
         notes: what the reader must know: cut inputs, unknown characters, a limit reached.
         trace: what it looked at, when a lens was given.
         alternatives: the other hypotheses of an n-best list.
+        probabilities: of every label, the likeliest first, where a network chooses among labels.
+        choices: the likeliest words of every blank and their probabilities, where blanks are filled.
     """
 
     value: Any
@@ -51,6 +53,8 @@ class Prediction:
     trace: Trace | None = None
     alternatives: tuple[Prediction, ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    choices: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.models import MODELS, luong, network_class, pointer, rnnsearch, seq2seq
+from saccade.models import MODELS, luong, network_class, pointer, rnnsearch, seq2seq, transformer
 from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.language import LanguageModel
 from saccade.nn.search import Hypothesis, Search, search
 from saccade.testing import check_model
 from saccade.trace import Lens, Mask, Trace, assemble
@@ -72,6 +73,14 @@ def _cases() -> Iterator[Case]:
             6, 4, 2, cell=cell, bidirectional=both, reverse=not both, input_feeding=fed, window="local-p", radius=2
         )  # fmt: skip
         yield Case(f"luong {cell} {'both ways' if both else 'reversed'}{' fed' * fed}", _texts(luong.Luong, config))
+    for norm, positions, tied in (
+        ("post", "sinusoidal", "target"), ("pre", "sinusoidal", "none"), ("pre", "rotary", "target"),
+        ("post", "learned", "none"),
+    ):  # fmt: skip
+        config = transformer.Config(
+            8, 2, 12, 2, norm=norm, positions=positions, places=9, dropout=0.0, decoder_layers=3, tied=tied
+        )  # fmt: skip
+        yield Case(f"transformer {norm} {positions} {tied}", _texts(transformer.Transformer, config))
     for cell, revisit in (("rnn", True), ("gru", False), ("lstm", True), ("lstm", False)):
         name = f"pointer {cell}{' again' * revisit}"
         yield Case(
@@ -91,7 +100,8 @@ def built(case: Case) -> EncoderDecoder:
     network = case.build().eval()
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter.mul_(3)  # away from the even distributions of a fresh network
+            # Away from the even distributions of a fresh network; through many layers the factor is multiplied.
+            parameter.mul_(1.5 if case.name.startswith("transformer") else 3)
     return network
 
 
@@ -133,20 +143,27 @@ def forced(case: Case, item: int, hypothesis: Hypothesis, lens: Lens | None = No
     return torch.log_softmax(logits, -1)[0].gather(1, written.unsqueeze(1)).flatten().tolist()
 
 
-def same_map(ours: Trace, theirs: Trace, case: Case) -> None:
-    weights, expected = ours.map().weights, theirs.map().weights
-    torch.testing.assert_close(weights[:, : expected.shape[1]], expected, rtol=0, atol=1e-5)
-    assert not weights[:, expected.shape[1] :].any(), case  # nothing looks at padding
+def same_maps(ours: Trace, theirs: Trace, case: Case) -> None:
+    """What was seen while writing: at every site, of every head."""
+    written = [map for map in theirs.maps if map.query == "target"]
+    assert [(map.site, map.head) for map in ours.maps] == [(map.site, map.head) for map in written]
+    for map, other in zip(ours.maps, written, strict=True):
+        weights, expected = map.weights, other.weights
+        torch.testing.assert_close(weights[:, : expected.shape[1]], expected, rtol=0, atol=1e-5)
+        assert not weights[:, expected.shape[1] :].any(), case  # nothing looks at padding
 
 
 # Teaching ---------------------------------------------------------------------------------------------------------------
 
 
 def test_every_model_is_here() -> None:
-    assert {case.name.split()[0] for case in CASES} == set(MODELS)
-    for name in MODELS:
-        network = network_class(name)
-        assert issubclass(network, EncoderDecoder)
+    networks = {name: network_class(name) for name in MODELS}
+    names = {name for name, network in networks.items() if issubclass(network, EncoderDecoder)}
+    assert {case.name.split()[0] for case in CASES} == {
+        name for name in names if not issubclass(networks[name], LanguageModel)
+    }
+    for name in names:
+        network = networks[name]
         assert isinstance(network.sites, tuple)
         assert network.config_class() == network.config_class()
 
@@ -174,9 +191,11 @@ def test_step_by_step_equals_teaching(case: Case) -> None:
         for name, signal in ours.signals.items():
             assert signal.axis == theirs.signals[name].axis
             torch.testing.assert_close(signal.values, theirs.signals[name].values, rtol=1e-4, atol=1e-5)
-        assert [map.site for map in ours.maps] == [site.name for site in network.sites]
+        sites = {site.name: (site.query, site.key) for site in network.sites}
+        assert list(dict.fromkeys(map.site for map in ours.maps)) == list(sites)
         for map, expected in zip(ours.maps, theirs.maps, strict=True):
-            assert (map.query, map.key) == ("target", "source")
+            assert (map.query, map.key) == sites[map.site]
+            assert map.key == "source" or (map.query, map.key) == ("target", "prefix")
             torch.testing.assert_close(map.weights, expected.weights, rtol=1e-4, atol=1e-5)
 
 
@@ -197,18 +216,20 @@ def test_dropout_acts_in_training_alone(case: Case) -> None:
 def test_weights_are_a_distribution_over_real_positions(case: Case) -> None:
     network, (source, lengths, target), lens = built(case), batch(case.points), Lens()
     network(source, lengths, target, lens=lens)
-    for item, trace in enumerate(lens.traces):
-        weights = trace.map().weights
+    for (item, trace), number in itertools.product(enumerate(lens.traces), range(len(lens.traces[0].maps))):
+        weights, looks_back = trace.maps[number].weights, trace.maps[number].key == "prefix"
         assert (weights >= 0).all()
         real = LENGTHS[item] + case.points  # a pointer also looks at its end mark
-        assert not weights[:, real:].any()
+        assert not (weights.triu(1) if looks_back else weights[:, real:]).any()
         mass = weights.sum(-1)
         if "local" in case.name or "both ways" in case.name or "reversed" in case.name:
             assert (mass <= 1 + 1e-6).all()  # a window beyond the source, or a gain
         elif case.points and not network.config.revisit:
             torch.testing.assert_close(mass[:4], torch.ones(4))  # then the shortest item has no point left
         else:
-            torch.testing.assert_close(mass, torch.ones(T))
+            # Padding looks at nothing, so that it does not count in what real positions receive.
+            reads = trace.maps[number].query == "source"
+            torch.testing.assert_close(mass, (torch.arange(len(mass)) < (real if reads else T)).float())
 
 
 # Searching --------------------------------------------------------------------------------------------------------------
@@ -247,7 +268,7 @@ def test_each_hypothesis_scores_and_looks_as_in_forced_decoding(case: Case) -> N
             log_probs = forced(case, item, hypothesis, lens)
             assert hypothesis.log_prob == pytest.approx(sum(log_probs), abs=1e-4), case
             if built(case).sites:
-                same_map(assemble(hypothesis.records, 0), lens.trace, case)
+                same_maps(assemble(hypothesis.records, 0), lens.trace, case)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -294,7 +315,7 @@ def test_the_length_limit_is_reported(case: Case) -> None:
 @every_looking_network
 def test_an_edit_applies_to_every_live_hypothesis_at_its_step(case: Case) -> None:
     """The search under an edit equals forced decoding under the same edit, for all of the n best."""
-    site = built(case).sites[0].name
+    site = next(site.name for site in built(case).sites if (site.query, site.key) == ("target", "source"))
     edit = Mask(keys=(1,), step=1, site=site)
     lens = Lens(edits=[edit])
     found = searched(case, Search(beam=3, n_best=3), lens, limit=3, eos=-1)  # no end: all of them reach step 1
@@ -305,10 +326,10 @@ def test_an_edit_applies_to_every_live_hypothesis_at_its_step(case: Case) -> Non
             log_probs = forced(case, item, hypothesis, forced_lens)
             assert hypothesis.log_prob == pytest.approx(sum(log_probs), abs=1e-4), case
             trace = assemble(hypothesis.records, 0)
-            same_map(trace, forced_lens.trace, case)
-            weights = trace.map().weights
-            assert weights.shape[0] == 3
-            assert weights[1, 1] == 0, case
+            same_maps(trace, forced_lens.trace, case)
+            for map in trace.maps:
+                assert map.weights.shape[0] == 3
+                assert map.site != site or map.weights[1, 1] == 0, case
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

@@ -9,7 +9,20 @@ import sys
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.text import METRICS, Score, bleu, cer, chrf, exact_match, perplexity, score, ter, wer
+from saccade.metrics.text import (
+    METRICS,
+    Score,
+    bits_per_character,
+    bleu,
+    cer,
+    chrf,
+    exact_match,
+    perplexity,
+    score,
+    ter,
+    wer,
+    word_perplexity,
+)
 
 CAT, REFERENCE = "the cat sat on the mat", "the cat is on the mat"
 
@@ -126,3 +139,13 @@ def test_rates_without_anything_to_divide_by_are_refused() -> None:
 def test_the_scorers_are_imported_when_they_are_used() -> None:
     code = "import sys, saccade.metrics.text; print({'torch', 'sacrebleu', 'rapidfuzz'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def test_per_word_and_per_character_share_one_likelihood() -> None:
+    # 12 bits over 3 words and 6 characters, each text's end counted
+    nll = 12 * math.log(2)
+    assert word_perplexity(nll, 3).value == pytest.approx(16)
+    assert bits_per_character(nll, 6).value == pytest.approx(2)
+    assert not word_perplexity(nll, 3).higher_is_better and word_perplexity(nll, 3).name == "word_perplexity"
+    with pytest.raises(SaccadeError, match="at least one character"):
+        bits_per_character(nll, 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from saccade.api.alignments import Alignment, align, align_both_ways, alignment_error
     from saccade.api.comparisons import Comparison, compare
+    from saccade.api.exchange import from_huggingface, import_huggingface, to_huggingface
     from saccade.api.plans import Plan, plan
     from saccade.api.runs import Run, find_runs, read_run
     from saccade.api.sweeps import Sweep, resume_sweep, sweep
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "saccade.api.alignments": ("Alignment", "align", "align_both_ways", "alignment_error"),
     "saccade.api.comparisons": ("Comparison", "compare"),
+    "saccade.api.exchange": ("from_huggingface", "import_huggingface", "to_huggingface"),
     "saccade.api.plans": ("Plan", "plan"),
     "saccade.api.runs": ("Run", "find_runs", "read_run"),
     "saccade.api.sweeps": ("Sweep", "resume_sweep", "sweep"),
@@ -28,8 +30,8 @@ _HOMES = {
 
 __all__ = [
     "IN_MEMORY", "Alignment", "Bundle", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict", "align",
-    "align_both_ways", "alignment_error", "compare", "find_runs", "load", "new_folder", "plan", "read_run", "resume",
-    "resume_sweep", "sweep", "train", "verdict",
+    "align_both_ways", "alignment_error", "compare", "find_runs", "from_huggingface", "import_huggingface", "load",
+    "new_folder", "plan", "read_run", "resume", "resume_sweep", "sweep", "to_huggingface", "train", "verdict",
 ]  # fmt: skip
 
 

@@ -79,6 +79,8 @@ def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = Non
                 )
             for number, trace in zip(numbers, seen.traces, strict=True):
                 axes = {"source": task.source_axis(pairs[number].source), "target": _axis(task, pairs[number].target)}
+                if "prefix" in trace.axes:
+                    axes["prefix"] = task.prefix_axis(axes["target"])
                 traces[number] = trace.labelled(axes, input=pairs[number].source, output=pairs[number].target)
     return [traces[number] for number in range(len(pairs))]
 

@@ -53,26 +53,38 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
     parent = None
     if recipe.train.from_ is not None and origin is None:
         parent = load(recipe.train.from_, device="cpu")
-        origin = _origin(Path(recipe.train.from_), parent.recipe.name, parent.task.files())
-    if origin is not None:
+        origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
+    pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
+    if origin is not None and pretrained:
+        task = task_class(recipe.task).adopt(recipe.data, splits.train, dict(origin["files"]))
+    elif origin is not None:
         task = task_class(recipe.task).restore(recipe.data, dict(origin["files"]))
     else:
         task = task_class(recipe.task).learn(recipe.data, splits.train)
     network = task.network(network_class(recipe.model_name), recipe.model)
-    if parent is not None:
+    taken: tuple[str, ...] = ()
+    if parent is not None and pretrained:
+        taken = network.begin_with(parent.network.state_dict())
+    elif parent is not None:
         network.load_state_dict(parent.network.state_dict())
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)]
     if origin is not None:
-        notes += [f"begun from {origin['folder']}: its network and its vocabulary", *strangers(task, corpora["train"])]
+        what = "what it was pre-trained to" if pretrained else "its network"
+        notes += [
+            f"begun from {origin['folder']}: {what} and its vocabulary",
+            *taken,
+            *strangers(task, corpora["train"]),
+        ]
     if parent is not None:
         notes += notes_of_seen(parent.recipe, splits)
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin)
 
 
-def _origin(folder: Path, name: str, files: Mapping[str, str]) -> dict[str, Any]:
-    return {"folder": str(folder), "name": name, "weights": read_config(folder)["files"][WEIGHTS], "files": dict(files)}
+def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str, Any]:
+    about = {"folder": str(folder), "name": recipe.name, "task": recipe.task}
+    return {**about, "weights": read_config(folder)["files"][WEIGHTS], "files": dict(files)}
 
 
 def strangers(task: Any, corpus: Any) -> list[str]:

@@ -185,6 +185,11 @@ def _buckets(contest: Contest, by: By, edges: Sequence[int] | str) -> list[Bucke
 
 
 def _lengths(contest: Contest, by: By) -> list[int]:
+    if contest.labels:
+        if by == "source_tokens":
+            tokenizer, texts = contest.bundles[0].task.tokenizer, contest.sources
+            return [len(ids) for ids in tokenizer.encode_all(texts)]
+        return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
     if not contest.references.are_texts:
         return [len(record.target if by == "reference_words" else record.source) for record in contest.records]
     if by == "source_tokens":
@@ -219,11 +224,16 @@ def _systems(
         by_length = score_by_length(ours[0], into, samples=samples, seed=seed)
         system = System(
             contest.names[number], str(bundle.folder), recipe.name, recipe.model_name, recipe.train.seed,
-            bundle.parameters, size_on_disk(bundle), asdict(contest.searches[number]), _figures(ours, samples, seed),
+            bundle.parameters, size_on_disk(bundle), _search(contest, number), _figures(ours, samples, seed),
             against, by_length, taken[number], outputs[number],
         )  # fmt: skip
         systems.append(system)
     return systems
+
+
+def _search(contest: Contest, number: int) -> dict[str, Any]:
+    """How outputs were searched for; nothing where they are not."""
+    return {} if contest.labels else asdict(contest.searches[number])
 
 
 def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, Figure]:

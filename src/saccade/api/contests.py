@@ -17,11 +17,13 @@ from saccade.api.references import Form, References, shared_references
 from saccade.api.trained import Bundle, load, threads
 from saccade.bundle import CARD, CONFIG, read_config
 from saccade.errors import SaccadeError
+from saccade.metrics.labels import LABEL_METRICS, label_statistics
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import METRICS, check_available, check_known
 from saccade.nn.search import Search
 
 TIMED = 256  # inputs decoded to measure speed
+UNPAIRED = ("language", "pretrain")  # tasks that are judged by what they foresee, not by what they write
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,17 @@ class Contest:
 
     @property
     def sources(self) -> list[str]:
-        return [record.source if isinstance(record.source, str) else str(record.source) for record in self.records]
+        return [_written(record.source) for record in self.records]
+
+    @property
+    def labels(self) -> bool:
+        """Whether outputs are labels."""
+        return _says_labels(self.bundles[0])
 
     def measure(self, outputs: Sequence[str]) -> list[Statistics]:
         texts, cut = self.references.texts, self.references.bleu_tokenize
+        if self.labels:
+            return [label_statistics(name, outputs, texts) for name in self.metrics]
         return [statistics(name, outputs, texts, bleu_tokenize=cut) for name in self.metrics]
 
     def seen(self, number: int) -> str:
@@ -74,6 +83,17 @@ class Contest:
         return sum(record.source in trained_on for record in self.records)
 
 
+def _says_labels(bundle: Bundle) -> bool:
+    return "accuracy" in getattr(bundle.task, "metrics", ())
+
+
+def _written(source: Any) -> str:
+    """An input on one line; of two texts both."""
+    if isinstance(source, tuple) and all(isinstance(part, str) for part in source):
+        return " | ".join(source)
+    return source if isinstance(source, str) else str(source)
+
+
 def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
     """What says which records a run, or each member of an ensemble, was trained on."""
     recipes = [each.recipe for each in bundle.members or (bundle,)]
@@ -92,12 +112,19 @@ def enter(
     if isinstance(runs, str | Path) or not runs:
         raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
     bundles = [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    for bundle in bundles:
+        if bundle.recipe.task in UNPAIRED:
+            raise SaccadeError(
+                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; its figures "
+                "are those of saccade evaluate"
+            )
     names = _names(bundles)
     wanted = _metrics(bundles, metrics)
     searches = [_search(bundle, beam) for bundle in bundles]
     records, where = bundles[0].records_of(data)
     references = shared_references(bundles, names, records, text)
-    wanted = _known(wanted, references, asked=metrics is not None)
+    if not _says_labels(bundles[0]):
+        wanted = _known(wanted, references, asked=metrics is not None)
     return Contest(bundles, names, searches, records, where, references, wanted)
 
 
@@ -118,9 +145,20 @@ def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str
     tasks = {bundle.recipe.task for bundle in bundles}
     if len(tasks) > 1:
         raise SaccadeError(f"expected runs of one task, found {', '.join(sorted(tasks))}")
+    if tasks == {"language"}:
+        raise SaccadeError(
+            "language models have no outputs to compare, only how well they foresee a text: "
+            "saccade evaluate RUN --metric word_perplexity --data FILE, for each of them"
+        )
     if asked is not None and "perplexity" in asked:
         raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
-    metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in METRICS]))
+    known = LABEL_METRICS if _says_labels(bundles[0]) else METRICS
+    metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in known]))
+    if known is LABEL_METRICS:
+        unknown = [name for name in metrics if name not in known]
+        if unknown:
+            raise SaccadeError(f"unknown metric {unknown[0]!r}: those of labels are {', '.join(known)}")
+        return metrics or ["accuracy"]
     check_known(metrics)
     check_available(metrics)
     return metrics or ["exact_match"]
@@ -151,7 +189,9 @@ def decode(contest: Contest, number: int) -> tuple[Sequence[Any], Sequence[str]]
         except SaccadeError as error:
             raise SaccadeError(f"{contest.names[number]}: {error}") from None
         how = contest.searches[number]
-        evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=["exact_match"])
+        evaluation = bundle.task.evaluate(
+            bundle.network, corpus, how=how, metrics=["accuracy" if contest.labels else "exact_match"]
+        )
     return evaluation.outputs, evaluation.notes
 
 

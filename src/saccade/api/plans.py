@@ -20,6 +20,7 @@ from saccade.api.beginning import Beginning, begin, read_splits
 from saccade.api.trained import threads
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
+from saccade.tasks.classify import Classify
 from saccade.tasks.translate import Translate
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import resting
@@ -171,6 +172,11 @@ def _looks(every: int | None, ends: Sequence[int]) -> int:
 
 
 def _tokens(beginning: Beginning) -> dict[str, dict[str, int]]:
+    if isinstance(beginning.task, Classify):
+        return {
+            name: {"text": sum(len(first) + len(second or ()) for first, second in corpus.ids)}
+            for name, corpus in beginning.corpora.items()
+        }
     if not isinstance(beginning.task, Translate):
         return {}
     sides = (("source", 0), ("target", 1))
@@ -181,6 +187,8 @@ def _tokens(beginning: Beginning) -> dict[str, dict[str, int]]:
 
 
 def _vocabulary(task: Any) -> dict[str, int]:
+    if isinstance(task, Classify):
+        return {"text": task.tokenizer.size}
     return {"source": task.source.size, "target": task.target.size} if isinstance(task, Translate) else {}
 
 
@@ -225,8 +233,9 @@ def _measure(
         activations=max(kept, peak),
     )
     glance, search = _time_looks(beginning, stepper)
-    least, most = fast * updates + glance * looks, slow * updates + (glance + search) * looks
-    return stepper, memory, Time((fast + slow) / 2, timed, least, most)
+    each = beginning.recipe.train.accumulate  # batches an update; those timed are of one
+    least, most = fast * each * updates + glance * looks, slow * each * updates + (glance + search) * looks
+    return stepper, memory, Time((fast + slow) / 2 * each, timed, least, most)
 
 
 def _by_size(beginning: Beginning, batches: Sequence[list[int]]) -> list[Any]:

@@ -188,6 +188,8 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
 
     def save_best(evaluation: Evaluation, progress: Progress) -> None:
         bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
+        if progress.averaged:
+            bundle.figures["averaged"] = list(progress.averaged)
         bundle.threads = progress.threads
         bundle.save(folder)
         watch = recipe.train.watch

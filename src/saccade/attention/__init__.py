@@ -3,8 +3,9 @@
 from saccade.attention import normalise, scores, windows
 from saccade.attention.core import attend, explain_choice, read, weigh
 from saccade.attention.layers import Attention, AttentionPool, MultiHead
+from saccade.attention.spatial import SelfAttention2d
 
 __all__ = [
-    "Attention", "AttentionPool", "MultiHead", "attend", "explain_choice", "normalise", "read", "scores", "weigh",
-    "windows",
+    "Attention", "AttentionPool", "MultiHead", "SelfAttention2d", "attend", "explain_choice", "normalise", "read",
+    "scores", "weigh", "windows",
 ]  # fmt: skip

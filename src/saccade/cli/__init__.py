@@ -11,6 +11,7 @@ from saccade.cli.align import align
 from saccade.cli.compare import compare
 from saccade.cli.data import data
 from saccade.cli.evaluate import evaluate
+from saccade.cli.exchange import export, import_model
 from saccade.cli.predict import predict, view
 from saccade.cli.recipes import recipes
 from saccade.cli.runs import runs
@@ -31,8 +32,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (train, predict, view, evaluate, compare, align, data, runs, recipes):
+for command in (train, predict, view, evaluate, compare, align, data, runs, recipes, export):
     app.command(cls=Grouped)(command)
+app.command("import", cls=Grouped)(import_model)  # a word of Python's own
 
 
 @app.callback(invoke_without_command=True)

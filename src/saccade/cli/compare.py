@@ -112,8 +112,8 @@ def _figures(found: Comparison) -> str:
             for name, each in system.figures.items()
         ]
         speed = NOTHING if system.speed is None else f"{system.speed.per_second:,.1f}"
-        bytes, beam = NOTHING if system.bytes is None else size(system.bytes), system.search["beam"]
-        search = f"beam {beam}" if beam > 1 else "greedy"
+        bytes, beam = NOTHING if system.bytes is None else size(system.bytes), system.search.get("beam")
+        search = NOTHING if beam is None else f"beam {beam}" if beam > 1 else "greedy"
         rows.append([system.name, *figures, f"{system.parameters:,}", bytes, speed, search])
     return table(header, rows, right=header[1:])
 
@@ -158,5 +158,5 @@ def _examples(found: Comparison, show: int) -> str:
 
 
 def _number(metric: str, value: float, *, signed: bool = False) -> str:
-    decimals = 4 if metric in ("exact_match", "cer", "wer") else 2
+    decimals = 4 if metric in ("exact_match", "cer", "wer", "accuracy", "f1") else 2
     return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−")

@@ -39,9 +39,10 @@ def begun_runs(incomplete: str) -> list[str]:
 
 
 def metric_names(incomplete: str) -> list[str]:
-    from saccade.recipes.recipe import METRICS
+    from saccade.recipes.recipe import METRICS, METRICS_OF
 
-    return [name for name in METRICS if name.startswith(incomplete)]
+    known = dict.fromkeys([*METRICS, *(name for names in METRICS_OF.values() for name in names)])
+    return [name for name in known if name.startswith(incomplete)]
 
 
 def _holding(file: str, incomplete: str) -> list[str]:

@@ -25,14 +25,22 @@ if TYPE_CHECKING:
     from saccade.data.survey import Survey
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="FILE [FILE2]", help="A file of pairs, two text files, or a recipe.")
+    list[str],
+    typer.Argument(metavar="FILE [FILE2]", help="A file of pairs, two text files, labelled texts, or a recipe."),
 ]
 Source = Annotated[str | None, typer.Option(metavar="COLUMN", help="The source's column: a name, or a number from 1.")]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The target's column.")]
 Group = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="A third column for the cleaned file: document, author.")
 ]
-Format = Annotated[str | None, typer.Option(help="tsv, csv, jsonl, parquet, po or tmx, where the name does not say.")]
+Format = Annotated[
+    str | None,
+    typer.Option(help="tsv, csv, jsonl, parquet, po, tmx or lines (a label, its text), where the name does not say."),
+]
+Text = Annotated[str | None, typer.Option(metavar="COLUMN", help="The text's column, where texts have labels.")]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="The label's column.")]
+Second = Annotated[str | None, typer.Option(metavar="COLUMN", help="The second text's column, where two have a label.")]
+Encoding = Annotated[str | None, typer.Option(help="utf-8, latin-1 or windows-1252, of texts with labels.")]
 Test = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,7 +75,11 @@ def data(
     source: Source = None,
     target: Target = None,
     group: Group = None,
+    text: Text = None,
+    label: Label = None,
+    second: Second = None,
     format: Format = None,
+    encoding: Encoding = None,
     test: Test = None,
     clean: Clean = None,
     log: Log = None,
@@ -78,7 +90,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a file of pairs and whether it would train; clean it where that is wanted.
+    """Say what is in a file of pairs, or of labelled texts, and whether it would train; clean pairs where that is wanted.
 
     \b
     saccade data pairs.tsv
@@ -87,7 +99,14 @@ def data(
     saccade data pairs.tsv --clean pairs.clean.tsv
     saccade data pairs.tsv --recipe my.yaml
     saccade data my.yaml
+    saccade data reviews.csv --text review --label stars
+    saccade data aclImdb/train --test aclImdb/test
     """
+    labelled = {"--text": text, "--label": label, "--second": second, "--group": group, "--format": format}
+    labelled["--encoding"] = encoding
+    unused = {"--source": source, "--target": target, "--clean": clean, "--log": log, "--keep": keep, "--drop": drop}
+    if _show_labelled(files, labelled, unused | {"--tidy": tidy}, test or [], save, force, as_json):
+        return
     from saccade.data.advice import advise, recipe_text
     from saccade.data.columns import UnknownColumns, first_row
     from saccade.data.survey import survey
@@ -118,6 +137,32 @@ def data(
     _show(found, advice, recipe, _following(found, advice.would_train, again, files, asked, save), as_json, save)
     if not advice.would_train:
         raise typer.Exit(1)
+
+
+def _show_labelled(
+    files: Sequence[str],
+    options: dict[str, str | None],
+    unused: dict[str, Any],
+    tests: Sequence[str],
+    save: Path | None,
+    force: bool,
+    as_json: bool,
+) -> bool:
+    """Whether labelled texts were meant; if so, they were surveyed and shown."""
+    from saccade.cli.label_data import is_labelled, survey_and_show
+
+    recipe = _recipe_path(files)
+    if not is_labelled(files, options, recipe):
+        if options["--encoding"]:
+            raise SaccadeError("--encoding: expected labelled texts beside it (--text, --label), found none")
+        return False
+    given = [name for name, value in unused.items() if value]
+    given += [name for name, value in options.items() if value] if recipe is not None else []
+    if given:
+        found = "a recipe, which says that itself" if recipe is not None else "labelled texts"
+        raise SaccadeError(f"{given[0]}: expected a file of pairs beside it, found {found}")
+    survey_and_show(files, options, tests, recipe, save, force=force, as_json=as_json, progress=_bar())
+    return True
 
 
 # What is read ------------------------------------------------------------------------------------------------------

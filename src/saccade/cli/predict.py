@@ -102,8 +102,11 @@ def _as_json(text: str, prediction: Any) -> dict[str, Any]:
 
 
 def _output(prediction: Any) -> dict[str, Any]:
+    shares = {"probabilities": dict(prediction.probabilities)} if prediction.probabilities else {}
     return {
         "output": prediction.value,
+        **shares,
+        **({"choices": [dict(each) for each in prediction.choices]} if prediction.choices else {}),
         "score": prediction.score,
         "log_prob": prediction.log_prob,
         "parts": dict(prediction.parts),

@@ -160,5 +160,6 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(f'  saccade predict {bundle.folder} "{shown[0]}"')
     if picture.exists():
         print(f'  saccade view {bundle.folder} "{shown[-1]}" --out alignment.svg')
-    print(f"  saccade evaluate {bundle.folder} --beam 5")
+    wider = " --beam 5" if getattr(bundle.task, "searches", True) else " --json"
+    print(f"  saccade evaluate {bundle.folder}{wider}")
     print("  saccade recipes")

@@ -43,7 +43,7 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """The batch on a device; a GPU is sent it without being waited for."""
         names = ("source", "source_lengths", "target_in", "target_out", "target_lengths")
-        moved: dict[str, Any] = {name: _sent(getattr(self, name), torch.device(device)) for name in names}
+        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
         return replace(self, **moved)
 
     def bucketed(self) -> Batch:
@@ -53,13 +53,13 @@ class Batch:
         3 % more steps of a decoder and 7 % more positions.
         """
         (B, S), T = self.source.shape, self.target_in.shape[1]
-        rows, source, target = _rounded(B, 8) - B, _rounded(S, 2) - S, _rounded(T, 2) - T
+        rows, source, target = rounded(B, 8) - B, rounded(S, 2) - S, rounded(T, 2) - T
         return replace(
             self,
-            source=_extended(self.source, rows, source),
+            source=extended(self.source, rows, source),
             source_lengths=functional.pad(self.source_lengths, (0, rows), value=1),
-            target_in=_extended(self.target_in, rows, target),
-            target_out=_extended(self.target_out, rows, target),
+            target_in=extended(self.target_in, rows, target),
+            target_out=extended(self.target_out, rows, target),
             target_lengths=functional.pad(self.target_lengths, (0, rows), value=1),
         )
 
@@ -98,18 +98,20 @@ def _closed_and_opened(rows: list[list[int]]) -> tuple[tuple[np.ndarray, np.ndar
     return (closed, opened), counts + CLOSING
 
 
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; a GPU is sent it without being waited for."""
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     # From other memory a copy waits for what the device is doing; pinned memory is kept until it was read.
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def _extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:
+def extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:
+    """A table with so many rows and columns of padding more."""
     return functional.pad(table, (0, columns, 0, rows), value=Tokenizer.PAD)
 
 
-def _rounded(size: int, step: int) -> int:
+def rounded(size: int, step: int) -> int:
     """Up to a multiple of a step that doubles as the size does, so that long and short ones waste the same share."""
     while step * 16 < size:
         step *= 2

@@ -33,14 +33,14 @@ def pairs_of(data: Any, columns: Columns = DEFAULT) -> list[Pair]:
             _check(text, str(name), number)
         # Subclasses of str, such as numpy's, become plain.
         pair = Pair(str(source), str(target))
-        grouped = not _missing(group) and str(group).strip()
+        grouped = not missing(group) and str(group).strip()
         pairs.append(GroupedPair(pair.source, pair.target, str(group)) if grouped else pair)
     if not pairs:
         raise InputError(WHERE, expected="pairs of texts", found="none")
     return pairs
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
     """None, or what DataFrames have in its place: NaN, NA, NaT."""
     return (
         value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
@@ -49,7 +49,7 @@ def _missing(value: Any) -> bool:
 
 def _check(text: Any, name: str, number: int) -> None:
     if not isinstance(text, str):
-        found = f"nothing ({text!r})" if _missing(text) else _short(text)
+        found = f"nothing ({text!r})" if missing(text) else short(text)
         raise InputError(WHERE, line=number, field=name, expected="text", found=found)
     fault = text_fault(text, name, number, WHERE)
     if fault is not None:
@@ -62,8 +62,8 @@ def _check(text: Any, name: str, number: int) -> None:
 def _values(data: Any, columns: Columns) -> Iterator[Values]:
     if isinstance(data, str | bytes | Path):
         hint = "a file is named in the recipe, as data.train"
-        raise InputError(WHERE, expected=ACCEPTED, found=_short(data), hint=hint)
-    names = _names(data)
+        raise InputError(WHERE, expected=ACCEPTED, found=short(data), hint=hint)
+    names = names_of(data)
     if names is not None and hasattr(data, "__getitem__"):
         return _of_table(data, names, columns)
     if hasattr(data, "to_dict") and names is not None:
@@ -73,7 +73,7 @@ def _values(data: Any, columns: Columns) -> Iterator[Values]:
     return (_of_record(item, number, columns) for number, item in enumerate(data, start=1))
 
 
-def _names(data: Any) -> list[Any] | None:
+def names_of(data: Any) -> list[Any] | None:
     """The names of a table's columns; None for what is no table."""
     if isinstance(data, Mapping):
         return list(data)
@@ -89,10 +89,10 @@ def _of_table(data: Any, names: Sequence[Any], columns: Columns) -> Iterator[Val
         name = names[column - 1] if isinstance(column, int) and column <= len(names) else column
         outer = name if name in names else str(name).split(".")[0]
         if outer not in names:
-            shown = ", ".join(map(_short, names[:20]))
+            shown = ", ".join(map(short, names[:20]))
             hint = "data.columns names them"
             raise InputError(WHERE, field=str(name), expected=str(columns), found=f"the columns {shown}", hint=hint)
-        values = _listed(data[outer], str(outer))
+        values = listed(data[outer], str(outer))
         lists.append(values if outer == name else [_inside(value, str(name)) for value in values])
     for column, values in zip(chosen.wanted, lists, strict=True):
         if len(values) != len(lists[0]):
@@ -110,13 +110,14 @@ def _chosen(columns: Columns, names: Iterable[Any]) -> Columns:
     return columns if named or not {SOURCE, TARGET} <= known else Columns(SOURCE, TARGET, columns.group)
 
 
-def _listed(column: Any, name: str) -> list[Any]:
+def listed(column: Any, name: str) -> list[Any]:
+    """The values of a table's column."""
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
         hint = "one record? put it into a list"
-        raise InputError(WHERE, field=name, expected="a column of texts", found=_short(column), hint=hint)
+        raise InputError(WHERE, field=name, expected="a column of texts", found=short(column), hint=hint)
     return list(column)
 
 
@@ -144,9 +145,10 @@ def _of_record(item: Any, number: int, columns: Columns) -> Values:
             return item[counted[0]], item[counted[1]], item[counted[2]] if len(counted) > 2 else None
         if not counted and len(item) == 2:
             return item[0], item[1], None
-    raise InputError(WHERE, line=number, expected="a pair of texts", found=_short(item))
+    raise InputError(WHERE, line=number, expected="a pair of texts", found=short(item))
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value in a sentence, on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:59]}…"

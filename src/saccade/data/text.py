@@ -24,7 +24,7 @@ from tokenizers import Tokenizer as Pipeline
 
 from saccade.errors import InputError, SaccadeError
 
-Kind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]
+Kind = Literal["characters", "words", "bpe", "wordpiece", "unigram", "bert"]
 Form = Literal["none", "nfc", "nfkc"]
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -40,13 +40,15 @@ UNBROKEN = re.compile(r"\S*")
 @dataclass(frozen=True)
 class Tokens:
     """How text is cut: `size` is the largest vocabulary, the four special tokens included; characters, words and merges
-    seen fewer than `min_count` times are left out of it."""
+    seen fewer than `min_count` times are left out of it. `bert` is BERT's own way (:mod:`saccade.data.wordpieces`), whose
+    `vocabulary` may be a vocab.txt instead of being learnt."""
 
     kind: Kind = "characters"
     lower: bool = False
     size: int = 8000
     min_count: int = 1
     normalise: Form = "nfc"
+    vocabulary: str | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in (("kind", self.kind, Kind), ("normalise", self.normalise, Form)):
@@ -55,6 +57,8 @@ class Tokens:
         for name, number, least in (("size", self.size, len(SPECIAL) + 1), ("min_count", self.min_count, 1)):
             if not isinstance(number, int) or number < least:
                 raise SaccadeError(f"tokens.{name}: expected a whole number of at least {least}, found {number!r}")
+        if self.vocabulary is not None and self.kind != "bert":
+            raise SaccadeError(f"tokens.vocabulary: expected a file with kind bert only, found it with {self.kind}")
 
     @property
     def subwords(self) -> bool:
@@ -82,6 +86,10 @@ class Tokenizer:
         """Learn a vocabulary from the texts."""
         if isinstance(texts, str):
             raise SaccadeError("a tokenizer learns from a list of texts: got one text")
+        if config.kind == "bert":
+            raise SaccadeError(
+                "tokens.kind: expected another than bert here, which serves the tasks pretrain and classify"
+            )
         normalised = _normalised(texts, config)
         model = _train_subwords(normalised, config) if config.subwords else _train_whole(normalised, config)
         return cls(_pipeline(model, config), config)
@@ -141,7 +149,7 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str, where: str = "tokenizer.json") -> Tokenizer:
         """Read what `to_json` wrote; `where` names the file in errors."""
-        config = _stored_config(text, where)
+        config = stored_config(text, where)
         try:
             pipeline = Pipeline.from_str(text)
         except Exception as fault:  # the library raises plain Exception for whatever is wrong with a file
@@ -348,7 +356,8 @@ def _probable_first(item: tuple[str, float]) -> tuple[float, str]:
     return -score, piece
 
 
-def _stored_config(text: str, where: str) -> Tokens:
+def stored_config(text: str, where: str) -> Tokens:
+    """The settings that a stored tokenizer keeps beside its pieces."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as fault:

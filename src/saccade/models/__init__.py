@@ -17,7 +17,19 @@ MODELS: dict[str, str] = {
     "rnnsearch": "saccade.models.rnnsearch:RNNSearch",
     "luong": "saccade.models.luong:Luong",
     "pointer": "saccade.models.pointer:Pointer",
+    "attentive_classifier": "saccade.models.attentive_classifier:AttentiveClassifier",
+    "transformer": "saccade.models.transformer:Transformer",
+    "transformer_lm": "saccade.models.transformer:TransformerLM",
+    "recurrent_lm": "saccade.models.recurrent_lm:RecurrentLM",
+    "lstmn": "saccade.models.lstmn:Lstmn",
+    "lstmn_lm": "saccade.models.lstmn:LstmnLM",
+    "bert": "saccade.models.bert:Bert",
+    "bert_classifier": "saccade.models.bert:BertClassifier",
+    "bert_tagger": "saccade.models.bert:BertTagger",
 }
+
+# Networks that can begin with what another one was pre-trained to, though they do something else.
+BEGINS_WITH: dict[str, tuple[str, ...]] = {"bert_classifier": ("bert",), "bert_tagger": ("bert",)}
 
 
 def network_class(name: str) -> Any:

@@ -1,14 +1,20 @@
 """Parts that networks are built of."""
 
 from saccade.attention.layers import Attention, AttentionPool, MultiHead
+from saccade.attention.spatial import SelfAttention2d
+from saccade.nn.classifier import Classifier
+from saccade.nn.convolution import Convolution
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.keras import KerasAdditiveAttention, KerasAttention, KerasMultiHeadAttention
+from saccade.nn.language import LanguageModel
 from saccade.nn.moving import from_keras, from_tfa
 from saccade.nn.normed import NormedAttention
 from saccade.nn.recurrent import GatedUnit, Recurrent
 from saccade.nn.search import Search, search
 
 __all__ = [
-    "Attention", "AttentionPool", "EncoderDecoder", "GatedUnit", "KerasAdditiveAttention", "KerasAttention",
-    "KerasMultiHeadAttention", "MultiHead", "NormedAttention", "Recurrent", "Search", "from_keras", "from_tfa", "search",
+    "Attention", "AttentionPool", "Classifier", "Convolution", "EncoderDecoder", "GatedUnit",
+    "KerasAdditiveAttention", "KerasAttention", "KerasMultiHeadAttention", "LanguageModel", "MultiHead",
+    "NormedAttention", "Recurrent",
+    "Search", "SelfAttention2d", "from_keras", "from_tfa", "search",
 ]  # fmt: skip

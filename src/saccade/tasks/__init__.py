@@ -15,6 +15,9 @@ from saccade.parts import FORM, PartError, is_own, load_class
 TASKS: dict[str, str] = {
     "translate": "saccade.tasks.translate:Translate",
     "point": "saccade.tasks.point:Point",
+    "classify": "saccade.tasks.classify:Classify",
+    "language": "saccade.tasks.language:Language",
+    "pretrain": "saccade.tasks.pretrain:Pretrain",
 }
 
 

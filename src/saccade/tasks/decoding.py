@@ -91,16 +91,19 @@ def trace_of(
     read: Sequence[Record],
     axes: Mapping[str, Axis],
     labels: Callable[[list[int]], Sequence[str]],
+    *,
+    written: str = "target",
     **about: Any,
 ) -> Trace:
-    """The hypothesis's own trace over labelled axes; ``labels`` names output tokens (for likely outputs, the beam's tree)."""
+    """The hypothesis's own trace over labelled axes; ``labels`` names output tokens (for likely outputs, the beam's tree),
+    which lie on the axis ``written``."""
     trace = assemble([*read, *hypothesis.records], 0)
     index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))
     signals = {name: signal for name, signal in trace.signals.items() if not name.startswith("outputs.")}
     outputs, tree = None, hypothesis.tree
     if index is not None and probability is not None:
         names = tuple(tuple(labels(row)) for row in index.values.tolist())
-        outputs = Outputs("target", names, probability.values, index.values)
+        outputs = Outputs(written, names, probability.values, index.values)
     if tree is not None:
         tree = replace(tree, labels=tuple(labels(tree.token.tolist())))
     about |= {"score": hypothesis.score, "stopped": hypothesis.stopped}

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from saccade.data.batching import Batch, collate, plan
+from saccade.data.batching import CLOSING, Batch, collate, plan
 from saccade.data.lengths import fit, fit_all
 from saccade.data.made import EXAMPLES
 from saccade.data.pairs import Pair
@@ -141,9 +141,17 @@ class Translate:
 
     def network(self, network_class: Any, config: Any) -> EncoderDecoder:
         if "source_size" not in inspect.signature(network_class).parameters:
-            expected = "a network that reads and writes tokens (seq2seq, rnnsearch, luong)"
+            expected = "a network that reads and writes tokens (seq2seq, rnnsearch, luong, transformer)"
             raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+        if getattr(config, "one_vocabulary", False) and self.source is not self.target:
+            expected = "one vocabulary for source and target"
+            hint = "set data.shared: true, or tie less"
+            raise InputError("recipe", field="model.tied", expected=expected, found="one for each", hint=hint)
         network: EncoderDecoder = network_class(config, self.source.size, self.target.size)
+        longest = getattr(network, "longest", None)
+        if longest is not None and longest < self.data.max_length + CLOSING:
+            expected = f"at least {self.data.max_length + CLOSING}: data.max_length and an end mark"
+            raise InputError("recipe", field="model.places", expected=expected, found=f"{longest}")
         return network
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
@@ -231,6 +239,9 @@ class Translate:
         batch = collate([(each.ids, []) for each in asked], range(len(asked)))
         # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
         limits = [3 * (len(each.ids) + 1) + 10 + each.wanted.length for each in asked]
+        longest = getattr(network, "longest", None)
+        if longest is not None:
+            limits = [min(limit, longest) for limit in limits]
         wished = any(each.wanted != Wanted() for each in asked)
         return read_and_search(
             network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
@@ -288,6 +299,8 @@ class Translate:
             marked = [f"‹{replaced[n]}›" if n in replaced else label for n, label in enumerate(target.labels)]
             target = replace(target, labels=tuple(marked), text=value)
         axes = {"source": self.source_axis(text), "target": target}
+        if any(record.site.key == "prefix" for record in hypothesis.records):
+            axes["prefix"] = self.prefix_axis(target)
         return trace_of(hypothesis, read, axes, self.target.pieces, task=self.name, input=text, output=value)
 
     def source_axis(self, text: str) -> Tokens:
@@ -301,6 +314,10 @@ class Translate:
         ended = [Tokenizer.EOS] if hypothesis.stopped == "eos" else []
         labels = tuple(self.target.pieces([*hypothesis.tokens, *ended]))
         return Tokens(labels, text=self.target.decode(hypothesis.tokens), special=(len(labels) - 1,) if ended else ())
+
+    def prefix_axis(self, target: Tokens) -> Tokens:
+        """What a decoder that looks back has read at each step of the target: BOS, then the tokens but the last."""
+        return Tokens((*self.target.pieces([Tokenizer.BOS]), *target.labels[:-1]), text=target.text, special=(0,))
 
     # Figures ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""The command line with labelled texts: data, train, predict, evaluate, compare."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import saccade
+from saccade.recipes.recipe import read_recipe
+
+TINY = {"train": {"epochs": 1, "threads": 1, "device": "cpu"}, "data.opinions": {"train": 99, "valid": 9, "test": 25}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, module_unchecked):
+    home = tmp_path_factory.mktemp("runs")
+    for name, pool in (("looking", "additive"), ("mean", "mean")):
+        recipe = read_recipe(
+            "attentive_opinions", changes={**TINY, "model": {"hidden": 5, "embedding": 6, "pool": pool}}
+        )
+        saccade.train(recipe, folder=home / name)
+    return home
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    rows = (
+        [("a good film", "pos")] * 2
+        + [("a good film", "neg"), ("dull !", "neg")]
+        + [(f"fine {n}", "pos") for n in range(20)]
+    )
+    path = tmp_path / "reviews.csv"
+    path.write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    return path
+
+
+def test_predictions_say_the_probabilities(command, runs) -> None:
+    text = "about the cake : i found it dull ."
+    status, out, _ = command("predict", runs / "looking", text, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["output"] == next(iter(found["probabilities"]))
+    assert sum(found["probabilities"].values()) == pytest.approx(1.0)
+    status, out, _ = command("predict", runs / "looking", text, "--n-best", 3)
+    shares = [float(line.split("\t")[0]) for line in out.splitlines()]
+    assert status == 0 and shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
+    for words, message in (
+        (("predict", runs / "looking", "x", "--sample"), "error: the task classify says the likeliest label"),
+        (("predict", runs / "looking", "x", "--prefix", "y"), "error: the task 'classify' does not take wishes"),
+        (
+            ("evaluate", runs / "looking", "--metric", "bleu"),
+            "error: metrics: expected any of accuracy, f1, found 'bleu'",
+        ),
+        (
+            ("compare", runs / "looking", "--metric", "bleu"),
+            "error: unknown metric 'bleu': those of labels are accuracy, f1",
+        ),
+        (("view", runs / "mean", "x"), "does not look back at its input"),
+    ):
+        status, _, err = command(*words)
+        assert status == 1 and message in err and "Traceback" not in err
+
+
+def test_figures_are_computed_and_runs_compared(command, runs) -> None:
+    status, out, _ = command("evaluate", runs / "looking", "--json")
+    assert status == 0 and set(json.loads(out)["figures"]) == {"accuracy", "f1"}
+    status, out, _ = command("compare", runs / "looking", runs / "mean", "--samples", 20, "--repeats", 1, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["metrics"] == ["accuracy", "f1"] and found["count"] == 25
+    assert found["systems"][1]["against_first"]["f1"]["bootstrap_p"] > 0
+    assert command("compare", runs / "looking", runs / "mean", "--samples", 20, "--by", "source_tokens")[0] == 0
+
+
+def test_where_it_looked_is_drawn(command, runs, tmp_path) -> None:
+    picture = tmp_path / "look.png"
+    assert command("view", runs / "looking", "about the cake : i found it dull .", "--out", picture)[0] == 0
+    assert picture.stat().st_size > 1000
+
+
+def test_training_ends_with_what_to_try_next(command, tmp_path, shapes_unchecked) -> None:
+    small = [
+        "train.epochs=1",
+        "train.threads=1",
+        "data.opinions.train=60",
+        "data.opinions.valid=9",
+        "data.opinions.test=9",
+    ]
+    status, out, _ = command("train", "attentive_opinions", *small, "model.hidden=4", "--out", tmp_path / "run")
+    assert (
+        status == 0
+        and "data.train: blame" in out
+        and "--beam" not in out
+        and f"evaluate {tmp_path / 'run'} --json" in out
+    )
+
+
+def test_a_dry_run_counts_tokens_and_labels(command) -> None:
+    status, out, _ = command("train", "attentive_opinions", "data.opinions.train=60", "--dry-run", "--json")
+    plan = json.loads(out)
+    assert status == 0 and plan["vocabulary"]["text"] > 20 and plan["tokens"]["train"]["text"] > 600
+    assert any(note.startswith("data.train: blame") for note in plan["notes"])
+
+
+# saccade data -----------------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_counted_and_contradictions_found(command, reviews) -> None:
+    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["would_train"] and found["labels"] == {"neg": 2, "pos": 22}
+    assert found["repeated"] == 1 and found["contradicted"] == 1
+    assert any("11.0 times" in note for note in found["notes"]) and "balance: weights" in found["recipe"]
+
+
+def test_its_recipe_trains(command, reviews, tmp_path, shapes_unchecked) -> None:
+    recipe = tmp_path / "below" / "my.yaml"
+    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--recipe", recipe)
+    assert status == 0 and "It would train." in out and "22   91.7 %" in out
+    small = ["train.epochs=1", "train.threads=1", "model.hidden=4", "train.stop_after=null"]
+    assert command("train", recipe, *small, "--out", tmp_path / "run")[0] == 0
+    status, out, _ = command("data", recipe)
+    assert status == 0 and "24 texts with a label each (review → stars)" in out
+
+
+def test_a_folder_of_folders_is_known_for_labelled_texts(command, tmp_path) -> None:
+    for label in ("neg", "pos"):
+        (tmp_path / label).mkdir()
+        for number in range(5):
+            (tmp_path / label / f"{number}.txt").write_text(f"{label} text {number}")
+    status, out, _ = command("data", tmp_path)
+    assert status == 0 and "10 texts with a label each (a folder a label)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "expected the columns 'text' and 'label'"),
+        (("--text", "review"), "found the columns 'review', 'stars'"),
+        (("--text", "review", "--label", "stars", "--clean", "x.tsv"), "--clean: expected a file of pairs beside it"),
+        (("--text", "review", "--label", "review"), "--label must be another column"),
+        (("--text", "review", "--label", "stars", "--encoding", "utf-16"), "encoding: expected one of 'utf-8'"),
+        (("--encoding", "latin-1"), "--encoding: expected labelled texts beside it"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_line(command, reviews, words, message) -> None:
+    words = words or ("--label", "label")
+    status, _, err = command("data", reviews, *words)
+    assert status == 1 and message in err and "Traceback" not in err
+
+
+def test_one_label_alone_would_not_train(command, tmp_path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("text\tlabel\n" + "a b\tpos\n" * 3)
+    status, out, _ = command("data", path, "--label", "label")
+    assert status == 1 and "It would not train: it has 1 label(s)" in out

@@ -1,0 +1,51 @@
+"""Accuracy and macro F₁ on an example worked out by hand, and their bootstrap rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.errors import SaccadeError
+from saccade.metrics.labels import label_scores, label_statistics
+from saccade.metrics.significance import bootstrap, paired_difference
+
+# Three labels, seven records. a: tp 2, fp 1, fn 1 → 4/6;  b: tp 1, fp 1, fn 1 → 2/4;  c: tp 1, fp 1, fn 1 → 2/4
+TRUE = ["a", "a", "a", "b", "b", "c", "c"]
+SAID = ["a", "a", "b", "b", "c", "c", "a"]
+
+
+def test_the_hand_worked_example() -> None:
+    scores = label_scores(["accuracy", "f1"], SAID, TRUE)
+    assert scores["accuracy"].value == pytest.approx(4 / 7)
+    assert scores["f1"].value == pytest.approx((4 / 6 + 2 / 4 + 2 / 4) / 3)
+    assert scores["f1"].signature == "macro" and scores["f1"].higher_is_better
+
+
+def test_a_label_that_is_never_right_counts_0_and_one_that_never_occurs_not_at_all() -> None:
+    assert label_scores(["f1"], ["a", "a"], ["a", "b"])["f1"].value == pytest.approx((2 / 3 + 0) / 2)
+    assert label_scores(["f1"], ["a", "a"], ["a", "a"])["f1"].value == 1.0
+
+
+def test_a_rare_label_weighs_as_much_as_a_common_one_in_f1_but_not_in_accuracy() -> None:
+    true, said = ["x"] * 98 + ["y"] * 2, ["x"] * 100
+    scores = label_scores(["accuracy", "f1"], said, true)
+    assert scores["accuracy"].value == 0.98
+    assert scores["f1"].value == pytest.approx(196 / 198 / 2)
+
+
+def test_rows_of_some_records_give_the_figure_of_those() -> None:
+    for name in ("accuracy", "f1"):
+        some = label_statistics(name, SAID, TRUE).select([0, 3, 5])
+        assert some.value == 1.0
+        assert (bootstrap(label_statistics(name, SAID, TRUE), samples=50) >= 0).all()
+
+
+def test_a_system_never_differs_from_itself() -> None:
+    same = label_statistics("f1", SAID, TRUE)
+    assert paired_difference(same, same, samples=50).bootstrap_p == 1.0
+
+
+def test_unknown_metrics_and_missing_predictions_are_told() -> None:
+    with pytest.raises(SaccadeError, match="unknown metric 'bleu': those of labels are accuracy, f1"):
+        label_statistics("bleu", SAID, TRUE)
+    with pytest.raises(SaccadeError, match="got 1 predictions and 2 references"):
+        label_scores(["f1"], ["a"], ["a", "b"])
