@@ -1,7 +1,8 @@
 """What a recipe takes over from the run that it begins from (``train.from``): the network and the vocabulary.
 
 The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout and the
-initialisation are free, since no weight depends on them. Imports no torch.
+initialisation are free, since no weight depends on them. A network that was pre-trained may be begun from for another
+task, by a model that can take over its trunk (``saccade.models.BEGINS_WITH``). Imports no torch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.models import BEGINS_WITH
 from saccade.recipes.located import Located, join, locate, refusal
 from saccade.recipes.own import fill
 from saccade.recipes.schema import to_plain
@@ -20,7 +22,7 @@ from saccade.recipes.schema import to_plain
 if TYPE_CHECKING:
     from saccade.recipes.recipe import Recipe
 
-FREE = ("dropout", "init")  # fields of a model that may change
+FREE = ("dropout", "attention_dropout", "hidden_dropout", "init")  # fields of a model that may change
 VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that come with the tokenizers
 
 
@@ -45,25 +47,32 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
 
 def inherit(root: Located, parent: Recipe, place: Path) -> Located:
     """The recipe with what it leaves out filled in from its parent, once what it does say has been compared."""
-    task = _at(root, ["task"])
-    if task is not None and task.text != parent.task:
-        raise refusal(task, "task", f"{parent.task!r}, as in {place}")
+    task, name = _at(root, ["task"]), _at(root, ["model", "name"])
+    other = task is not None and task.text != parent.task
+    if task is not None and other and parent.model_name not in BEGINS_WITH.get((name and name.text) or "", ()):
+        begin = [each for each, parents in BEGINS_WITH.items() if parent.model_name in parents]
+        hint = f"for another task it can begin model.name {' or '.join(begin)}" if begin else None
+        raise refusal(task, "task", f"{parent.task!r}, as in {place}", hint=hint)
     where = str(place / "config.json")
-    model = locate({"name": parent.model_name, **to_plain(parent.model)}, where)
+    called = name.text if other and name is not None else parent.model_name
+    model = locate({"name": called, **to_plain(parent.model)}, where)
     kept = {name: part for name, part in to_plain(parent.data).items() if name in VOCABULARY}
     filled = _put(root, "model", _merged(model, _at(root, ["model"])))
     filled = _put(filled, "data", _merged(locate(kept, where), _at(root, ["data"])))
     filled = _put(filled, "train", _put(_at(root, ["train"]), "from", Located(str(place), where, text=str(place))))
-    _check_model(filled, parent, place)
-    _check_vocabulary(filled, parent, place)
+    _check_model(filled, parent, place, str(called))
+    if other:
+        _check_tokens(filled, parent, place)
+    else:
+        _check_vocabulary(filled, parent, place)
     return filled
 
 
-def _check_model(root: Located, parent: Recipe, place: Path) -> None:
+def _check_model(root: Located, parent: Recipe, place: Path, called: str) -> None:
     model = _at(root, ["model"])
     name = _at(root, ["model", "name"])
-    if model is None or name is None or name.text != parent.model_name:
-        raise refusal(name or root, "model.name", f"{parent.model_name!r}, as in {place}")
+    if model is None or name is None or name.text != called:
+        raise refusal(name or root, "model.name", f"{called!r}, as in {place}")
     fields = {key: part for key, part in model.value.items() if key != "name"} if isinstance(model.value, dict) else {}
     config = fill(type(parent.model), replace(model, value=fields), "model", parent.model_name)
     for keys, expected, found in _differences(config, parent.model):
@@ -77,6 +86,16 @@ def _check_vocabulary(root: Located, parent: Recipe, place: Path) -> None:
     for keys, expected, found in _differences(data, parent.data):
         if keys[0] in VOCABULARY:
             raise _disagreement(root, ["data", *keys], expected, found, place)
+
+
+def _check_tokens(root: Located, parent: Recipe, place: Path) -> None:
+    """Of another task, whose data are others: the tokens alone must be the same."""
+    node = _at(root, ["data", "tokens"])
+    tokens = fill(
+        type(parent.data.tokens), node if node is not None else Located({}, root.where), "data.tokens", parent.task
+    )
+    for keys, expected, found in _differences(tokens, parent.data.tokens):
+        raise _disagreement(root, ["data", "tokens", *keys], expected, found, place)
 
 
 def _disagreement(root: Located, keys: Sequence[str], expected: Any, found: Any, place: Path) -> InputError:

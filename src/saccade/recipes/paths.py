@@ -12,7 +12,7 @@ from pathlib import Path
 from saccade.data.files.hub import on_hub
 from saccade.recipes.located import Located
 
-PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words")
+PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary")
 
 
 def from_here(root: Located, changed: Sequence[str]) -> Located:
@@ -26,10 +26,28 @@ def from_here(root: Located, changed: Sequence[str]) -> Located:
     return root
 
 
+def with_vocabulary(root: Located, folder: Path) -> Located:
+    """The tree, a relative ``data.tokens.vocabulary`` made whole: tokens are learnt where the recipe's folder is not known."""
+    return _under(root, ["data", "tokens", "vocabulary"], folder)
+
+
+def _under(node: Located, keys: Sequence[str], folder: Path) -> Located:
+    if keys:
+        if not isinstance(node.value, dict) or keys[0] not in node.value:
+            return node
+        return replace(node, value={**node.value, keys[0]: _under(node.value[keys[0]], keys[1:], folder)})
+    if not isinstance(node.value, str) or not node.text or node.text[0] in "$~" or Path(node.text).is_absolute():
+        return node
+    whole = str(folder.resolve() / node.text)
+    return replace(node, value=whole, text=whole)
+
+
 def _at(node: Located, keys: Sequence[str]) -> Located:
     if isinstance(node.value, dict):
         wanted = [key for key in keys[:1] if key in node.value] if keys else list(node.value)  # {source: …, target: …}
         return replace(node, value={**node.value, **{key: _at(node.value[key], keys[1:]) for key in wanted}})
+    if isinstance(node.value, list):
+        return replace(node, value=[_at(entry, keys) for entry in node.value])
     text = node.text
     # Not text: null, which unsets, or how many records to draw.
     if not isinstance(node.value, str) or not text or keys:

@@ -26,7 +26,7 @@ from saccade.parts import FORM, is_own, searching
 from saccade.recipes.lineage import inherit, parent_folder
 from saccade.recipes.located import Located, locate, override, parse_override, read_yaml, refusal
 from saccade.recipes.own import fill, located
-from saccade.recipes.paths import from_here
+from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
 from saccade.tasks import TASKS, task_class
 from saccade.training.config import Train
@@ -36,8 +36,26 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).parent
 # The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
-DATA = {"translate": "saccade.data.sources:PairData", "point": "saccade.data.points:PointData"}
+DATA = {
+    "translate": "saccade.data.sources:PairData",
+    "point": "saccade.data.points:PointData",
+    "classify": "saccade.data.labelled:LabelledData",
+    "language": "saccade.data.texts:TextData",
+    "pretrain": "saccade.data.raw:PretrainData",
+}
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
+# Those of tasks that are not measured so; the first is computed where a recipe names none.
+METRICS_OF = {
+    "classify": ("accuracy", "f1"),
+    "language": ("perplexity", "word_perplexity", "bits_per_character"),
+    "pretrain": ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy"),
+}
+# What a user's own network must derive from, to serve a shipped task.
+BASES = {
+    "classify": "saccade.nn.classifier:Classifier",
+    "language": "saccade.nn.language:LanguageModel",
+    "pretrain": "torch.nn:Module",
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class _Outline:
     model: Located | None = None  # required, unless a run is begun from
     train: Train = field(default_factory=Train)
     search: Located | None = None
-    metrics: tuple[str, ...] = ("exact_match",)
+    metrics: tuple[str, ...] | None = None
     expect: Expect | None = None
     about: str = ""
 
@@ -175,6 +193,7 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
 
 def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None) -> Recipe:
     """A recipe from its tree; a user's own parts are also looked for in ``beside``."""
+    root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
         hint = "this field is required, unless train.from names a run"
@@ -188,8 +207,9 @@ def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None)
     from saccade.nn.search import Search
 
     search = Search() if outline.search is None else build(Search, outline.search, "search")
+    metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
     return Recipe(
-        name, folder, outline.task, data, model_name, model, outline.train, search, outline.metrics, outline.expect,
+        name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
         outline.about, beside=beside,
     )  # fmt: skip
 
@@ -199,7 +219,7 @@ def _outline(root: Located) -> _Outline:
     outline = build(_Outline, root)
     tree: Any = root.value
     if not is_own(_choose(tree["task"], "task", TASKS)):
-        _check_metrics(root, METRICS)
+        _check_metrics(root, METRICS_OF.get(outline.task, METRICS))
     return outline
 
 
@@ -244,10 +264,9 @@ def _model(node: Located, task: str) -> tuple[str, Any]:
     name = _choose(named, "model.name", MODELS)
     network = located(named, "model.name", network_class)
     if is_own(name) and not is_own(task):
-        from saccade.nn.decoder import EncoderDecoder
-
-        if not issubclass(network, EncoderDecoder):
-            expected = f"a class derived from saccade.nn.EncoderDecoder for the task {task}"
+        module, _, base = BASES.get(task, "saccade.nn.decoder:EncoderDecoder").partition(":")
+        if not issubclass(network, getattr(importlib.import_module(module), base)):
+            expected = f"a class derived from saccade.nn.{base} for the task {task}"
             raise refusal(named, "model.name", expected, f"the class {network.__name__}")
     rest = replace(node, value={key: part for key, part in node.value.items() if key != "name"})
     return name, fill(network.config_class, rest, "model", name)
