@@ -1,0 +1,319 @@
+"""The long short-term memory-network: an LSTM that looks at all of its own past (Cheng, Dong & Lapata 2016).
+
+    score     aᵗᵢ = vᵀ tanh(W_h hᵢ + W_x xₜ + W_h̃ h̃ₜ₋₁)      over the tape of earlier states, i < t
+    look      sᵗ = softmaxᵢ(aᵗ),   [h̃ₜ; c̃ₜ] = Σᵢ sᵗᵢ [hᵢ; cᵢ]  one set of weights for both tapes
+    gates     i, f, o = σ(W [h̃ₜ; xₜ]),   ĉ = tanh(W [h̃ₜ; xₜ])
+    state     cₜ = f ⊙ c̃ₜ + i ⊙ ĉ,   hₜ = o ⊙ tanh(cₜ)          written behind the others
+
+It is an LSTM cell whose last state is what the look found. The tape is empty at first: the sum over nothing is 0, so the first
+step is that of an LSTM from zeros (the authors' code begins with a slot of zeros, which can be looked at for ever). The
+authors' encoder has no W_h̃ term: ``query: code``.
+
+Legend: B batch, T tokens, L places of a tape, m embedding, n hidden, V vocabulary, C labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.attention.core import look, read, weigh
+from saccade.attention.scores import Prepared, additive
+from saccade.attention.windows import padding
+from saccade.nn.cache import ROOM, SAME
+from saccade.nn.classifier import Classifier
+from saccade.nn.config import check
+from saccade.nn.language import LanguageModel
+from saccade.nn.recurrent import at_end, mask_of
+from saccade.nn.tape import Tape
+from saccade.trace.lens import Lens, Site
+
+Query = Literal["paper", "code"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Of the language model. In the paper embedding=150, with 1 or 3 layers."""
+
+    hidden: int = 256
+    embedding: int = 128
+    layers: int = 1
+    query: Query = "paper"  # what looks: the word and the last summary; code: the word alone
+    output: Literal["own", "tied"] = "own"  # tied: the output layer's matrix is the embedding
+    dropout: float = 0.0  # of embeddings, between layers and before the output; never on a tape
+
+    def __post_init__(self) -> None:
+        check(self, "hidden", "embedding", "layers")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """Of the classifier."""
+
+    hidden: int = 128
+    embedding: int = 128
+    layers: int = 1
+    query: Query = "paper"
+    judge: int | None = None  # width of the ReLU layer before the labels; hidden unless given
+    dropout: float = 0.0  # of embeddings, between layers, before the ReLU layer and after it
+
+    def __post_init__(self) -> None:
+        check(self, "hidden", "embedding", "layers", "judge")
+
+
+class State(NamedTuple):
+    """How many tokens each row has read; of each layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
+    summary h̃ [B, n]. What lies beyond ``read`` is never looked at.
+
+    ``begun`` is None where a read makes the tapes longer and leaves these as they are. Else they have room, in which a read
+    writes, and at step t of a search at most ``begun`` + t places are taken.
+    """
+
+    read: Int[Tensor, " B"]
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    summaries: tuple[Tensor, ...]
+    begun: int | None = None
+
+    @property
+    def places(self) -> int:
+        return self.keys[0].shape[1]
+
+
+class Layer(nn.Module):
+    """One LSTMN: inputs [B, T, m] → states [B, T, n], by looks at what it wrote before."""
+
+    def __init__(self, inputs: int, hidden: int, query: Query) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.key = nn.Linear(hidden, hidden, bias=False)  # W_h
+        self.query = nn.Linear(inputs, hidden, bias=False)  # W_x
+        self.summary = nn.Linear(hidden, hidden, bias=False) if query == "paper" else None  # W_h̃
+        self.v = nn.Parameter(torch.empty(hidden))
+        self.cell = nn.LSTMCell(inputs, hidden)  # W
+        for layer in (self.key, self.query, self.summary):
+            if layer is not None:
+                nn.init.xavier_uniform_(layer.weight)
+        nn.init.uniform_(self.v, -(hidden**-0.5), hidden**-0.5)
+
+    def forward(
+        self, x: Float[Tensor, "B T m"], state: State, number: int, *, offset: int, lens: Lens | None, site: Site
+    ) -> tuple[Float[Tensor, "B T n"], Float[Tensor, "B T n"], tuple[Tensor, ...]]:
+        """What is known after each input, the summaries h̃ that it was made of, and the tapes. ``number`` is the layer's
+        place in the state."""
+        queries, inputs = self.query(x).unbind(1), x.unbind(1)
+        tape = self._tape(state, number, queries[0], len(inputs))
+        summary, states, summaries = state.summaries[number], [], []
+        for step, given in enumerate(inputs):
+            query = queries[step] if self.summary is None else queries[step] + self.summary(summary)
+            summary, memory = self._look(tape, query, state, step, offset=offset, lens=lens, site=site)
+            hidden, memory = self.cell(given, (summary, memory))
+            place = step if state.begun is None and not state.places else state.read + step
+            entry = torch.cat([hidden, memory], dim=-1)
+            tape.write(self.key(hidden).unsqueeze(1), entry.unsqueeze(1), place=place)
+            states.append(hidden)
+            summaries.append(summary)
+        places = state.places + (len(inputs) if state.begun is None else 0)
+        return torch.stack(states, dim=1), torch.stack(summaries, dim=1), tape.read(places)
+
+    def _tape(self, state: State, number: int, like: Float[Tensor, "B n"], steps: int) -> Tape:
+        before = state.keys[number], state.values[number]
+        if state.begun is not None:
+            return Tape(*before)
+        tape = Tape.empty(len(like), state.places + steps, (self.hidden, 2 * self.hidden), like)
+        if state.places:
+            tape.write(*before, place=0)
+        return tape
+
+    def _look(
+        self,
+        tape: Tape,
+        query: Float[Tensor, "B n"],
+        state: State,
+        step: int,
+        *,
+        offset: int,
+        lens: Lens | None,
+        site: Site,
+    ) -> tuple[Float[Tensor, "B n"], Float[Tensor, "B n"]]:
+        """[h̃ₜ; c̃ₜ] of what stands before each row's own place."""
+        asked, score = query.unsqueeze(1), additive(self.v)
+        if lens is None and state.begun is None and not state.places:
+            # All rows stand at one place, and before it is nothing but what they read: no window is needed. Nor one launch:
+            # the program for it is compiled anew as the tape grows.
+            if not step:
+                return torch.zeros_like(query), torch.zeros_like(query)
+            keys, values = tape.read(step)
+            found = read(weigh(asked, Prepared(keys), score=score), values)
+        else:
+            keys, values = tape.read(state.places + (step + 1 if state.begun is None else 0))
+            where: dict[str, Any] = {"window": padding(state.read + step), "offset": offset + step}
+            _, found = look(asked, Prepared(keys), values, score=score, **where, lens=lens, site=site)
+        summary, memory = found.squeeze(1).to(query.dtype).chunk(2, dim=-1)
+        return summary, memory
+
+
+class Stack(nn.Module):
+    """LSTMNs on one another: the states of one are the inputs of the next.
+
+    Args:
+        sites: where each layer looks; there is a layer for each.
+    """
+
+    def __init__(self, inputs: int, hidden: int, query: Query, dropout: float, sites: tuple[Site, ...]) -> None:
+        super().__init__()
+        self.hidden, self.dropout, self.sites = hidden, dropout, sites
+        self.layers = nn.ModuleList(Layer(hidden if number else inputs, hidden, query) for number in range(len(sites)))
+
+    def blank(self, batch: int, like: Tensor) -> State:
+        """The state before anything was read, on the device and in the type of ``like``."""
+        nothing = tuple(like.new_zeros(batch, 0, width) for width in (self.hidden, 2 * self.hidden))
+        read = torch.zeros(batch, dtype=torch.int64, device=like.device)
+        layers = len(self.layers)
+        return State(read, nothing[:1] * layers, nothing[1:] * layers, (like.new_zeros(batch, self.hidden),) * layers)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T m"],
+        lengths: Int[Tensor, " B"] | None,
+        state: State,
+        *,
+        offset: int = 0,
+        lens: Lens | None = None,
+    ) -> tuple[Float[Tensor, "B T n"], State]:
+        """The top layer's states, and the state after each row's last real input.
+
+        A row is padded behind its last input, and a place is looked at from later ones alone: padding is never seen by what is
+        real, and the next read writes over it.
+        """
+        keys, values, last = [], [], []
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = functional.dropout(x, self.dropout, self.training)
+            x, summaries, tapes = cast(Layer, layer)(
+                x, state, number, offset=offset, lens=lens, site=self.sites[number]
+            )
+            keys.append(tapes[0])
+            values.append(tapes[1])
+            last.append(_last(summaries, lengths, state.summaries[number]))
+        read = state.read + (x.shape[1] if lengths is None else lengths)
+        return x, State(read, tuple(keys), tuple(values), tuple(last), state.begun)
+
+
+def _last(
+    summaries: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"] | None, before: Float[Tensor, "B n"]
+) -> Float[Tensor, "B n"]:
+    """The summary at each row's last real input; of a row that has none, the one before."""
+    if lengths is None:
+        return summaries[:, -1]
+    return torch.where(lengths.unsqueeze(-1) > 0, at_end(summaries, lengths.clamp(min=1)), before)
+
+
+class LstmnLM(LanguageModel):
+    """p(xₜ₊₁ | x₍≤ₜ₎): tokens [B, T] → logits [B, T, V]."""
+
+    config_class = Config
+    sites: tuple[Site, ...] = ()  # of a network: decoder.{l}.self
+
+    def __init__(self, config: Config, size: int) -> None:
+        super().__init__()
+        n, m, tied = config.hidden, config.embedding, config.output == "tied"
+        self.config = config
+        self.sites = tuple(Site(f"decoder.{layer}.self", "output", "input") for layer in range(config.layers))
+        self.embedding = nn.Embedding(size, m)
+        self.cells = Stack(m, n, config.query, config.dropout, self.sites)
+        self.project = nn.Linear(n, m, bias=False) if tied and n != m else nn.Identity()
+        self.output = nn.Linear(m if tied else n, size)
+        nn.init.normal_(self.embedding.weight, std=m**-0.5)  # tied, logits begin near 0
+        nn.init.zeros_(self.output.bias)
+        if tied:
+            self.output.weight = self.embedding.weight
+
+    def blank(self, batch: int) -> State:
+        return self.cells.blank(batch, self.embedding.weight)
+
+    def make_room(self, state: State, step: int) -> State:
+        taken = state.places
+        # A little more than was taken, so that prompts of many lengths share few recordings.
+        begun = -(-(taken - step) // SAME) * SAME if state.begun is None else state.begun
+        if state.begun is not None and begun + step < taken:
+            return state
+        size = ROOM
+        while size <= begun + step:
+            size *= 2
+        keys, values = (
+            tuple(functional.pad(part, (0, 0, 0, size - taken)) for part in parts)
+            for parts in (state.keys, state.values)
+        )
+        return state._replace(keys=keys, values=values, begun=begun)
+
+    def read(
+        self,
+        tokens: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        state: State | None = None,
+        *,
+        offset: int = 0,
+        lens: Lens | None = None,
+    ) -> tuple[Float[Tensor, "B T n"], State]:
+        before = self.blank(len(tokens)) if state is None else state
+        states, after = self.cells(self._drop(self.embedding(tokens)), lengths, before, offset=offset, lens=lens)
+        if lens is not None and lens.wants("state"):
+            lens.signal("decoder.state", self.writes_on, states, offset=offset)
+        return states, after
+
+    def write(self, hidden: Float[Tensor, "... n"]) -> Float[Tensor, "... V"]:
+        logits: Tensor = self.output(self.project(self._drop(hidden)))
+        return logits
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)
+
+
+class Lstmn(Classifier):
+    """p(label | text): tokens [B, T] → logits [B, C], W₂ max(0, W₁ h̄ + b₁) + b₂ of the mean h̄ of the top tape.
+
+    A pair of texts is read in one row; what is learned of being the second is added to its embeddings.
+    """
+
+    config_class = ClassifierConfig
+
+    def __init__(self, config: ClassifierConfig, vocabulary: int, classes: int) -> None:
+        super().__init__()
+        n, judge = config.hidden, config.judge or config.hidden
+        self.config = config
+        self.sites = tuple(Site(f"encoder.{layer}.self", "text", "text") for layer in range(config.layers))
+        self.embedding = nn.Embedding(vocabulary, config.embedding)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.second = nn.Parameter(torch.zeros(config.embedding))  # added to the embeddings of the second text
+        self.cells = Stack(config.embedding, n, config.query, config.dropout, self.sites)
+        self.judge = nn.Linear(n, judge)
+        self.output = nn.Linear(judge, classes)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"],
+        segments: Int[Tensor, "B T"] | None = None,
+        *,
+        lens: Lens | None = None,
+    ) -> Float[Tensor, "B C"]:
+        embedded = self.embedding(tokens)  # [B, T, m]
+        if segments is not None:
+            embedded = embedded + segments.unsqueeze(-1) * self.second
+        before = self.cells.blank(len(tokens), self.embedding.weight)
+        states, _ = self.cells(self._drop(embedded), lengths, before, lens=lens)
+        if lens is not None and lens.wants("state"):
+            lens.signal("encoder.state", "text", states)
+        real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
+        mean = states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+        logits: Tensor = self.output(self._drop(functional.relu(self.judge(self._drop(mean)))))
+        return logits
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)
