@@ -118,6 +118,22 @@ def test_the_table_compares_each_way_with_its_own_pair(joeynmt: Any) -> None:
     assert {line.count("|") for line in lines[4:9]} == {15} and {line.count("|") for line in lines[-4:]} == {8}
 
 
+def test_the_table_stands_after_every_training(joeynmt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = sizes(
+        pairs=[TRANSFORMER], ways=["saccade"], greedy=0, logs=tmp_path, scratch=tmp_path, out=tmp_path / "t.md"
+    )
+    peer = {"training": 100.0, "decoding": 10.0, "parameters": 7, "words": 0.0, "bleu": 0.0}
+    monkeypatch.setattr(joeynmt.run, "run_joey", lambda *_: peer)
+
+    def cut_off(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(joeynmt.run, "run_saccade", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        joeynmt.run.compare(options)
+    assert "| Transformer 3+3 | JoeyNMT | 7 | – | 100 | 1.00 | 10 | 1.00 |" in options.out.read_text(encoding="utf-8")
+
+
 def test_a_pair_that_is_none_is_named(joeynmt: Any) -> None:
     with pytest.raises(SystemExit, match=r"--pairs: expected some of GRU, additive; .*, found 'Transformer'"):
         joeynmt.run.options_of(["--pairs", "Transformer"])
