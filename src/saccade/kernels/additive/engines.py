@@ -143,11 +143,12 @@ def _captured(query: Tensor, name: str) -> tuple[Engine, str]:
         return engine("direct", reach, query), "a CUDA graph is captured, and no reach was read before"
     from saccade.kernels.additive.guarded import guarded
 
-    reach = (HEADROOM[0] * last.reach[0], HEADROOM[0] * last.reach[1])
     if isinstance(last.arithmetic, Table):
         wide = _wider(last.arithmetic, query).reach
-        reach = (wide, wide)
-    found, why = engine_within(reach, query, name)
+        found, why = engine_within((wide, wide), query, name)
+    else:  # no table is on the device, and none can be sent
+        found = engine("direct", (HEADROOM[0] * last.reach[0], HEADROOM[0] * last.reach[1]), query)
+        why = "it served before"
     return guarded(found), f"a CUDA graph is captured, with additive.direct behind it; {why}"
 
 

@@ -381,7 +381,12 @@ def coefficients_on(table: Table, device: torch.device) -> tuple[Float[Tensor, "
             four[place, : table.terms] = series.coefficients
         if device.type != "cuda":
             return four.to(device), J
-        return four.pin_memory().to(device, non_blocking=True), J  # without waiting, which may be forbidden now
+        # Other streams will read it, so it must be there. An event may be waited for even where waiting is forbidden.
+        sent = four.pin_memory().to(device, non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record(torch.cuda.current_stream(device))
+        arrived.synchronize()
+        return sent, J
 
 
 def _rows(D: int, table: Table, feature_bytes: int) -> int:
