@@ -148,7 +148,8 @@ FAULTS = {
     "unknown model": (["train", "rnnsearch_dates", "model.name=bert2"], "model.name: expected one of"),
     "nothing to train": (["train"], "expected a RECIPE or --resume RUN, found neither"),
     "no run": (["predict", "nowhere", "x"], "nowhere: expected a run's folder, found no such folder"),
-    "no run to resume": (["train", "--resume", "nowhere"], "nowhere"),
+    "no run to resume": (["train", "--resume", "nowhere"], "nowhere: expected a run's folder, found no such folder"),
+    "changes to a resumed run": (["train", "--resume", "nowhere", "train.epochs=2"], "found both: a run goes on by the"),
 }
 
 

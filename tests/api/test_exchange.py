@@ -137,12 +137,69 @@ def edited(folder: Path, **fields) -> None:
         ),
         ({"vocab_size": 50}, r"vocab.txt: expected 50 pieces, as config.json says, found 41"),
         ({"is_decoder": True}, r"is_decoder: expected False, found True"),
+        ({"architectures": 3}, r"config.json: architectures: expected a list of one name, found 3"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act: expected one of gelu"),
+        ({"tie_word_embeddings": False}, r"tie_word_embeddings: expected True, found False"),
+        (
+            {"num_hidden_layers": 2},
+            r"safetensors: bert.encoder.layer.2.*the network that config.json describes, found one .*no place for, nor for 15",
+        ),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_file_and_field(tmp_path, fields, words):
     folder = written(tmp_path / "theirs")
     edited(folder, **fields)
     with pytest.raises(InputError, match=words):
+        from_huggingface(folder)
+
+
+def test_a_folder_that_has_its_vocabulary_in_tokenizer_json_alone_is_read_alike(tmp_path):
+    folder = written(tmp_path / "theirs")
+    expected = from_huggingface(folder)
+    (folder / "vocab.txt").unlink()
+    tokenizer = transformers.BertTokenizer(vocab={piece: number for number, piece in enumerate(PIECES)})
+    tokenizer.save_pretrained(folder)
+    assert not (folder / "vocab.txt").exists()
+    found = from_huggingface(folder)
+    assert found.task.tokenizer.vocabulary == PIECES and found.task.tokenizer.config.lower
+    assert [found.task.tokenizer.encode(text) for text in TEXTS] == [tokenizer.encode(text)[1:-1] for text in TEXTS]
+    assert found.predict("film was [MASK]")[0].value == expected.predict("film was [MASK]")[0].value
+    (folder / "tokenizer_config.json").unlink()
+    whole = json.loads((folder / "tokenizer.json").read_text())
+    whole["normalizer"]["lowercase"] = False
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    assert not from_huggingface(folder).task.tokenizer.config.lower
+    (folder / "tokenizer.json").write_text(json.dumps(whole | {"model": {"type": "BPE"}}))
+    with pytest.raises(InputError, match=r"tokenizer.json: model, normalizer: expected WordPiece .* found BPE"):
+        from_huggingface(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [("[]", "expected a mapping, found list"), ('{"do_lower_case": "no"}', "expected true or false")],
+)
+def test_settings_of_a_tokenizer_that_mean_nothing_are_told(tmp_path, settings, words):
+    folder = written(tmp_path / "theirs")
+    (folder / "tokenizer_config.json").write_text(settings)
+    with pytest.raises(InputError, match=rf"tokenizer_config.json: .*{words}"):
+        from_huggingface(folder)
+
+
+def test_an_output_matrix_of_its_own_matters_only_where_there_is_one(tmp_path):
+    folder = written(tmp_path / "theirs", "BertForSequenceClassification", tie_word_embeddings=False)
+    assert from_huggingface(folder).recipe.model_name == "bert_classifier"
+
+
+def test_tensors_that_have_no_place_or_are_whole_numbers_are_refused(tmp_path):
+    folder = written(tmp_path / "theirs", "BertForSequenceClassification")
+    edited(folder, architectures=None)
+    with pytest.raises(InputError, match=r"safetensors: classifier.bias: .*architectures in config.json"):
+        from_huggingface(folder)
+    folder = written(tmp_path / "quantised")
+    tensors = load_file(folder / "model.safetensors")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    save_file(tensors | {name: tensors[name].to(torch.int8)}, folder / "model.safetensors")
+    with pytest.raises(InputError, match=rf"{name}: expected floating-point numbers, found torch.int8"):
         from_huggingface(folder)
 
 

@@ -155,4 +155,28 @@ def test_one_label_alone_would_not_train(command, tmp_path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("text\tlabel\n" + "a b\tpos\n" * 3)
     status, out, _ = command("data", path, "--label", "label")
-    assert status == 1 and "It would not train: it has 1 label(s)" in out
+    assert status == 1 and "It would not train: a classifier needs two labels at least, found pos alone" in out
+
+
+def test_a_recipe_quotes_names_that_yaml_would_misread(command, tmp_path, shapes_unchecked) -> None:
+    path, recipe = tmp_path / "odd #1: x.csv", tmp_path / "odd.yaml"
+    path.write_text('"the text, long","a: b"\n' + "".join(f"word{n % 7} {n},{'xy'[n % 2]}\n" for n in range(40)))
+    given = ("--text", "the text, long", "--label", "a: b")
+    assert command("data", path, *given, "--recipe", recipe)[0] == 0
+    small = ["train.epochs=1", "train.threads=1", "model.hidden=4", "train.stop_after=null"]
+    assert command("train", recipe, *small, "--out", tmp_path / "run")[0] == 0
+
+
+def test_a_test_set_that_cannot_be_read_would_not_train(command, reviews, tmp_path) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text("review,stars\ngood,pos\n,neg\n")
+    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--test", test)
+    assert status == 1 and f"{test}:3: review: expected a text, found nothing" in out
+    recipe = tmp_path / "my.yaml"
+    test.write_text("review,stars\ngood,pos\nodd,neither\n")
+    recipe.write_text(
+        f"task: classify\ndata: {{train: {reviews}, test: {test}, labels: [neg, neither, pos],"
+        " columns: {text: review, label: stars}}\nmodel: {name: attentive_classifier}\n"
+    )
+    status, out, _ = command("data", recipe)  # a label that is listed needs no training record
+    assert status == 0 and "It would train." in out

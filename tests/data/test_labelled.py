@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from saccade.data.classes import Classes, labels_in, told
@@ -242,12 +243,19 @@ def test_pairs_in_memory_are_nested_or_flat_or_named() -> None:
         ([("a", "b"), ("a", "b", "c")], "one text in every record, or two in every one"),
         ([{"text": "a"}], "data:1: label: expected the key 'label', found keys text"),
         ({"text": ["a"], "labels": ["b"]}, "label: expected 'text', 'label', found the columns 'text', 'labels'"),
+        ([("a", np.array([0, 1]))], r"data:1: label: expected a label, found array"),
         ([3], r"data:1: expected \(text, label\), \(first, second, label\) or a dict, found 3"),
     ],
 )
 def test_what_is_no_labelled_text_is_told_with_its_number(given, message) -> None:
     with pytest.raises(SaccadeError, match=message):
         labelled_of(given, data())
+
+
+def test_a_label_and_its_text_may_have_a_tab_between_them(tmp_path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("pos\tgood film\n__label__neg  bad one \n")
+    assert read_file(path, LabelledData(train="x")) == [Labelled("good film", "pos"), Labelled("bad one", "neg")]
 
 
 # Real data ------------------------------------------------------------------------------------------------------------

@@ -89,6 +89,34 @@ def test_a_second_text_follows_or_comes_from_another_document(documents):
     assert np.mean(kinds) == pytest.approx(0.5, abs=0.03)
 
 
+def test_neither_length_nor_end_of_a_row_tells_whether_its_second_text_follows():
+    numbers = iter(range(100, 10**6))
+    texts = Documents.of([[next(numbers) for _ in range(3)] for _ in range(4 + d % 11)] for d in range(60))
+    stretches, ends = stretches_of(texts, ROOM, 0.1), texts.sentences[texts.documents[1:]]
+    sizes, final = stretches.stop - stretches.start, stretches.stop == ends[stretches.document]
+    assert (sizes > 1).all() and 0.2 < final.mean() < 0.8
+    followed, within = 0, []
+    for draw in range(20):
+        batch = batch_of(texts, draw)
+        followed += int((batch.follows == FOLLOWS).sum())
+        assert (batch.lengths.numpy() == sizes + 3)[~final].all()  # of full rows, whose length is known
+        elsewhere = final & (batch.follows == ELSEWHERE).numpy()
+        within += [row[-2] + 1 - 100 in ends for row, last in zip(restored(batch), elsewhere) if last]
+        assert (batch.lengths.numpy() <= sizes + 3).all()
+    assert abs(followed / (20 * len(sizes)) - 0.5) < 0.03
+    # One that is to be shorter than its document's last sentence is cut: here where a stretch begins inside a sentence.
+    assert np.mean(within) > 0.9
+
+
+def test_of_documents_that_are_all_shorter_the_second_text_is_shorter():
+    documents = Documents.of([[[100 + token for token in range(20)]], [[200, 201], [202]]])
+    for draw in range(20):
+        batch = batch_of(documents, draw, rows=[0])
+        row = restored(batch)[0]
+        if batch.follows[0] == ELSEWHERE:
+            assert row[row.index(2) + 1 : -1] == [200, 201, 202]
+
+
 def test_marks_are_never_chosen_and_every_chosen_place_is_told(documents):
     batch = batch_of(documents, 3)
     for row, length, chosen, words in zip(restored(batch), batch.lengths.tolist(), batch.chosen, batch.words):

@@ -294,11 +294,38 @@ def test_a_trace_tells_which_module_a_site_is():
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, axes={"inputs": ["a"]}), "expected names among input"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, generate={}), "BertModel does not write"),
         (lambda: saccade.look("bert-base-uncased", tokenizer(), TEXT), "model: expected a torch.nn.Module, found str"),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), 3), r"inputs: \w+ cannot read this int \(ValueError: "),
+        (
+            lambda: saccade.look(tiny("bert"), tokenizer(), {"text": ["a", "a mat"]}),
+            r"inputs: \w+ cannot read this dict",
+        ),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), ()), "inputs: expected a text, .* found an empty tuple"),
+        (lambda: saccade.look(tiny("gpt2"), None, torch.ones(1, 70, dtype=torch.int64)), "cannot read .* 64 positions"),
+        (
+            lambda: saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate=True),
+            "generate: expected options .* found True",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(call, message):
     with pytest.raises(SaccadeError, match=message):
         call()
+
+
+def test_a_model_is_as_it_was_after_its_own_error():
+    model = tiny("gpt2", attention="sdpa").train()
+    with pytest.raises(SaccadeError, match="index out of range"):
+        saccade.look(model, None, torch.full((1, 5), 999))
+    assert model.config._attn_implementation == "sdpa" and model.training
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_tokenizer_that_knows_no_names_numbers_its_tokens():
+    def ids(text, **_):
+        return {"input_ids": torch.tensor([[5, 6, 7]])}
+
+    trace = saccade.look(tiny("gpt2"), ids, "a b c")
+    assert trace.axes["input"].labels == ("5", "6", "7")
 
 
 def test_a_trace_is_saved_and_drawn_like_any_other(tmp_path):

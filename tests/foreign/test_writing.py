@@ -11,7 +11,7 @@ from torch import Tensor
 import saccade
 from saccade.errors import SaccadeError
 from saccade.trace import Boost, Mask
-from tests.foreign.tiny_models import TEXT, tiny, tokenizer
+from tests.foreign.tiny_models import TEXT, tiny, tokenizer, transformers
 
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
 PROMPT = 8
@@ -139,5 +139,37 @@ def test_writing_that_cannot_be_followed_is_refused():
         saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate={**GREEDY, "use_cache": False})
     with pytest.raises(SaccadeError, match="num_return_sequences must be 1"):
         saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate={**GREEDY, "num_return_sequences": 2})
+    configured = transformers.GenerationConfig(num_beams=2, num_return_sequences=2, max_new_tokens=3)
+    with pytest.raises(SaccadeError, match="num_return_sequences must be 1"):
+        saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate={"generation_config": configured})
     with pytest.raises(SaccadeError, match=r"GPT2LMHeadModel\.generate: .*max_tokens"):
         saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate={"max_tokens": 5})
+
+
+def test_beams_of_a_configuration_are_followed_as_those_of_an_option():
+    configured = transformers.GenerationConfig(num_beams=3, max_new_tokens=4, pad_token_id=0, eos_token_id=3)
+    options = {"num_beams": 3, "max_new_tokens": 4, "pad_token_id": 0, "eos_token_id": 3}
+    one, other = (
+        saccade.look(tiny("llama"), tokenizer(), TEXT, generate=each)
+        for each in (options, {"generation_config": configured})
+    )
+    assert one.about["output"] == other.about["output"]
+    first, second = (trace.map("decoder.1.self", head=2).weights for trace in (one, other))
+    assert torch.equal(first, second)
+
+
+def test_tokens_that_the_tokenizer_does_not_know_go_by_their_numbers():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    few = Tokenizer(models.WordLevel({"the": 0, "cat": 1, "?": 2}, unk_token="?"))
+    few.pre_tokenizer = pre_tokenizers.Whitespace()
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=few)
+    options = {
+        "max_new_tokens": 3,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "eos_token_id": None,
+        "suppress_tokens": [0, 1, 2],
+    }
+    trace = saccade.look(tiny("gpt2"), words, "the cat sat", generate=options)
+    assert all(label.isdecimal() for label in trace.axes["output"].labels)

@@ -77,3 +77,10 @@ def test_a_name_gives_its_positions() -> None:
     assert kinds == [Sinusoidal, Learned, Rotary]
     assert positions_of("learned", width=8, heads=2, places=5).longest == 5
     assert positions_of("rotary", width=8, heads=2, places=5).longest is None
+
+
+def test_a_row_beyond_what_was_learned_stays_at_the_last_place() -> None:
+    """A search takes rows that are done along with those that are not."""
+    learned, embedded = Learned(5, 4), torch.zeros(2, 1, 4)
+    found = learned.add(embedded, torch.tensor([[2], [9]]))
+    torch.testing.assert_close(found[:, 0], learned.table.weight[[2, 4]])

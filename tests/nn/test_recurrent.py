@@ -221,3 +221,17 @@ def test_gradients_are_those_of_finite_differences(cell: str) -> None:
         return (outputs[mask_of(LENGTHS, 7)], *final)
 
     assert torch.autograd.gradcheck(run, (x,), fast_mode=True)
+
+
+@every_cell
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_every_cell_reads_and_steps_in_mixed_precision_on_a_cpu(cell: str) -> None:
+    both, ahead, x = build(cell, 2, bidirectional=True), build(cell, 2), torch.randn(3, 7, 3)
+    expected, _ = both(x, LENGTHS)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = both(x, LENGTHS)
+        state = ahead.step(x[:, 0], ahead.zero_state(3, x))[1]
+        ahead(x.bfloat16(), None, state)  # as what comes from a product
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.03)
+    found.float().sum().backward()
+    assert all(parameter.grad is not None for parameter in both.parameters())

@@ -38,6 +38,7 @@ def test_the_nucleus_is_the_fewest_that_hold_the_share() -> None:
 
 def test_a_low_temperature_is_almost_greedy_and_a_high_one_almost_uniform() -> None:
     assert drawn(Sampling(temperature=0.02), 0.0, 0.5, 0.999) == [1, 1, 1]
+    assert drawn(Sampling(temperature=1e-320), 0.0, 0.5, 0.999) == [1, 1, 1]  # 1 / T is infinite
     assert drawn(Sampling(temperature=1e6), 0.24, 0.26, 0.51, 0.76) == [1, 3, 2, 0]
     # p² ∝ 1, 16, 4, 9
     assert drawn(Sampling(temperature=0.5), 15.9 / 30, 16.1 / 30, 24.9 / 30, 25.1 / 30) == [1, 3, 3, 2]

@@ -66,6 +66,18 @@ def test_a_fault_names_its_file_line_and_field(write, old, new, message):
         read_recipe(write(GOOD.replace(old, new)))
 
 
+def test_a_name_without_its_suffix_suggests_the_file(tmp_path):
+    (tmp_path / "my.yaml").write_text("task: translate\n")
+    with pytest.raises(InputError, match=r"did you mean '.*my\.yaml'"):
+        read_recipe(tmp_path / "my")
+
+
+def test_a_file_of_data_in_the_place_of_a_recipe_is_told_how_to_get_one(tmp_path):
+    (tmp_path / "pairs.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match=r"expected a recipe \(\.yaml\), found a file of data \(saccade data .* --recipe"):
+        read_recipe(tmp_path / "pairs.csv")
+
+
 def test_an_unknown_name_suggests_a_shipped_recipe():
     with pytest.raises(InputError, match="did you mean 'rnnsearch_dates'"):
         read_recipe("rnnsearch_date")

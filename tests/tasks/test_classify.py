@@ -111,6 +111,24 @@ def test_balance_weighs_a_label_by_how_rare_it_is() -> None:
         assert ratio == pytest.approx(weights[SINGLE[number].target], rel=1e-5)
 
 
+def test_a_run_that_begins_from_another_weighs_labels_by_its_own_records() -> None:
+    first = task(balance="weights")
+    other = [replace(record, target="neg" if record.target == "pos" else "pos") for record in SINGLE]
+    then = Classify.go_on(first.data, other, first.files())
+    assert then.classes.names == first.classes.names and then.tokenizer.size == first.tokenizer.size
+    assert then.classes.weights == first.classes.weights[::-1] != first.classes.weights
+    unknown = Classify(first.data, first.tokenizer, replace(first.classes, counts=(0, 0)))  # as a network taken over
+    then = Classify.go_on(first.data, SINGLE, unknown.files())
+    assert then.classes == first.classes
+    assert "data.train" in then.corpus(SINGLE, "data.train").note
+
+
+def test_a_bucket_is_no_wider_than_the_longest_row() -> None:
+    of = task([Labelled("w " * 27, "a"), Labelled("v " * 27, "b")], max_length=27)
+    batch = of.batch(of.corpus([Labelled("w " * 27, "a")], "x"), [0])
+    assert batch.text.shape[1] == 29 and batch.bucketed().text.shape[1] == 29
+
+
 def test_rows_that_fill_a_bucket_up_weigh_nothing() -> None:
     of = task(PAIRS)
     made = of.network(AttentiveClassifier, SMALL).eval()
@@ -304,3 +322,4 @@ def test_records_in_hand_train_and_a_run_begins_from_another(trained, tmp_path, 
     found = saccade.train(recipe, rows, folder=tmp_path / "next")
     assert found.task.classes.names == trained.task.classes.names
     assert found.predict("about the cake : i found it dull .")[0].value == "blame"
+    assert sum(found.task.classes.counts) < len(rows)  # its own records, less those that were held out

@@ -18,6 +18,7 @@ from saccade.models.recurrent_lm import Config, RecurrentLM
 from saccade.models.rnnsearch import Config as OtherConfig
 from saccade.models.rnnsearch import RNNSearch
 from saccade.models.transformer import LanguageConfig, TransformerLM
+from saccade.nn.ensemble import Ensemble
 from saccade.nn.search import Search
 from saccade.nn.searching.sampling import Sampling
 from saccade.recipes.recipe import Recipe, read_recipe
@@ -150,6 +151,25 @@ def test_a_continuation_scores_as_when_it_is_forced() -> None:
             assert found.log_prob == pytest.approx(sum(read.log_probs[len(prompt.split()) :]), abs=1e-4)
 
 
+@pytest.mark.parametrize("how", [Search(), Search(beam=3), Search(sample=Sampling()), Search(block_ngrams=4)])
+def test_prompts_of_unequal_length_go_on_as_each_alone_up_to_the_last_place(how: Search) -> None:
+    """The longest is done first, and its row is stepped on with the others, beyond its last place."""
+    task = made(chunk=6, longest=30)
+    network, prompts = looking(task, positions="learned", places=8), ["the dog sees the cat sleeps", "the", "a bird"]
+    together = task.predict(network, prompts, how=how)
+    for prompt, found in zip(prompts, together, strict=True):
+        [alone] = task.predict(network, [prompt], how=how)
+        assert found.value == alone.value and found.score == pytest.approx(alone.score, abs=1e-4)
+    assert together[1].stopped == "length", "else nothing went so far"
+
+
+def test_a_prompt_that_ends_with_a_blank_is_continued_without_another() -> None:
+    task = made(longest=4)
+    network = looking(task)
+    bare, blank = (task.predict(network, [prompt], how=Search())[0].value for prompt in ("the dog", "the dog "))
+    assert bare.startswith(" ") and blank == bare[1:]
+
+
 def test_wishes_steer_a_continuation() -> None:
     task = made(longest=6)
     network = lstm(task)
@@ -166,8 +186,10 @@ def test_what_is_no_prompt_is_refused() -> None:
         task.predict(lstm(task), ["x", 3], how=Search())  # type: ignore[list-item]
     short = made(chunk=6)
     network = looking(short, positions="learned", places=8)
-    with pytest.raises(InputError, match=r"input 1: expected at most 6 tokens, .* found 9"):
-        short.predict(network, ["the " * 9], how=Search())
+    with pytest.raises(InputError, match=r"input 1: expected at most 7 tokens, .* found 8"):
+        short.predict(network, ["the " * 8], how=Search())
+    assert len(short.predict(network, ["the " * 7], how=Search())[0].value.split()) <= 1, "one place is left"
+    assert len(short.force(network, "the " * 7).labels) == 8
     [found] = short.predict(network, ["the " * 5], how=Search(), wishes=[Wish(forbid=("zebra",))])
     assert len(found.value.split()) <= 3, "no more than it has places for"
 
@@ -225,6 +247,34 @@ def test_an_edit_speaks_of_a_place_in_the_whole_text() -> None:
         task.predict(network, ["the"], how=Search(), lens=Lens(edits=[Mask(keys=(1,), step=50)]))
 
 
+def test_an_ensemble_foresees_prompts_and_texts_by_the_mean_of_its_members() -> None:
+    task = made(longest=5)
+    members = [looking(task), lstm(task), looking(task, positions="rotary", layers=2)]
+    network, prompt = Ensemble(members).eval(), "the dog sees"
+    lens = Lens(detail=["outputs"])
+    [found] = task.predict(network, [prompt], how=Search(beam=3), lens=lens)  # type: ignore[arg-type]
+    assert found.trace is not None and found.trace.outputs is not None
+    assert len(found.trace.outputs.labels) == len(found.trace.axes["output"].labels)
+    assert not any("outputs" in name for name in found.trace.signals)
+    ids = torch.tensor([task._asked(prompt, 0).ids])
+    expected = torch.stack([torch.softmax(member(ids), dim=-1) for member in members]).mean(0)[0, : ids.shape[1]]
+    torch.testing.assert_close(found.trace.outputs.probability[: ids.shape[1]], expected.topk(5).values.detach())
+    nll, tokens = 0.0, 0
+    for text in TEXTS:
+        ids = torch.tensor([[*task._asked(text.source, 0).ids, 2]])
+        probable = torch.stack([torch.softmax(member(ids[:, :-1]), dim=-1) for member in members]).mean(0)[0]
+        nll -= float(probable.gather(1, ids[0, 1:, None]).log().sum().detach())
+        tokens += ids.shape[1] - 1
+    assert figures(task, network)["perplexity"] == pytest.approx(math.exp(nll / tokens), rel=1e-4)
+
+
+def test_members_made_for_other_streams_carry_those_of_the_ensemble() -> None:
+    ours, theirs = (made(layout="stream", chunk=3, streams=streams) for streams in (2, 3))
+    alone = figures(ours, lstm(ours))
+    both = Ensemble([lstm(ours), lstm(theirs), lstm(made())]).eval()  # the same weights
+    assert figures(ours, both) == pytest.approx(alone, rel=1e-4)
+
+
 # Training -------------------------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +322,18 @@ def test_a_state_is_carried_from_update_to_update(tmp_path: Path) -> None:
     assert [float(loss) for loss in losses(tmp_path / "run")] == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_batch_as_wide_as_all_places_is_recorded_as_it_is(monkeypatch) -> None:
+    """Widths are rounded up where updates are recorded: 19 to 20, for which there is no place."""
+    task = made(chunk=19)
+    corpus, recorder, said = task.corpus([Text("the dog sees " * 9), *TEXTS], "here"), Repeater(), list[str]()
+    monkeypatch.setattr(stepping, "recorder_for", lambda device: recorder)
+    network = looking(task, positions="learned", places=19).train()
+    stepper = Stepper(task, network, Train(device="cpu"), said.append)
+    for numbers in task.plan(corpus, tokens=None, records=2, seed=1, epoch=0) * 2:
+        stepper.update(task.batch(corpus, numbers), 1e-2).read()
+    assert recorder.repeated > recorder.recorded > 0 and not said
+
+
 @pytest.mark.parametrize("fields", [{}, {"layout": "stream", "chunk": 3, "streams": 2}], ids=["records", "streams"])
 def test_recorded_updates_are_the_live_ones_with_what_is_carried(fields: dict[str, object], monkeypatch) -> None:
     task = made(**fields)
@@ -305,4 +367,4 @@ def test_a_bundle_predicts_evaluates_and_is_driven_from_the_command_line(tmp_pat
     assert status != 0 and "expected one of perplexity, word_perplexity, bits_per_character" in err
     assert command("train", recipe, "--dry-run")[0] == 0
     status, _, err = command("compare", run, run)
-    assert status != 0 and "saccade evaluate RUN --metric word_perplexity" in err
+    assert status != 0 and "its figures are those of saccade evaluate" in err

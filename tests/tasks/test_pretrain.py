@@ -3,6 +3,8 @@
 import json
 import math
 import signal
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.bert import Bert, Config
 from saccade.nn.search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.blanks import filled
+from saccade.tasks.blanks import _best, filled
 from saccade.tasks.pretrain import Pretrain
 from saccade.trace import Lens, Mask
 from saccade.training import stepping
@@ -57,6 +59,13 @@ def test_a_corpus_holds_every_token_of_its_documents(task, corpus):
     tokens = sum(len(task.tokenizer.encode(text.source)) for text in corpus.texts)
     assert len(corpus.documents.ids) == tokens
     assert "40 documents" in corpus.note and f"{tokens:,} tokens in {len(corpus):,} rows" in corpus.note
+
+
+def test_a_bucket_is_no_wider_than_a_row_may_be(task, corpus):
+    short = Pretrain(replace(task.data, length=33), task.tokenizer)
+    again = short.corpus(corpus.texts, "data.train")
+    batch = short.batch(again, range(len(again)))
+    assert batch.text.shape[1] == batch.bucketed().text.shape[1] == 33  # and not 36
 
 
 def test_a_plan_has_every_row_once_and_its_draw(task, corpus):
@@ -147,6 +156,22 @@ def test_of_several_blanks_the_likeliest_fillings_are_found(task, network):
     products = sorted((a * b for _, a in one for _, b in two), reverse=True)[:4]
     assert [each.score for each in (found, *found.alternatives)] == pytest.approx(products)
     assert not found.probabilities and len(found.choices) == 2
+
+
+def test_the_best_fillings_of_many_blanks_are_exact_and_as_many_as_were_asked_for():
+    likely = [{"a": 0.5 - 0.01 * n, "b": 0.3 + 0.005 * n, "c": 0.1} for n in range(7)]
+    every = sorted(
+        (math.prod(each[w] for each, w in zip(likely, pick)) for pick in product("abc", repeat=7)), reverse=True
+    )
+    found = _best(likely, 9)
+    assert [share for share, _ in found] == pytest.approx(every[:9])
+    assert len({words for _, words in _best(likely * 6, 5)}) == 5
+
+
+def test_marks_are_no_words_however_many_are_asked_for(task, network):
+    found = task.predict(network, ["[MASK] dogs wait ."], how=Search(beam=10_000, n_best=10_000))[0]
+    told = [found.value, *(each.value for each in found.alternatives)]
+    assert len(told) == task.tokenizer.size - len(MARKS) and not any(value.startswith("[") for value in told)
 
 
 def test_pieces_inside_a_word_are_joined_to_it():

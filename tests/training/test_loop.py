@@ -133,6 +133,12 @@ def test_early_stopping_stops_when_nothing_improves(tmp_path):
     assert bundle.figures["updates"] < 9 * 11
 
 
+def test_early_stopping_need_not_wait_for_the_end_of_an_epoch(tmp_path):
+    recipe = tiny("train.stop_after=2", "train.evaluate_every=2", "train.lr=1e-30")
+    bundle = api.train(recipe, folder=tmp_path / "run")
+    assert bundle.figures["updates"] == 6, "the first is the best, and two more are no better"
+
+
 def test_the_validation_set_is_looked_at_every_so_many_updates_and_at_the_end_of_an_epoch(tmp_path):
     api.train(tiny("train.evaluate_every=5"), folder=tmp_path / "run")
     with open(tmp_path / "run" / "evaluations.csv", newline="") as file:
@@ -165,6 +171,39 @@ def test_scheduled_sampling_label_smoothing_and_tensorboard_run(tmp_path):
 def test_mixed_precision_runs_on_the_cpu(tmp_path):
     bundle = api.train(tiny("train.precision=bf16", "train.epochs=1"), folder=tmp_path / "run")
     assert next(bundle.network.parameters()).dtype == torch.float32
+
+
+def test_how_losses_are_scaled_in_float16_goes_on_where_it_was(tmp_path, monkeypatch):
+    """A CPU does not train in float16; a scaler stands in for it there."""
+    made, seen = stepping.make_fabric, list[float]()
+
+    def scaled(settings):
+        fabric = made(settings)
+        fabric.strategy.precision.scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+        return fabric
+
+    monkeypatch.setattr(stepping, "make_fabric", scaled)
+    update = stepping.Stepper.update_by
+
+    def watched(self, *args, **options):
+        seen.append(self.scaling["scale"])
+        return update(self, *args, **options)
+
+    monkeypatch.setattr(stepping.Stepper, "update_by", watched)
+    recipe = tiny("train.precision=bf16", "train.epochs=1", "train.optimiser=sgd")
+    api.train(recipe, folder=tmp_path / "whole")
+    whole = list(seen)
+    assert whole[:5] == [8.0, 8.0, 16.0, 16.0, 32.0]
+    seen.clear()
+    with pytest.raises(Interrupted):
+        api.train(recipe, folder=tmp_path / "again", report=StopAt(5, signal.SIGTERM))
+    api.resume(tmp_path / "again")
+    assert seen == whole
+
+
+def test_float16_is_refused_on_a_cpu(tmp_path):
+    with pytest.raises(SaccadeError, match=r"train\.precision: expected 32 or bf16 on a CPU, .* found '16'"):
+        api.train(tiny("train.precision=16"), folder=tmp_path / "run")
 
 
 def test_an_absent_device_is_named(tmp_path):

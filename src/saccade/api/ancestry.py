@@ -20,7 +20,7 @@ def sources_trained_on(recipe: Recipe) -> set[Any]:
     sources: set[Any] = set()
     for each in (recipe, *_before(recipe)):
         if getattr(each.data, "train", None) == IN_MEMORY:
-            raise SaccadeError(f"the data of {each.name} was given in memory")
+            raise SaccadeError(f"no file of the data of {each.name} is known")
         splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
         sources |= {record.source for record in splits.train}
     return sources

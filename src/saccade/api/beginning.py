@@ -57,6 +57,8 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
     if origin is not None and pretrained:
         task = task_class(recipe.task).adopt(recipe.data, splits.train, dict(origin["files"]))
+    elif origin is not None and hasattr(task_class(recipe.task), "go_on"):  # what it counts is counted anew
+        task = task_class(recipe.task).go_on(recipe.data, splits.train, dict(origin["files"]))
     elif origin is not None:
         task = task_class(recipe.task).restore(recipe.data, dict(origin["files"]))
     else:

@@ -19,7 +19,8 @@ from saccade.tasks.pretrain import Pretrain
 
 
 def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
-    """The BERT of a Hugging Face folder (``config.json``, ``model.safetensors``, ``vocab.txt``) as a bundle.
+    """The BERT of a Hugging Face folder (``config.json``, ``model.safetensors``, ``vocab.txt``) as a bundle. Where there is no
+    ``vocab.txt`` its ``tokenizer.json`` is read.
 
     A network that was pre-trained serves the task ``pretrain``, a classifier of texts the task ``classify``; ``pairs`` says
     that it judges two texts together. Heads that the folder lacks start anew: ``bundle.figures["anew"]`` names them.

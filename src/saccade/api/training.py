@@ -121,6 +121,9 @@ def _resume(folder: Path, data: Any, report: Report) -> Bundle:
 
 def _read_beginning(folder: Path) -> tuple[Recipe, str]:
     """What :func:`_write_beginning` kept of the recipe, and the fingerprint of the data."""
+    if not (folder / RUN).is_file():
+        found = f"no {RUN} in it" if folder.is_dir() else "no such folder"
+        raise InputError(folder, expected="a run's folder", found=found)
     run = read_json(folder / RUN)
     try:
         name, home, data, changed = run["name"], Path(run["folder"]), str(run["data"]), tuple(run["changed"])

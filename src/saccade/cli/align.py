@@ -50,7 +50,7 @@ def align(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Align the words of translated pairs by what a model looks at while it reads the given target.
+    """Align the words of translated pairs by what a model looks at. It reads the given target.
 
     Prints a line a pair, such as 0-0 1-2: source word 0 with target word 0, 1 with 2. With --gold the alignment error
     rate follows on standard error.

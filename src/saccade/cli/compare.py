@@ -52,7 +52,7 @@ def compare(
     repeats: Annotated[int, typer.Option(min=0, help="How often speed is measured; 0: not at all.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compare runs on one test set: figures with intervals, p-values, size, speed, figures by length.
+    """Compare runs on one test set. Figures with intervals, p-values, size, speed, figures by length.
 
     \b
     saccade compare runs/rnnsearch runs/seq2seq

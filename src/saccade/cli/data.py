@@ -90,7 +90,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a file of pairs, or of labelled texts, and whether it would train; clean pairs where that is wanted.
+    """Say what is in a file, and whether it would train. Pairs, which can be cleaned too, or texts with labels.
 
     \b
     saccade data pairs.tsv

@@ -19,7 +19,7 @@ def import_model(
     pairs: Annotated[bool, typer.Option("--pairs", help="A classifier that judges two texts together.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a run of a BERT that Hugging Face's library wrote; outputs are the same.
+    """Make a run of a BERT that Hugging Face's library wrote. Outputs are the same.
 
     \b
     saccade import ./bert-base-uncased --out runs/bert

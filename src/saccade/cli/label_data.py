@@ -106,7 +106,7 @@ def page(survey: LabelSurvey, recipe: str | None, saved: Path | None = None) -> 
         how = "the first word of each line"
     yield f"{survey.path}: {survey.records:,} texts with a label each ({how})"
     yield ""
-    yield f"{len(survey.counts)} labels"
+    yield "1 label" if len(survey.counts) == 1 else f"{len(survey.counts)} labels"
     yield from _labels(survey.counts)
     yield ""
     yield "words a text: " + ", ".join(
@@ -125,6 +125,8 @@ def page(survey: LabelSurvey, recipe: str | None, saved: Path | None = None) -> 
         yield from (f"  {line}" for line in recipe.splitlines())
         yield ""
         yield "Next:"
+        if saved is None:
+            yield "  the same command with --recipe my.yaml, which writes it"
         yield f"  saccade train {shlex.quote(str(saved or 'my.yaml'))}"
 
 

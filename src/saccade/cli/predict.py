@@ -73,7 +73,17 @@ def view(
     *,
     options: Steering,
 ) -> None:
-    """Show where a model looks: an alignment in the terminal, or a picture."""
+    """Show where a model looks, in the terminal or as a picture.
+
+    \b
+    saccade view runs/my "a text"
+    saccade view runs/my "a text" --out where.png
+    saccade view runs/my "a text" "another" --out where.svg
+    saccade view runs/my "a text" --out where.trace
+
+    Of several heads the terminal shows the mean, a picture each one. Several texts make where-1.svg, where-2.svg. A .trace
+    keeps every weight; saccade.Trace.load reads it.
+    """
     from saccade.trace import Lens
 
     bundle = options.load(run)

@@ -43,7 +43,7 @@ def train(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe, evaluate it on held-out data, and show where it looks.
+    """Train a model by a recipe, test it, and show where it looks.
 
     \b
     saccade train rnnsearch_dates
@@ -54,7 +54,8 @@ def train(
     saccade train --resume runs/my-20260101-120000
     """
     if (recipe is None) == (resume is None):
-        raise SaccadeError("expected a RECIPE or --resume RUN, found " + ("both" if recipe else "neither"))
+        found = "both: a run goes on by the recipe in its folder, without changes" if recipe else "neither"
+        raise SaccadeError(f"expected a RECIPE or --resume RUN, found {found}")
     if resume is not None:
         if dry_run or out is not None:
             found = "--dry-run" if dry_run else "--out"

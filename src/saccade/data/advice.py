@@ -242,7 +242,7 @@ def recipe_text(survey: Survey, advice: Advice, folder: Path = HERE) -> str:
 def _from(folder: Path, file: Path | str) -> str:
     """A file's path in a recipe of that folder, where relative paths start."""
     path = Path(file)
-    return _quoted(str(path) if path.is_absolute() or folder == HERE else os.path.relpath(path, folder))
+    return quoted(str(path) if path.is_absolute() or folder == HERE else os.path.relpath(path, folder))
 
 
 def _as_read(survey: Survey, folder: Path) -> list[str]:
@@ -250,13 +250,13 @@ def _as_read(survey: Survey, folder: Path) -> list[str]:
     if isinstance(files, tuple):
         source, target = (_from(folder, file) for file in files)
         return [f"  train: {{source: {source}, target: {target}}}", *_faults(survey)]
-    lines = [f"  train: {_quoted(str(files)) if on_hub(files) else _from(folder, files)}"]
+    lines = [f"  train: {quoted(str(files)) if on_hub(files) else _from(folder, files)}"]
     if reading.format is not None:
         lines.append(f"  format: {reading.format}")
     columns = reading.columns
     if columns.named or columns.group is not None:
-        group = "" if columns.group is None else f", group: {_quoted(columns.group)}"
-        lines.append(f"  columns: {{source: {_quoted(columns.source)}, target: {_quoted(columns.target)}{group}}}")
+        group = "" if columns.group is None else f", group: {quoted(columns.group)}"
+        lines.append(f"  columns: {{source: {quoted(columns.source)}, target: {quoted(columns.target)}{group}}}")
     return [*lines, *_faults(survey)]
 
 
@@ -264,7 +264,7 @@ def _faults(survey: Survey) -> list[str]:
     return [f"  faults: drop  # {_no_pairs(survey)}"] if _fault_count(survey) else []
 
 
-def _quoted(value: str | int) -> str:
+def quoted(value: str | int) -> str:
     """A YAML scalar: bare where it is a number, or can be nothing but text."""
     if isinstance(value, int) or (re.fullmatch(r"[A-Za-z_./$][\w./$-]*", value) and value.lower() != "null"):
         return str(value)

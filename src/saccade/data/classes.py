@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from saccade.data.labelled import Labelled
 from saccade.errors import InputError
@@ -30,6 +30,11 @@ class Classes:
                 "data.train", expected="records of two labels at least", found=f"the label {names[0]!r} alone"
             )
         return cls(names, tuple(found.get(name, 0) for name in names), isinstance(records[0].source, tuple))
+
+    def counted(self, records: Iterable[Labelled]) -> Classes:
+        """The same labels, as often as these records have them."""
+        found = labels_in(records)
+        return replace(self, counts=tuple(found.get(name, 0) for name in self.names))
 
     def number(self, label: str, where: str) -> int:
         """The place of a label among the names."""

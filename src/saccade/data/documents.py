@@ -42,6 +42,7 @@ class Batch:
     segments: Int64[Tensor, "B S"] | None  # None: single texts
     indices: list[int]  # where the records stand in their corpus
     tokens: int  # records, the units of the loss: known without asking the device
+    longest: int | None = None  # positions that a row may have at most
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch on a device; a GPU is sent it without being waited for."""
@@ -52,7 +53,9 @@ class Batch:
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows without a label below, padding on the right. Neither weighs anything."""
         B, S = self.text.shape
-        below, right = rounded(B, 8) - B, rounded(S, 4) - S
+        below = rounded(B, 8) - B
+        # A network may read so many positions and no more.
+        right = (rounded(S, 4) if self.longest is None else min(rounded(S, 4), self.longest)) - S
         widened = (0, right, 0, below)
         return replace(
             self,

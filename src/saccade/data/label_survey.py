@@ -8,10 +8,11 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from saccade.data.advice import quoted
 from saccade.data.classes import UNEVEN, labels_in
 from saccade.data.files.hub import on_hub
 from saccade.data.labelled import Labelled, LabelledData, scan
@@ -25,12 +26,14 @@ EVERY = 2000  # records between two words of progress
 
 @dataclass(frozen=True)
 class TestSet:
-    """A held-out file: how many records, how many of their texts are met in the training records, which labels are not."""
+    """A held-out file: how many records, how many of their texts are met in the training records, which labels are not, and
+    the first line that is no record."""
 
     name: str
     records: int
     met: int
     strange: tuple[str, ...]
+    first_fault: str = ""
 
 
 @dataclass
@@ -62,7 +65,7 @@ class LabelSurvey:
         """Why it would not train."""
         found = []
         if len(self.counts) < 2:
-            found.append(f"it has {len(self.counts)} label(s), and a classifier needs two at least")
+            found.append(f"a classifier needs two labels at least, found {', '.join(self.counts) or 'none'} alone")
         if self.first_fault and self.data.faults == "error":
             found.append(
                 f"{len(self.faults):,} faults, the first: {self.first_fault} (data.faults: drop leaves them out)"
@@ -74,6 +77,8 @@ class LabelSurvey:
             for test in self.tests
             if test.strange
         ]
+        if self.data.faults == "error":
+            found += [test.first_fault for test in self.tests if test.first_fault]
         return found
 
     @property
@@ -112,14 +117,15 @@ class LabelSurvey:
         columns, data = self.data.columns, self.data
         named = {name: getattr(columns, name) for name in ("text", "label", "second", "group")}
         default = {"text": "text", "label": "label", "second": None, "group": None}
-        chosen = [f"{name}: {value}" for name, value in named.items() if value != default[name]]
+        chosen = [f"{name}: {quoted(value)}" for name, value in named.items() if value != default[name]]
+        about = f"Labels for {Path(self.path).name}."
         lines = [
-            f"about: Labels for {Path(self.path).name}.",
+            f"about: {quoted(about)}",
             "task: classify",
             "data:",
-            f"  train: {_seen_from(folder, self.path)}",
+            f"  train: {quoted(_seen_from(folder, self.path))}",
         ]
-        lines += [f"  test: {_seen_from(folder, self.tests[0].name)}"] if self.tests else []
+        lines += [f"  test: {quoted(_seen_from(folder, self.tests[0].name))}"] if self.tests else []
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
@@ -187,10 +193,15 @@ def survey_labels(
 
 
 def _test(path: str | Path, data: LabelledData, labels: dict[int, str], known: dict[str, int]) -> TestSet:
-    records = [item for item in scan(path, replace(data, faults="drop")) if isinstance(item, Labelled)]
-    met = sum(hash(item.source) in labels for item in records)
-    strange = tuple(sorted({item.target for item in records} - set(known)))
-    return TestSet(str(path), len(records), met, strange)
+    records, met, found, first = 0, 0, set[str](), ""
+    for item in scan(path, data):
+        if isinstance(item, Labelled):
+            records, met = records + 1, met + (hash(item.source) in labels)
+            found.add(item.target)
+        elif not item.skipped:
+            first = first or str(item.error)
+    strange = tuple(sorted(found - {*known, *(data.labels or ())}))
+    return TestSet(str(path), records, met, strange, first)
 
 
 def _seen_from(folder: Path | None, path: str) -> str:

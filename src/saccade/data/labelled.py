@@ -195,7 +195,10 @@ def label_of(value: Any) -> str | None:
     if isinstance(value, str):
         return value.strip()
     if hasattr(value, "item") and not isinstance(value, list | tuple):  # numpy's numbers
-        value = value.item()
+        try:
+            value = value.item()
+        except (RuntimeError, TypeError, ValueError):  # several of them
+            return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of whole numbers with a gap in it
     return str(value) if isinstance(value, bool | int) else None

@@ -2,7 +2,8 @@
 
     row       [CLS] A [SEP] B [SEP]        segments 0 for [CLS] A [SEP], 1 for B [SEP]
     A B       a stretch of a document, parted where a sentence begins; B is its own in one half of the rows, and in the other
-              a stretch of another document, from a sentence's beginning, no longer than its own would have been
+              a stretch of another document, from a sentence's beginning, that is as long or ends with its document as its
+              own would
     chosen    round(0.15 · length) places, marks counted but never chosen; of these 80 % read [MASK], 10 % another piece, 10 %
               what stands there; all of them are to be told
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -62,6 +64,13 @@ class Documents:
     def __len__(self) -> int:
         return len(self.documents) - 1
 
+    @cached_property
+    def by_length(self) -> tuple[Numbers, Numbers, Numbers]:
+        """How many tokens each document has, the documents from the longest on, and the place of each among them."""
+        lengths = np.diff(self.sentences[self.documents])
+        order = np.argsort(-lengths, kind="stable")
+        return lengths, order, np.argsort(order, kind="stable")
+
 
 @dataclass(frozen=True)
 class Stretches:
@@ -106,6 +115,7 @@ class Batch:
     follows: Int64[Tensor, " B"]  # FOLLOWS, ELSEWHERE; IGNORED in rows of one text
     indices: list[int]
     tokens: int  # chosen places, the units of the loss: known without asking the device
+    longest: int | None = None  # positions that a row may have at most
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch on a device; a GPU is sent it without being waited for."""
@@ -116,7 +126,8 @@ class Batch:
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes; what is added weighs nothing."""
         (B, S), K = self.text.shape, self.chosen.shape[1]
-        below, right, more = rounded(B, 8) - B, rounded(S, 4) - S, rounded(K, 2) - K
+        below, more = rounded(B, 8) - B, rounded(K, 2) - K
+        right = (rounded(S, 4) if self.longest is None else min(rounded(S, 4), self.longest)) - S
         return replace(
             self,
             text=functional.pad(self.text, (0, right, 0, below)),
@@ -140,7 +151,9 @@ def stretches_of(documents: Documents, room: int, short: float) -> Stretches:
         while place < end:
             lot = len(starts) % len(lots)
             starts.append(place)
-            place = min(place + (sizes[lot] if shorter[lot] else room), end)
+            stop = min(place + (sizes[lot] if shorter[lot] else room), end)
+            # A token that is left alone cannot be parted, and would always be followed by another document.
+            place = stop - (end - stop == 1 and stop - place > 2)
             stops.append(place)
             owners.append(number)
     made = [np.asarray(each, dtype=np.int64) for each in (starts, stops, owners)]
@@ -187,14 +200,35 @@ def _texts(
     middle = start + (stop - start + 1) // 2
     parted = np.where(right > left, documents.sentences[np.minimum(pick, len(documents.sentences) - 1)], middle)
     elsewhere = (_uniform(draw, rows, SIDE) < 0.5) | (parted == stop)
-    other = _below(np.full(len(rows), len(documents) - 1), draw, rows, DOCUMENT)
-    other += other >= owner  # any document but its own
-    sentence = documents.documents[other]
-    sentence = sentence + _below(documents.documents[other + 1] - sentence, draw, rows, SENTENCE)
-    begin, end = documents.sentences[sentence], documents.sentences[documents.documents[other + 1]]
-    size = np.maximum(stop - parted, 1)
-    second = np.where(elsewhere, begin, parted), np.where(elsewhere, np.minimum(begin + size, end), stop)
+    begin, end = _elsewhere(documents, stop, parted, owner, rows, draw)
+    second = np.where(elsewhere, begin, parted), np.where(elsewhere, end, stop)
     return (start, parted), second, np.where(elsewhere, ELSEWHERE, FOLLOWS).astype(np.int64)
+
+
+def _elsewhere(
+    documents: Documents, stop: Numbers, parted: Numbers, owner: Numbers, rows: Numbers, draw: int
+) -> tuple[Numbers, Numbers]:
+    """Where a text that may stand for ``parted`` to ``stop`` begins and ends in another document than the row's own.
+
+    Neither a row's length nor how it ends may tell that its second text does not follow. So it ends where its document does
+    if the row's own text does, and is as long as that one if not. It is shorter where no other document is as long.
+    """
+    size = np.maximum(stop - parted, 1)
+    lengths, order, rank = documents.by_length
+    enough = np.searchsorted(-lengths[order], -size, side="right")  # documents that are as long; the row's own is one
+    among = np.where(enough > 1, enough, len(documents))
+    pick = _below(among - 1, draw, rows, DOCUMENT)
+    other = order[pick + (pick >= rank[owner])]
+    first, last = documents.documents[other], documents.documents[other + 1]
+    end = documents.sentences[last]
+    # Sentences up to `long` have as many tokens from their beginning to the document's end, those after it fewer.
+    long = np.searchsorted(documents.sentences, end - size, side="right") - 1
+    anywhere = first + _below(np.maximum(long + 1 - first, 1), draw, rows, SENTENCE)
+    exact = documents.sentences[np.maximum(long, first)] == end - size
+    at_the_end = np.clip(np.where(exact, long, long + 1), first, last - 1)
+    ends = stop == documents.sentences[documents.documents[owner + 1]]
+    begin = documents.sentences[np.where(ends, at_the_end, anywhere)]
+    return begin, np.minimum(begin + size, end)
 
 
 def _laid_out(

@@ -130,6 +130,7 @@ def locate(name: str, folder: Path) -> Path:
     filled = os.path.expanduser(os.path.expandvars(name))
     if "$" in filled:
         variable = filled[filled.index("$") :].split("/")[0]
-        raise InputError(name, expected=f"the variable {variable} to be set", found="it is not")
+        hint = f"a folder of your own: export {variable[1:]}=FOLDER"
+        raise InputError(name, expected=f"the variable {variable} to be set", found="it is not", hint=hint)
     # What a variable holds was written in the shell, not in the recipe: it starts at the working folder.
     return Path(filled) if name.startswith("$") else folder / filled

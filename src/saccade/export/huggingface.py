@@ -1,4 +1,5 @@
-"""BERT as Hugging Face keeps it: ``config.json``, ``model.safetensors``, ``vocab.txt``, ``tokenizer_config.json``.
+"""BERT as Hugging Face keeps it: ``config.json``, ``model.safetensors``, ``vocab.txt`` (or ``tokenizer.json``) and
+``tokenizer_config.json``.
 
     theirs                                   ours
     hidden_size, num_hidden_layers, …        Config(width, layers, …)
@@ -30,11 +31,13 @@ from saccade.models.bert import Bert, BertClassifier, Config
 from saccade.storage import read_json, write_bytes, write_json, write_text
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"
+PIPELINE = "tokenizer.json"  # holds the vocabulary where there is no vocab.txt: transformers 5 writes it alone
 GELU: dict[str, Literal["erf", "tanh"]] = {
     "gelu": "erf", "gelu_python": "erf", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu_fast": "tanh",
 }  # fmt: skip
 PRETRAINED = ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction")
 CLASSIFIER = "BertForSequenceClassification"
+TIED = ("BertForPreTraining", "BertForMaskedLM")  # the others have no output matrix of words
 # Ours → theirs, the trunk's names without its prefix; of a layer below its number.
 TRUNK = {
     "words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
@@ -118,23 +121,39 @@ def write_bert(
 def _document(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(path, expected="the config of a Hugging Face model", found="no such file")
-    document = read_json(path)
-    if not isinstance(document, dict):
-        raise InputError(path, expected="a mapping", found=type(document).__name__)
+    document = _mapping(path)
     kind = document.get("model_type")
     if kind != "bert":
         raise InputError(path, field="model_type", expected="'bert'", found=repr(kind))
-    fixed = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
-             "tie_word_embeddings": True}  # fmt: skip
+    fixed = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+    if _architecture(document, path) in TIED:
+        fixed |= {"tie_word_embeddings": True}
     for field, expected in fixed.items():
         if document.get(field, expected) != expected:
             raise InputError(path, field=field, expected=repr(expected), found=repr(document[field]))
     return document
 
 
+def _mapping(path: Path) -> dict[str, Any]:
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise InputError(path, expected="a mapping", found=type(document).__name__)
+    return document
+
+
+def _architecture(document: Mapping[str, Any], path: Path) -> str:
+    named = document.get("architectures") or ["BertModel"]
+    if not isinstance(named, list):
+        raise InputError(path, field="architectures", expected="a list of one name", found=repr(named))
+    if named[0] not in (*PRETRAINED, CLASSIFIER):
+        expected = f"one of {', '.join((*PRETRAINED, CLASSIFIER))}"
+        raise InputError(path, field="architectures", expected=expected, found=repr(named[0]))
+    return str(named[0])
+
+
 def _config(document: Mapping[str, Any], path: Path) -> Config:
     act = document.get("hidden_act", "gelu")
-    if act not in GELU:
+    if not isinstance(act, str) or act not in GELU:
         raise InputError(path, field="hidden_act", expected=f"one of {', '.join(GELU)}", found=repr(act))
     names = {
         "layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads",
@@ -166,12 +185,8 @@ def _number(document: Mapping[str, Any], field: str, path: Path, kind: type, def
 
 def _labels(document: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
     """The labels of a classifier, in the order of its outputs; None of a network that was pre-trained."""
-    named = document.get("architectures") or ["BertModel"]
-    if named[0] in PRETRAINED:
+    if _architecture(document, path) != CLASSIFIER:
         return None
-    if named[0] != CLASSIFIER:
-        expected = f"one of {', '.join((*PRETRAINED, CLASSIFIER))}"
-        raise InputError(path, field="architectures", expected=expected, found=repr(named[0]))
     if document.get("problem_type") not in (None, "single_label_classification"):
         expected, found = "'single_label_classification'", repr(document["problem_type"])
         raise InputError(path, field="problem_type", expected=expected, found=found)
@@ -188,22 +203,50 @@ def _labels(document: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
 
 
 def _tokenizer(folder: Path, document: Mapping[str, Any]) -> WordPieces:
-    if not (folder / VOCABULARY).is_file():
-        raise InputError(folder / VOCABULARY, expected="the vocabulary, a piece a line", found="no such file")
-    settings = read_json(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
-    lower = bool(settings.get("do_lower_case", True))
+    path, settings = folder / VOCABULARY, dict[str, Any]()
+    pieces: list[str] | None = None
+    if not path.is_file() and (folder / PIPELINE).is_file():
+        path = folder / PIPELINE
+        pieces, settings = _pipeline(path)
+    elif not path.is_file():
+        expected = f"the vocabulary, a piece a line, or {PIPELINE}"
+        raise InputError(path, expected=expected, found="no such file")
+    settings |= _mapping(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
+    lower = settings.get("do_lower_case", True)
+    if not isinstance(lower, bool):
+        raise InputError(folder / TOKENIZER, field="do_lower_case", expected="true or false", found=repr(lower))
     if settings.get("strip_accents") not in (None, lower):
         raise InputError(
             folder / TOKENIZER, field="strip_accents", expected="null", found=repr(settings["strip_accents"])
         )
     if settings.get("tokenize_chinese_chars", True) is not True:
         raise InputError(folder / TOKENIZER, field="tokenize_chinese_chars", expected="true", found="false")
-    tokenizer = WordPieces.read(folder / VOCABULARY, Tokens(kind="bert", lower=lower))
+    tokens = Tokens(kind="bert", lower=lower)
+    tokenizer = WordPieces.read(path, tokens) if pieces is None else WordPieces.of(pieces, tokens, path)
     size = _number(document, "vocab_size", folder / CONFIG, int)
     if size != tokenizer.size:
-        expected = f"{size:,} pieces, as {CONFIG} says"
-        raise InputError(folder / VOCABULARY, expected=expected, found=f"{tokenizer.size:,}")
+        raise InputError(path, expected=f"{size:,} pieces, as {CONFIG} says", found=f"{tokenizer.size:,}")
     return tokenizer
+
+
+def _pipeline(path: Path) -> tuple[list[str], dict[str, Any]]:
+    """The pieces of a ``tokenizer.json`` in the order of their ids, and its settings under the names of the other file."""
+    document = _mapping(path)
+    model, normalizer = document.get("model"), document.get("normalizer")
+    kinds = [each.get("type") if isinstance(each, dict) else None for each in (model, normalizer)]
+    if not isinstance(model, dict) or not isinstance(normalizer, dict) or kinds != ["WordPiece", "BertNormalizer"]:
+        found = f"{kinds[0]} and {kinds[1]}"
+        raise InputError(path, field="model, normalizer", expected="WordPiece and BertNormalizer", found=found)
+    numbers = model.get("vocab")
+    if not isinstance(numbers, dict) or sorted(map(str, numbers.values())) != sorted(map(str, range(len(numbers)))):
+        raise InputError(path, field="model.vocab", expected="pieces with the ids 0, 1, 2, …", found="another thing")
+    names = {
+        "lowercase": "do_lower_case",
+        "strip_accents": "strip_accents",
+        "handle_chinese_chars": "tokenize_chinese_chars",
+    }
+    settings = {theirs: normalizer[name] for name, theirs in names.items() if name in normalizer}
+    return sorted(numbers, key=lambda piece: int(numbers[piece])), settings
 
 
 def _written(network: Bert | BertClassifier, tokenizer: WordPieces, labels: tuple[str, ...] | None) -> dict[str, Any]:
@@ -279,9 +322,24 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
         if tensor.shape != ours.shape:
             expected, found = f"a tensor {list(ours.shape)}, as {CONFIG} says", str(list(tensor.shape))
             raise InputError(path, field=_theirs(name), expected=expected, found=found)
+        if not tensor.is_floating_point():
+            raise InputError(path, field=_theirs(name), expected="floating-point numbers", found=str(tensor.dtype))
         state[name] = tensor.to(ours.dtype)
+    _refuse_others(network, theirs, path)
     network.load_state_dict(state)
     return tuple(dict.fromkeys(anew))
+
+
+def _refuse_others(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> None:
+    """Raise where tensors have no place in the network: a layer or a head that is left out would be missed by nobody."""
+    placed = {_theirs(name) for name in network.state_dict()} | {"bert.embeddings.position_ids"}
+    head = "cls." if isinstance(network, BertClassifier) else "cls.predictions.decoder."  # not used, or tied
+    others = [name for name in theirs if name not in placed and not name.startswith(head)]
+    if others:
+        more = f", nor for {len(others) - 1} more" if len(others) > 1 else ""
+        hint = f"num_hidden_layers and architectures in {CONFIG}?"
+        expected = f"the tensors of the network that {CONFIG} describes"
+        raise InputError(path, field=min(others), expected=expected, found=f"one it has no place for{more}", hint=hint)
 
 
 def _theirs(name: str) -> str:

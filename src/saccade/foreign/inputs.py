@@ -27,6 +27,8 @@ class Given:
 
 def given_to(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> Given:
     """Inputs as this model takes them. ``host`` is the model of transformers, where it is one."""
+    if isinstance(inputs, Mapping | tuple) and not inputs:
+        raise SaccadeError(f"inputs: expected a text, an image or tensors, found an empty {type(inputs).__name__}")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     if isinstance(inputs, Tensor) or (isinstance(inputs, tuple) and all(isinstance(each, Tensor) for each in inputs)):
         parts = (inputs,) if isinstance(inputs, Tensor) else inputs
@@ -77,8 +79,18 @@ def _encoded(tokenizer: Any, inputs: Any) -> Given:
         raise SaccadeError(
             f"tokenizer: expected a tokenizer or processor of transformers, found {type(tokenizer).__name__}"
         )
+    try:
+        return _by(tokenizer, inputs)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        told = str(error).strip().splitlines() or [""]
+        raise SaccadeError(
+            f"inputs: {type(tokenizer).__name__} cannot read this {type(inputs).__name__} ({type(error).__name__}: {told[0]})"
+        ) from error
+
+
+def _by(tokenizer: Any, inputs: Any) -> Given:
     if isinstance(inputs, str):
-        return _text(tokenizer, inputs)
+        return _text(getattr(tokenizer, "tokenizer", tokenizer), inputs)  # a processor's own, which knows the spans
     if isinstance(inputs, Mapping):
         return Given(named=dict(tokenizer(**inputs, return_tensors="pt")))
     if isinstance(inputs, tuple) and all(isinstance(each, str) for each in inputs):

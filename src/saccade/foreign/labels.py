@@ -22,7 +22,7 @@ Labeller = Callable[[int], Axis | None]
 
 def tokens(tokenizer: Any, ids: Sequence[int], text: str = "", spans: Sequence[tuple[int, int]] = ()) -> Axis:
     """Tokens as the tokenizer writes them; special ones by their names. With ``spans`` of ``text``, as they stand there."""
-    if tokenizer is None:
+    if not hasattr(tokenizer, "convert_ids_to_tokens"):
         return Positions(tuple(str(token) for token in ids))
     special = set(getattr(tokenizer, "all_special_ids", ()))
     names = tokenizer.convert_ids_to_tokens(list(ids))
@@ -33,7 +33,8 @@ def tokens(tokenizer: Any, ids: Sequence[int], text: str = "", spans: Sequence[t
         elif spans and spans[place][0] < spans[place][1]:
             labels.append(text[slice(*spans[place])])
         else:
-            labels.append(tokenizer.decode([token]) or str(name))
+            # An id beyond the tokenizer's has no name: some models have more rows than their tokenizer pieces.
+            labels.append(str(token) if name is None else tokenizer.decode([token]) or str(name))
     marked = tuple(place for place, token in enumerate(ids) if token in special)
     return Tokens(tuple(labels), text=text, spans=tuple((start, end) for start, end in spans), special=marked)
 

@@ -76,6 +76,11 @@ def look(
     """
     if lens is not None and (edits or keep != "all"):
         raise SaccadeError("pass lens=, or keep= and edits=, not both: a lens has its own")
+    if generate is not None and not isinstance(generate, Mapping):
+        found = f"found {generate!r}"
+        raise SaccadeError(
+            f"generate: expected options of the model's generate, such as {{'max_new_tokens': 20}}, {found}"
+        )
     lens = Lens(keep, k=k, edits=edits) if lens is None else lens
     rest: dict[str, Any] = {"target": target, "generate": generate, "axes": axes or {}, "options": options}
     if isinstance(inputs, list):
@@ -109,7 +114,7 @@ def _look(
     vision = getattr(host, "main_input_name", "") == "pixel_values"
     places = places_of(model, vision=vision)
     gaze = Gaze(lens, model, places, writes=generate is not None, pairs=pairs, shifted=target is not None)
-    with _eval(model), _seen(model, models, gaze), torch.no_grad():
+    with _eval(model), _seen(model, models, gaze), _too_much(gaze.name, host), torch.no_grad():
         if generate is None:
             model(*found.positional, **found.named)
         else:
@@ -135,6 +140,19 @@ def _seen(model: nn.Module, models: list[Any], gaze: Gaze) -> Iterator[None]:
         gaze.counting(),
     ):
         yield
+
+
+@contextlib.contextmanager
+def _too_much(name: str, host: Any) -> Iterator[None]:
+    """A table that is asked for more than it holds says nothing of which table it is."""
+    try:
+        yield
+    except IndexError as error:
+        config = getattr(host, "config", None)
+        limits = {"positions": "max_position_embeddings", "tokens in its vocabulary": "vocab_size"}
+        known = [f"{getattr(config, field)} {what}" for what, field in limits.items() if hasattr(config, field)]
+        hint = f": it has {' and '.join(known)}" if known else ""
+        raise SaccadeError(f"{name}: an input it cannot read ({str(error).splitlines()[0]}){hint}") from error
 
 
 def _has_two_parts(model: nn.Module, host: Any) -> bool:

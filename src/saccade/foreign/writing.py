@@ -24,9 +24,9 @@ def write(model: nn.Module, host: Any, tokenizer: Any, found: Given, gaze: Gaze,
     """Let the model write under ``gaze``; what was given, with the axes of what was written."""
     if host is None or not hasattr(model, "generate") or not host.can_generate():
         raise SaccadeError(f"{gaze.name} does not write: leave out generate=")
-    if options.get("num_return_sequences", 1) != 1:
+    if _option(host, options, "num_return_sequences") != 1:
         raise SaccadeError("generate: num_return_sequences must be 1: one trace is of one output")
-    beams = int(options.get("num_beams", getattr(host.generation_config, "num_beams", None) or 1))
+    beams = _option(host, options, "num_beams")
     settings = {"disable_compile": True, **options, "return_dict_in_generate": True, "output_scores": beams > 1}
     try:
         result = model.generate(*found.positional, **found.named, **settings)  # type: ignore[operator]
@@ -34,6 +34,12 @@ def write(model: nn.Module, host: Any, tokenizer: Any, found: Given, gaze: Gaze,
         raise SaccadeError(f"{gaze.name}.generate: {str(error).strip().splitlines()[0]}") from error
     rows = getattr(result, "beam_indices", None)
     return _follow(found, tokenizer, gaze, result.sequences[0].cpu(), None if rows is None else rows[0].cpu())
+
+
+def _option(host: Any, options: Mapping[str, Any], name: str) -> int:
+    """A number that ``generate`` takes by name, in a configuration, or from the model's own; 1 where none says it."""
+    configured = (getattr(each, name, None) for each in (options.get("generation_config"), host.generation_config))
+    return int(next((each for each in (options.get(name), *configured) if each is not None), 1))
 
 
 def _follow(found: Given, tokenizer: Any, gaze: Gaze, sequence: Tensor, rows: Tensor | None) -> Given:

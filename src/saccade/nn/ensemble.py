@@ -20,7 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.decoder import EncoderDecoder, keep_outputs
+from saccade.nn.language import LanguageModel
 from saccade.trace.lens import Lens, Site
 
 
@@ -41,7 +42,16 @@ class Ensemble(EncoderDecoder):
             yield cast(EncoderDecoder, member), None if lens is None else Named(lens, number)
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> tuple[Any, ...]:
-        return tuple(member.encode(source, lengths, lens=seen) for member, seen in self._each(lens))
+        if lens is None or not lens.wants("outputs") or not isinstance(self.members[0], LanguageModel):
+            return tuple(member.encode(source, lengths, lens=seen) for member, seen in self._each(lens))
+        # What a language model foresees while it reads a prompt is an output too: of all members, not of each.
+        models = [(cast(LanguageModel, member), seen) for member, seen in self._each(lens)]
+        read = [member.read_prompts(source, lengths, lens=seen) for member, seen in models]
+        pairs = zip(models, read, strict=True)
+        logits = [member.write(hidden) for (member, _), (hidden, _) in pairs if hidden is not None]
+        if logits:
+            keep_outputs(lens, mean_log_prob(logits), 0, self.writes_on)
+        return tuple(memory for _, memory in read)
 
     def start(self, memory: Any) -> tuple[Any, ...]:
         return tuple(member.start(part) for (member, _), part in zip(self._each(None), memory, strict=True))
@@ -82,6 +92,14 @@ class Ensemble(EncoderDecoder):
     def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         each = zip(self._each(lens), memory, strict=True)
         return mean_log_prob([member.teach(part, target, lens=seen) for (member, seen), part in each])
+
+    def forward(
+        self, *inputs: Tensor, sampling: float = 0.0, lens: Lens | None = None, **options: Any
+    ) -> Float[Tensor, "B T V"]:
+        """Log-probabilities [B, T, V] of next tokens; inputs and options are those of the members' own ``forward``."""
+        if sampling:
+            raise SaccadeError("the members of an ensemble are trained one by one: got sampling for all of them")
+        return mean_log_prob([member(*inputs, lens=seen, **options) for member, seen in self._each(lens)])
 
 
 def mean_log_prob(logits: Sequence[Float[Tensor, "*rows V"]]) -> Float[Tensor, "*rows V"]:

@@ -130,20 +130,27 @@ class LanguageModel(EncoderDecoder):
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         """Read prompts, each begun by BOS, but for their last tokens."""
+        hidden, memory = self.read_prompts(source, lengths, lens=lens)
+        if lens is not None and hidden is not None and lens.wants("outputs"):
+            keep_outputs(lens, torch.log_softmax(self.write(hidden).float(), dim=-1), 0, self.writes_on)
+        return memory
+
+    def read_prompts(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None
+    ) -> tuple[Float[Tensor, "B T n"] | None, Memory]:
+        """The same; also what is known after each token that was read, None where none was."""
         last = source.gather(1, (lengths - 1).unsqueeze(1)).squeeze(1)
         longest = int(lengths.max())
         same = bool((lengths == longest).all())
         if lens is not None and not same:
             raise SaccadeError("a lens looks at prompts of one length at a time: got several in one batch")
-        state = self.blank(len(source))
+        hidden, state = None, self.blank(len(source))
         if longest > 1:
             # Where rows are of one length nothing is padding, and nothing need be masked.
             rest = None if same else lengths - 1
             hidden, state = self.read(source[:, : longest - 1], rest, state, lens=lens)
-            if lens is not None and lens.wants("outputs"):
-                keep_outputs(lens, torch.log_softmax(self.write(hidden).float(), dim=-1), 0, self.writes_on)
         # Without a lens nobody asks where, and steps after prompts of any length may be recorded as one.
-        return Memory(last, state, 0 if lens is None else longest - 1)
+        return hidden, Memory(last, state, 0 if lens is None else longest - 1)
 
     def start(self, memory: Memory) -> Any:
         return memory.state

@@ -67,7 +67,11 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """A learned vector for each of the first ``places`` places. Shapes: [B, T, d] → [B, T, d]."""
+    """A learned vector for each of the first ``places`` places. Shapes: [B, T, d] → [B, T, d].
+
+    A row that goes on beyond the last place stays there: a search takes the rows that are done along with the others, and
+    nobody looks at what they write. How long a live row may be (``longest``) is the search's limit to keep.
+    """
 
     def __init__(self, places: int, width: int) -> None:
         super().__init__()
@@ -79,9 +83,9 @@ class Learned(nn.Module):
         if places.shape[1] > self.table.num_embeddings:
             raise SaccadeError(
                 f"model.places: expected at most {self.table.num_embeddings:,} tokens, for so many places were learned, "
-                f"found {places.shape[1]:,}: raise model.places, or lower data.max_length"
+                f"found {places.shape[1]:,}: raise model.places, or lower data.max_length (language models: data.chunk)"
             )
-        learned: Tensor = self.table(places)
+        learned: Tensor = self.table(places.clamp_max(self.table.num_embeddings - 1))
         return embedded + learned
 
     def rotation(self, places: Int[Tensor, "b T"], dtype: torch.dtype) -> Rotation | None:

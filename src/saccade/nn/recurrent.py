@@ -143,7 +143,14 @@ class _Layer(nn.Module):
             initial = (x.new_zeros(B, self.hidden), x.new_zeros(B, self.hidden))
         start = [state.unsqueeze(0).contiguous() for state in initial]
         flat = [input_weight, *weights.values()]
-        outputs, _, memory = torch.lstm(x, start, flat, bool(self.unit.bias), 1, 0.0, self.training, False, True)
+        options = (bool(self.unit.bias), 1, 0.0, self.training, False, True)
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            # Many CPUs have no LSTM in half precision, and PyTorch then raises: in mixed precision it is a float32 part.
+            with torch.autocast("cpu", enabled=False):
+                start, flat = [part.float() for part in start], [part.float() for part in flat]
+                outputs, _, memory = torch.lstm(x.float(), start, flat, *options)
+        else:
+            outputs, _, memory = torch.lstm(x, start, flat, *options)
         return outputs, memory[0]
 
     def step(self, x: Tensor, state: State) -> State:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from saccade.nn.search import Search
 
 SHIPPED = Path(__file__).parent
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
 # The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
 DATA = {
     "translate": "saccade.data.sources:PairData",
@@ -157,13 +158,17 @@ def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str)
 def find(name: str | Path) -> Path:
     """A file, or the bare name of a shipped recipe."""
     path = Path(name)
+    if path.suffix.lower() in TABLES and path.is_file():
+        hint = f"saccade data {path} --recipe my.yaml writes one for it"
+        raise InputError(path, expected="a recipe (.yaml)", found="a file of data", hint=hint)
     if path.suffix in (".yaml", ".yml") or path.exists():
         return path
     shipped = shipped_recipes()
     if str(name) in shipped:
         return shipped[str(name)]
-    close = difflib.get_close_matches(str(name), shipped, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"shipped: {', '.join(shipped)}"
+    beside = [str(path) + suffix for suffix in (".yaml", ".yml") if Path(str(path) + suffix).is_file()]
+    close = beside or difflib.get_close_matches(str(name), shipped, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "saccade recipes lists those"
     raise InputError(name, expected="a recipe's file (.yaml) or the name of a shipped one", found="neither", hint=hint)
 
 

@@ -6,7 +6,6 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from saccade.data import masking
 from saccade.data.text import CONTINUES
@@ -14,7 +13,6 @@ from saccade.data.wordpieces import BLANK
 from saccade.task import Prediction
 
 FOLLOWS, ELSEWHERE = "follows", "does not follow"
-TRIED = 100_000  # fillings of several blanks at most
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,12 @@ def filling(asked: Asked, likely: Sequence[Mapping[str, float]], judged: Sequenc
 
 
 def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:
-    # Of the best `count` fillings none has a word beyond the `count` likeliest of its blank; the lists are kept that short.
-    short = [list(each.items())[:count] for each in likely]
-    while math.prod(map(len, short)) > TRIED:
-        short = [each[: max(1, len(each) - 1)] for each in short]
-    return heapq.nlargest(
-        count,
-        ((math.prod(share for _, share in pick), tuple(word for word, _ in pick)) for pick in product(*short)),
-        key=lambda each: each[0],
-    )
+    # Blank by blank: what is not among the best `count` fillings of the first blanks is in none of the best of all of them.
+    best: list[tuple[float, tuple[str, ...]]] = [(1.0, ())]
+    for each in likely:
+        longer = ((share * own, (*words, word)) for share, words in best for word, own in each.items())
+        best = heapq.nlargest(count, longer, key=lambda filling: filling[0])
+    return best
 
 
 def filled(text: str, words: Sequence[str]) -> str:

@@ -117,6 +117,12 @@ class Classify:
         return cls(data, stored_tokenizer(files[VOCABULARY], VOCABULARY), Classes.of(train, data.labels))
 
     @classmethod
+    def go_on(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
+        """The task that :meth:`files` kept, for a run that begins from it: labels weigh what these training records say."""
+        kept = cls.restore(data, files)
+        return cls(data, kept.tokenizer, kept.classes.counted(train))
+
+    @classmethod
     def restore(cls, data: LabelledData, files: dict[str, str]) -> Classify:
         """The task that :meth:`files` kept."""
         for name in (VOCABULARY, CLASSES):
@@ -178,8 +184,9 @@ class Classify:
         return self._batch([corpus.ids[n] for n in numbers], [corpus.labels[n] for n in numbers], numbers)
 
     def _batch(self, ids: Sequence[Ids], labels: Sequence[int], numbers: Sequence[int]) -> Batch:
-        mark = self.tokenizer
-        return collate(ids, labels, numbers, first=mark.BOS, last=mark.EOS, padding=mark.PAD)
+        mark, longest = self.tokenizer, self.data.max_length + marks_of("marked", self.classes.pairs)
+        made = collate(ids, labels, numbers, first=mark.BOS, last=mark.EOS, padding=mark.PAD)
+        return replace(made, longest=longest)
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 

@@ -64,7 +64,10 @@ def read_and_search(
     device = _device(network)
     reading = lens.fresh() if lens is not None else None
     if recorder is not None and is_plain(how, lens, constraints):
-        source = functional.pad(source, (0, -source.shape[1] % SAME_LENGTH))
+        columns, longest = -source.shape[1] % SAME_LENGTH, getattr(network, "longest", None)
+        if longest is not None:  # no further than the network has places, which the longest sources may fill
+            columns = max(0, min(columns, longest - source.shape[1]))
+        source = functional.pad(source, (0, columns))
     memory = network.encode(source.to(device), lengths.to(device), lens=reading)
     seeds = None if how.sample is None else [_seed(row[:n]) for row, n in zip(source, lengths.tolist(), strict=True)]
     hypotheses = search(

@@ -243,8 +243,8 @@ class Language:
 
     def _read(self, network: LanguageModel, text: str, number: int) -> Asked:
         asked, longest = self._asked(text, number), self._longest(network)
-        if longest is not None and len(asked.ids) >= longest:
-            expected = f"at most {longest - 2} tokens, so that the network can write one"
+        if longest is not None and len(asked.ids) > longest:
+            expected = f"at most {longest - 1} tokens, so that the network can write one"
             raise InputError(f"input {number + 1}", expected=expected, found=str(len(asked.ids) - 1))
         return asked
 
@@ -289,6 +289,8 @@ class Language:
         prompt = asked.ids[1:]
         before = self.tokenizer.decode(prompt, "<unk>")
         value = self.tokenizer.decode([*prompt, *found.tokens], "<unk>")[len(before) :]
+        if asked.text[-1:].isspace() and not before[-1:].isspace():
+            value = value.removeprefix(" ")  # the prompt has the blank already, though no token stands for it
         trace = None
         if lens is not None:
             ended = [Tokenizer.EOS] if found.stopped == "eos" else []
@@ -352,6 +354,9 @@ class Language:
             )
         if limit is not None:
             corpus = self._corpus(corpus.texts[:limit], corpus.encoded[:limit])
+        if self.data.streams is not None:
+            for member in getattr(network, "members", ()):  # of an ensemble: each was made for its own streams
+                member.carry(self.data.streams)
         widest = max((piece.width for piece in corpus.pieces), default=1)
         nll, tokens = corpus_loss(self, network, corpus, tokens=max(EVALUATED_TOGETHER, widest), records=None)
         known = {

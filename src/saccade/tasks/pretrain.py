@@ -156,7 +156,8 @@ class Pretrain:
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pairs, masked = self.data.pairs == "next", self.data.masked
-        return collate(corpus.documents, corpus.stretches, numbers, self._marks, masked=masked, pairs=pairs)
+        made = collate(corpus.documents, corpus.stretches, numbers, self._marks, masked=masked, pairs=pairs)
+        return replace(made, longest=self.data.length)
 
     @cached_property
     def _marks(self) -> Marks:
@@ -267,8 +268,9 @@ class Pretrain:
         """The likeliest pieces of each blank and their probabilities; marks are no words."""
         shares = logits.softmax(-1)
         pieces = self.tokenizer
-        shares[:, [pieces.PAD, pieces.BOS, pieces.EOS, pieces.UNK, pieces.MASK]] = 0.0
-        values, ids = shares.topk(min(count, shares.shape[-1]))
+        marks = [pieces.PAD, pieces.BOS, pieces.EOS, pieces.UNK, pieces.MASK]
+        shares[:, marks] = -1.0  # after words of no probability
+        values, ids = shares.topk(min(count, shares.shape[-1] - len(marks)))
         return [
             dict(zip(pieces.pieces(row), share, strict=True))
             for row, share in zip(ids.tolist(), values.tolist(), strict=True)

@@ -28,6 +28,9 @@ def make_fabric(train: Train) -> Fabric:
     if train.device != "auto" and not available[train.device]:
         there = ", ".join(name for name, is_there in available.items() if is_there)
         raise SaccadeError(f"train.device: expected one of this machine's devices ({there}), found {train.device!r}")
+    if train.precision == "16" and (train.device == "cpu" or not (available["cuda"] or available["mps"])):
+        expected = "32 or bf16 on a CPU, which does not train in float16"
+        raise SaccadeError(f"train.precision: expected {expected}, found {train.precision!r}")
     if train.precision == "tf32":
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.allow_tf32 = True

@@ -81,7 +81,7 @@ class Graphs:
         if not hasattr(batch, "bucketed"):
             self._end(f"batches of the task {self.task.name!r} come in any shape")
             return None
-        batch = batch.bucketed()
+        batch = self._bucketed(batch)
         tensors = _tensors(batch)
         shape = tuple(tuple(tensor.shape) for tensor in tensors.values())
         known = self.recorded.get(shape)
@@ -91,6 +91,12 @@ class Graphs:
         self._take(known.learning)
         known.repeat()
         return self._loss
+
+    def _bucketed(self, batch: Any) -> Any:
+        """The batch in one of few shapes; as it is where that would be wider than what the network has places for."""
+        bucketed, longest = batch.bucketed(), getattr(self.model, "longest", None)
+        widths = [tensor.shape[1] for tensor in _tensors(bucketed).values() if tensor.dim() > 1]
+        return batch if longest is not None and max(widths, default=0) > longest else bucketed
 
     def _try_to_record(self, shape: Shape, batch: Any, tensors: dict[str, Tensor]) -> Tensor | None:
         state, buffers = self.recorder.random_state(), [(each, each.clone()) for each in self.model.buffers()]

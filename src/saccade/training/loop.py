@@ -96,7 +96,7 @@ class _Loop:
         if not found:
             raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train afresh")
         self.progress, kept = load_checkpoint(found[-1], self.job.network, self.optimiser)
-        self.snapshots = Snapshots(self.settings, kept)
+        self.snapshots, self.stepper.scaling = Snapshots(self.settings, kept), self.progress.scaling
 
     def run(self) -> Outcome:
         progress, report = self.progress, self.job.report
@@ -126,7 +126,7 @@ class _Loop:
         batches = self._plan(progress.epoch)
         self._look_if_due()  # a run that was stopped between an update and its evaluation
         self.job.network.train()
-        while progress.batch < len(batches) and progress.update < self.total:
+        while progress.batch < len(batches) and progress.update < self.total and not self._stands_still:
             self._update(batches[progress.batch : progress.batch + settings.accumulate])
             self.snapshots.after_update(self.job.network, progress)
             if asked_to_stop.is_set():
@@ -185,14 +185,18 @@ class _Loop:
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
         )
 
+    @property
+    def _stands_still(self) -> bool:
+        """Whether the recipe's early stopping has come, which an evaluation within an epoch may bring."""
+        return self.settings.stop_after is not None and self.progress.still >= self.settings.stop_after
+
     def _close_epoch(self) -> str | None:
         """Look at the validation set, open the next epoch, and say why to stop, if there is a reason."""
-        progress, settings = self.progress, self.settings
+        progress = self.progress
         self._look()
         self.snapshots.after_epoch(self.job.network, progress)
         progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
-        stopped = settings.stop_after is not None and progress.still >= settings.stop_after
-        if stopped:
+        if self._stands_still:
             return f"no progress in {progress.still} evaluations"
         return f"{progress.update:,} updates were done" if progress.update >= self.total else None
 
@@ -248,7 +252,7 @@ class _Loop:
         if len(kept) < 2:
             return
         before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
-        self.job.network.load_state_dict(mean_of(list(kept.values())))
+        self.job.network.load_state_dict(mean_of([kept[update] for update in sorted(kept)]))
         evaluation = self._evaluate()
         figure, watch = evaluation.figures[self.settings.watch], self.settings.watch
         higher = evaluation.higher_is_better.get(watch, False)
@@ -278,6 +282,7 @@ class _Loop:
         self._read(leaving=0)
         self._tick()
         self.logs.flush()
+        self.progress.scaling = self.stepper.scaling
         folder = self.job.folder / CHECKPOINTS
         save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.snapshots.kept)
 

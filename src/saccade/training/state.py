@@ -48,6 +48,7 @@ class Progress:
         default_factory=dict
     )  # the watched figure of networks kept as the best, by update
     averaged: list[int] = field(default_factory=list)  # the updates whose networks' mean is the best; else none
+    scaling: dict[str, float] = field(default_factory=dict)  # in float16, how losses are scaled; else nothing
 
 
 def save_checkpoint(

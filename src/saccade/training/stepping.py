@@ -60,6 +60,16 @@ class Stepper:
         """How many updates may be on their way while the next is sent: on a GPU one, so that it never waits for the host."""
         return 0 if self._recorder is None else 1
 
+    @property
+    def scaling(self) -> dict[str, float]:
+        """How losses are scaled so that float16 holds their gradients, which is found as training goes; else nothing."""
+        return dict(self._fabric.strategy.precision.state_dict())
+
+    @scaling.setter
+    def scaling(self, kept: dict[str, float]) -> None:
+        if kept:
+            self._fabric.strategy.precision.load_state_dict(kept)
+
     def update_by(self, batches: Sequence[Any], lr: float, *, sampling: float = 0.0) -> Sent:
         """One update by the gradient of the smoothed mean loss of several batches, in which every token counts the same."""
         if len(batches) == 1:

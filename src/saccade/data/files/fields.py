@@ -122,9 +122,9 @@ def _lines(path: Path, encoding: Encoding) -> Iterator[Fields | Fault]:
         if line.fault is not None:
             yield line.fault
         elif line.text.strip():
-            label, _, text = without_end(line.text).strip().partition(" ")
-            if text:
-                yield Fields(line.number, (text, label.removeprefix(FASTTEXT)))
+            label, *rest = without_end(line.text).split(maxsplit=1)
+            if rest:
+                yield Fields(line.number, (rest[0].rstrip(), label.removeprefix(FASTTEXT)))
             else:
                 expected = "a label, a space and a text"
                 yield fault(line.number, EMPTY, path, expected=expected, found=f"one word, {label[:40]!r}")

@@ -74,7 +74,9 @@ class Draws:
 def draw(log_probs: Float[Tensor, "L V"], how: Sampling, uniform: Float[Tensor, " L"]) -> Int[Tensor, " L"]:
     """The token at which the cumulated q passes ``uniform``, likely tokens first."""
     V = log_probs.shape[-1]
-    kept, index = (log_probs.to(uniform.dtype) / how.temperature).topk(min(how.top_k or V, V), dim=-1)
+    # From the likeliest on: however low the temperature, that one stays at 0 when the others go to −inf.
+    below = log_probs.to(uniform.dtype) - log_probs.amax(dim=-1, keepdim=True)
+    kept, index = (below / how.temperature).topk(min(how.top_k or V, V), dim=-1)
     q = torch.softmax(kept, dim=-1)
     if how.top_p < 1:
         before = q.cumsum(-1) - q
