@@ -136,6 +136,12 @@ def test_recipes_are_listed_with_their_figures(saccade):
     assert "[exact_match ≥ 0.995]" in out
 
 
+def test_the_list_of_commands_cuts_no_sentence_short(saccade):
+    status, out, _ = saccade("--help")
+    assert status == 0 and "  view  " in out
+    assert "..." not in out.partition("Commands:")[2]
+
+
 FAULTS = {
     "missing file": (["train", "absent.yaml"], "absent.yaml"),
     "unknown recipe": (["train", "rnnsearch_datse"], "did you mean 'rnnsearch_dates'"),
@@ -149,7 +155,10 @@ FAULTS = {
     "nothing to train": (["train"], "expected a RECIPE or --resume RUN, found neither"),
     "no run": (["predict", "nowhere", "x"], "nowhere: expected a run's folder, found no such folder"),
     "no run to resume": (["train", "--resume", "nowhere"], "nowhere: expected a run's folder, found no such folder"),
-    "changes to a resumed run": (["train", "--resume", "nowhere", "train.epochs=2"], "found both: a run goes on by the"),
+    "changes to a resumed run": (
+        ["train", "--resume", "nowhere", "train.epochs=2"],
+        "found both: a run goes on by the",
+    ),
 }
 
 
