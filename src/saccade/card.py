@@ -29,6 +29,8 @@ def write_card(name: str, config: Mapping[str, Any]) -> str:
     if averaged:
         after = ", ".join(f"{update:,}" for update in averaged)
         lines.append(f"- Weights: the mean of {len(averaged)} networks of one run, those after updates {after}")
+    if figures.get("anew"):
+        lines.append(f"- Never trained, since what was imported lacks them: {', '.join(figures['anew'])}")
     for split in ("valid", "test"):
         if split in figures:
             shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())

@@ -31,7 +31,17 @@ class InputError(SaccadeError):
         message = ": ".join([*parts, f"expected {expected}, found {found}"])
         super().__init__(message if hint is None else f"{message} ({hint})")
         self.where, self.line, self.field = where, line, field
-        self.expected, self.found = expected, found
+        self.expected, self.found, self.hint = expected, found, hint
+
+    def at(self, where: str | Path) -> InputError:
+        """The same fault, told of another place: whoever found it may not have known the file.
+
+        >>> str(InputError("recipe", field="model.name", expected="'bert'", found="'luong'").at("my.yaml"))
+        "my.yaml: model.name: expected 'bert', found 'luong'"
+        """
+        return InputError(
+            where, expected=self.expected, found=self.found, line=self.line, field=self.field, hint=self.hint
+        )
 
 
 class Interrupted(SaccadeError):

@@ -98,6 +98,7 @@ def test_a_classifier_keeps_its_labels(tmp_path):
 def test_heads_that_are_not_there_start_anew_and_are_named(tmp_path):
     bare = from_huggingface(written(tmp_path / "bare", "BertModel"))
     assert set(bare.figures["anew"]) == {"transform", "transform_norm", "bias", "next"}
+    assert "never trained" in bare.predict("a [MASK] film")[0].notes[-1]
     masked = from_huggingface(written(tmp_path / "masked", "BertForMaskedLM"))
     assert set(masked.figures["anew"]) == {"next", "trunk.pooler"}
     same = [from_huggingface(tmp_path / "bare").network.transform.weight for _ in range(2)]

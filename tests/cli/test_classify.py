@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,11 @@ def test_predictions_say_the_probabilities(command, runs) -> None:
 def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
     for words, message in (
         (("predict", runs / "looking", "x", "--sample"), "error: the task classify says the likeliest label"),
+        (
+            ("predict", runs / "looking", "x", "--beam", "5"),
+            "error: command line: --beam is for tasks that search: the task",
+        ),
+        (("evaluate", runs / "looking", "--length-penalty", "1"), "error: command line: --length-penalty is for tasks"),
         (("predict", runs / "looking", "x", "--prefix", "y"), "error: the task 'classify' does not take wishes"),
         (
             ("evaluate", runs / "looking", "--metric", "bleu"),
@@ -180,3 +186,72 @@ def test_a_test_set_that_cannot_be_read_would_not_train(command, reviews, tmp_pa
     )
     status, out, _ = command("data", recipe)  # a label that is listed needs no training record
     assert status == 0 and "It would train." in out
+
+
+MEALS = [(f"the {food} was {how} {n}", "good" if how in ("fine", "fresh") else "bad")
+         for n in range(12) for food in ("soup", "cake", "rice") for how in ("fine", "dull", "fresh", "stale")]  # fmt: skip
+
+
+@pytest.fixture
+def meals(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("meals.csv").write_text("comment,verdict\n" + "".join(f"{text},{label}\n" for text, label in MEALS))
+    return "meals.csv", "--text", "comment", "--label", "verdict"
+
+
+def test_the_recipe_for_a_small_file_learns_it(command, meals, shapes_unchecked) -> None:
+    assert command("data", *meals, "--recipe", "my.yaml")[0] == 0
+    small = ("model.hidden=16", "model.embedding=16", "train.threads=1", "data.hold_out=0.2")
+    assert command("train", "my.yaml", *small, "--out", "run")[0] == 0
+    _, out, _ = command("evaluate", "run", "--json")
+    assert json.loads(out)["figures"]["accuracy"] > 0.9
+
+
+def test_few_held_out_records_and_labels_without_any_are_noted(command, meals) -> None:
+    notes = json.loads(command("data", *meals, "--json")[1])["notes"]
+    rough = (
+        "about 7 records held out of train, so figures are rough: data.hold_out: 0.2 (now 0.05), or files of your own"
+    )
+    assert notes == [f"valid and test: {rough}"]
+    Path("meals.csv").write_text(Path("meals.csv").read_text() + "so so,meh\n" * 11)
+    notes = json.loads(command("data", *meals, "--test", "meals.csv", "--json")[1])["notes"]
+    assert "valid: may have no record of meh" in notes
+
+
+def test_faulty_rows_are_left_out_by_the_recipe_and_many_of_them_refused(command, meals) -> None:
+    faulty = Path("meals.csv").read_text() + ",bad\na,b,c\n"
+    Path("meals.csv").write_text(faulty)
+    status, out, _ = command("data", *meals, "--recipe", "my.yaml")
+    assert status == 0 and "faults: drop  # 2 lines are no records" in Path("my.yaml").read_text()
+    assert "note: 2 lines are no records and left out by data.faults: drop, the first: meals.csv:146" in out
+    Path("my.yaml").write_text(Path("my.yaml").read_text().replace("faults: drop", "faults: error"))
+    status, out, _ = command("data", "my.yaml")
+    assert status == 1 and "2 lines are no records" in out and "(data.faults: drop leaves them out)" in out
+    _, _, err = command("train", "my.yaml", "--dry-run")
+    assert "found nothing; data.faults: drop leaves such records out" in err
+    Path("meals.csv").write_text(faulty + ",bad\n" * 60)
+    status, out, _ = command("data", *meals)
+    assert status == 1 and "62 lines are no records" in out and "mend the file" in out
+
+
+def test_a_file_in_another_encoding_is_told_so(command, meals) -> None:
+    rows = "".join(f"{text} é,{label}\n" for text, label in MEALS)
+    Path("meals.csv").write_bytes(f"comment,verdict\n{rows}".encode("latin-1"))
+    status, _, err = command("data", *meals)
+    assert status == 1 and "found none: 144 not UTF-8 (first: 2); the first: meals.csv:2" in err
+    assert "--encoding latin-1" in err and "only a header" not in err
+    assert command("data", *meals, "--encoding", "latin-1")[0] == 0
+    Path("meals.csv").write_bytes(b"\xe9t\xe9,verdict\na b,good\n")  # the header alone
+    assert "meals.csv:1: expected UTF-8 text, found the byte 0xe9" in command("data", *meals)[2]
+
+
+def test_labels_that_were_taken_for_targets_are_told(command, meals) -> None:
+    wanted = "saccade data meals.csv --text comment --label verdict"
+    _, out, _ = command("data", "meals.csv")
+    assert f"note: 'verdict' has 2 different values in 144 rows: these look like labels: {wanted}\n" in out
+    assert f"Next:\n  {wanted}\n" in out
+    assert "look like labels" not in command("data", "meals.csv", "--source", "comment", "--target", "verdict")[1]
+    wide = "id,comment,verdict\n" + "".join(f"{n},{text},{label}\n" for n, (text, label) in enumerate(MEALS))
+    Path("meals.csv").write_text(wide)
+    assert command("data", "meals.csv")[1].endswith(f"these look like labels: {wanted}\n")
+    assert json.loads(command("data", "meals.csv", "--json")[1])["next"][0] == wanted

@@ -13,6 +13,7 @@ from saccade import api
 from saccade.cli.options import lines
 from saccade.errors import InputError
 from saccade.recipes.recipe import read_recipe
+from saccade.trace import Trace
 
 TEXT = "der hund ist rot"
 RECIPE = """
@@ -42,6 +43,11 @@ def runs(tmp_path_factory):
     plain = RECIPE.replace("rnnsearch", "seq2seq").replace("coverage: 0.1, ", "")
     (home / "plain.yaml").write_text(plain)
     api.train(read_recipe(home / "plain.yaml"), folder=home / "plain")
+    headed = RECIPE.replace(
+        "rnnsearch, hidden: 7, embedding: 5, maxout: 3", "transformer, width: 6, heads: 3, layers: 2"
+    )
+    (home / "headed.yaml").write_text(headed)
+    api.train(read_recipe(home / "headed.yaml"), folder=home / "headed")
     return home
 
 
@@ -109,6 +115,50 @@ def test_runs_are_averaged_and_viewed_together(saccade) -> None:
         assert status == 0, err
         figures.append(json.loads(out)["figures"]["perplexity"])
     assert figures[0] != figures[1]
+
+
+def test_one_site_and_one_head_are_viewed_alone(saccade, runs) -> None:
+    chosen = ("view", "headed", TEXT, "--site", "decoder.1.cross", "--head", "2")
+    status, out, err = saccade(*chosen)
+    assert status == 0, err
+    assert "decoder.1.cross · head 2" in out
+    assert "head 1" not in out and "encoder" not in out
+    assert "one alone:" not in out
+    assert saccade(*chosen, "--out", "one.svg")[0] == 0
+    drawn = Path("one.svg").read_text()
+    assert "transformer · decoder.1.cross · head 2" in drawn and f"{TEXT} → " in drawn
+    assert saccade(*chosen, "--out", "one.trace")[0] == 0
+    assert len(Trace.load("one.trace").maps) == 1
+
+
+def test_the_mean_of_many_heads_says_what_there_is_to_choose_from(saccade) -> None:
+    status, out, err = saccade("view", "headed", TEXT)
+    assert status == 0, err
+    assert "one alone: --site SITE [--head N]; there are encoder.0.self (3 heads), encoder.1.self (3 heads)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--site", "middle"),
+            "site: expected one of encoder.0.self, encoder.1.self, decoder.0.self, decoder.0.cross, ",
+        ),
+        (("--site", "decoder.0.cross", "--head", "7"), "head: expected one of 0, 1, 2 at decoder.0.cross, found 7"),
+        (("--head", "-1"), "head: expected one of 0, 1, 2, found -1"),
+    ],
+)
+def test_a_site_or_head_that_is_not_there_is_one_line_with_what_is(saccade, words, message) -> None:
+    status, out, err = saccade("view", "headed", TEXT, *words)
+    assert (status, out) == (1, "")
+    errors = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert len(errors) == 1 and message in errors[0]
+
+
+def test_a_loaded_run_prints_as_one_short_line(runs) -> None:
+    told = repr(api.load(runs / "one"))
+    assert told.startswith("Bundle(my: translate by rnnsearch, ")
+    assert "perplexity" in told and "\n" not in told and len(told) < 200 + len(str(runs))
 
 
 def test_a_dictionary_asks_for_copies(saccade, runs) -> None:

@@ -134,3 +134,34 @@ def test_a_fault_is_one_line_and_leaves_nothing_behind(saccade, fault):
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert os.listdir() == []
+
+
+def test_of_many_maps_one_site_of_one_example_is_shown_and_how_to_see_others(saccade):
+    Path("pairs.tsv").write_text("".join(f"eins {number}\tone {number}\n" for number in range(60)))
+    Path("my.yaml").write_text(
+        "task: translate\ndata: {train: pairs.tsv, max_length: 3, tokens: {kind: words}}\nmetrics: [perplexity]\n"
+        "model: {name: transformer, width: 6, heads: 3, layers: 1}\ntrain: {updates: 1, device: cpu}\n"
+    )
+    status, out, err = saccade("train", "my.yaml", "--out", "t")
+    assert status == 0, err
+    shown = out[out.index("held-out test set") :]
+    assert shown.count("decoder.0.cross · head 0") == 1
+    assert "encoder.0.self ·" not in shown
+    assert "this is decoder.0.cross, one of 3 sites; another, or one head: saccade view t" in shown
+    assert "--site encoder.0.self --head 0" in shown
+    assert shown.count(" → ") >= 3
+    assert Path("t/alignment.png").is_file()
+    assert "saccade evaluate t --beam 5" in shown
+
+
+def test_after_a_language_model_samples_are_offered_and_no_beam(saccade):
+    Path("mine.txt").write_text("".join(f"a dog sees the cat number {n}\n" for n in range(40)))
+    Path("my.yaml").write_text(
+        "task: language\ndata: {train: mine.txt, tokens: {kind: words}, longest: 9}\n"
+        "model: {name: recurrent_lm, hidden: 5}\ntrain: {updates: 1, device: cpu}\n"
+    )
+    status, out, err = saccade("train", "my.yaml", "--out", "l")
+    assert status == 0, err
+    offered = out[out.index("try next:") :].splitlines()
+    assert offered[1].startswith("  saccade predict l ") and offered[1].endswith(" --sample")
+    assert "--beam" not in "".join(offered)

@@ -80,10 +80,25 @@ def test_a_second_column_makes_pairs_and_a_group_holds_records_together(tmp_path
 
 
 def test_json_labels_that_are_numbers_or_booleans_become_names(tmp_path) -> None:
-    path = written(
-        tmp_path / "x.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": true}\n{"text": "c", "label": 2.0}\n'
-    )
-    assert [record.target for record in read_file(path, data())] == ["1", "True", "2"]
+    labels = ("1", "true", "false", "2.0", "-3.5")
+    path = written(tmp_path / "x.jsonl", "".join(f'{{"text": "a", "label": {label}}}\n' for label in labels))
+    assert [record.target for record in read_file(path, data())] == ["1", "true", "false", "2", "-3.5"]
+
+
+@pytest.mark.parametrize("label", ["NaN", "Infinity", "null", "[1]", '{"a": 1}'])
+def test_json_labels_that_name_nothing_are_refused(tmp_path, label) -> None:
+    path = written(tmp_path / "x.jsonl", f'{{"text": "a", "label": {label}}}\n')
+    with pytest.raises(InputError, match=r"x\.jsonl:1.*expected (a label|.*JSON)"):
+        read_file(path, data())
+
+
+def test_a_header_that_has_a_wanted_column_twice_is_refused_in_one_line(tmp_path) -> None:
+    path = written(tmp_path / "x.csv", "text,note,label,text\na,b,yes,c\n")
+    with pytest.raises(InputError) as error:
+        read_file(path, data())
+    assert "x.csv:1: text: expected one column of that name, found 2: columns 1, 4" in str(error.value)
+    other = LabelColumns(text="note", label="label")  # what is not wanted may be there twice
+    assert [record.source for record in read_file(path, data(columns=other))] == ["b"]
 
 
 def test_latin_1_is_read_where_it_is_said_and_refused_where_not(tmp_path) -> None:
@@ -119,6 +134,19 @@ def test_faults_may_be_dropped_and_are_counted(tmp_path) -> None:
     records, notes = gather(path, data(faults="drop"))
     assert len(records) == 2
     assert notes == [f"{path}: 1 left out beside 2: 1 no text or no label (first: 3)"]
+
+
+def test_a_fault_in_training_says_what_a_recipe_can_do_and_in_evaluation_nothing_that_would_not_help(tmp_path) -> None:
+    path = written(tmp_path / "x.tsv", "text\tlabel\ngood\tpos\ncaf\xe9\tneg\n".encode("latin-1"))
+    remedy = "data.encoding: latin-1 or windows-1252 reads such files, data.faults: drop leaves such records out"
+    with pytest.raises(InputError, match=remedy):
+        gather(path, data())
+    with pytest.raises(InputError, match="expected UTF-8 text") as found:
+        read_file(path, data(faults="drop"))
+    assert "data.faults" not in str(found.value)
+    path = written(tmp_path / "x.tsv", "text\tlabel\ngood\t\n")
+    with pytest.raises(InputError, match=r"found nothing; data\.faults: drop leaves such records out$"):
+        gather(path, data())
 
 
 def test_a_label_that_is_not_listed_is_refused(tmp_path) -> None:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from saccade import api
 from saccade.data.masking import IGNORED
 from saccade.data.raw import PieceTokens, PretrainData
+from saccade.data.texts import Text
 from saccade.data.topics import DETERMINERS, TOPICS, Topics
 from saccade.data.wordpieces import MARKS
 from saccade.errors import InputError, Interrupted, SaccadeError
@@ -59,6 +60,41 @@ def test_a_corpus_holds_every_token_of_its_documents(task, corpus):
     tokens = sum(len(task.tokenizer.encode(text.source)) for text in corpus.texts)
     assert len(corpus.documents.ids) == tokens
     assert "40 documents" in corpus.note and f"{tokens:,} tokens in {len(corpus):,} rows" in corpus.note
+
+
+def test_rows_inside_one_sentence_are_warned_of_once_where_followers_are_told(task):
+    single, several = [Text("the dogs wait")] * 5, [Text("the dogs wait . a cat sleeps . it rains .")] * 5
+    note = task.corpus(single, "data.train").note
+    assert "5 of the rows hold no more than one sentence" in note and "data.pairs: none" in note
+    assert "nsp_accuracy" not in task.corpus(several, "data.train").note
+    assert "nsp_accuracy" not in task.corpus(single, "data.valid").note  # it is said of the training data alone
+    alone = Pretrain(replace(task.data, pairs="none"), task.tokenizer)
+    assert "nsp_accuracy" not in alone.corpus(single, "data.train").note
+
+
+def test_a_quarter_of_such_rows_is_none_too_many_and_more_is(task):
+    parts = [Text("the dogs wait"), *[Text("the dogs wait . a cat sleeps .")] * 3]
+    assert "nsp_accuracy" not in task.corpus(parts, "data.train").note
+    assert "2 of the rows hold" in task.corpus([*parts, parts[0]], "data.train").note
+
+
+def test_answers_of_a_part_that_was_never_trained_say_so(task, corpus, network, tmp_path):
+    words, followers = "[MASK] dogs wait .", "the dogs wait .\ta cat sleeps ."
+    noted = {}
+    for name, figures in {"whole": {}, "bare": {"anew": ["transform", "bias"]}, "masked": {"anew": ["next"]}}.items():
+        recipe = replace(read_recipe("bert_topics", SMALL), model=CONFIG)
+        made = api.Bundle(recipe, task, network, folder=tmp_path, figures=figures)
+        made.save(tmp_path / name)
+        assert ("Never trained" in (tmp_path / name / "card.md").read_text()) == bool(figures)
+        bundle = api.load(tmp_path / name, device="cpu")  # what it lacks is kept
+        noted[name] = [" ".join(each.notes) for each in bundle.predict([words, followers])]
+    never = "was never trained (not in what was imported): its answer is noise"
+    assert noted["whole"] == ["", ""]
+    assert noted["bare"] == [f"what finds words {never}", ""]
+    assert noted["masked"] == ["", f"what tells followers {never}"]
+    judged = bundle.task.evaluate(network, corpus, how=Search(), metrics=["mlm_loss", "nsp_accuracy"], limit=3)
+    assert judged.notes == (f"what tells followers {never}",)
+    assert bundle.task.evaluate(network, corpus, how=Search(), metrics=["mlm_loss"], limit=3).notes == ()
 
 
 def test_a_bucket_is_no_wider_than_a_row_may_be(task, corpus):

@@ -1,5 +1,6 @@
 """Labels cut off padding and nothing else; a trace knows what it holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,84 @@ class TestSave:
     def test_show_writes_to_standard_output(self, capsys: pytest.CaptureFixture[str]) -> None:
         seen("all", padded()).labelled(labels(T, S)).show()
         assert "abcdefg" in capsys.readouterr().out
+
+
+class TestChoosing:
+    def trace(self) -> Trace:
+        lens = Lens()
+        for site, query, H in (
+            ("encoder.self", "source", 3),
+            ("decoder.cross", "target", 5),
+            ("late.self", "source", 3),
+        ):
+            weights = torch.rand(1, H, 5 if query == "source" else 7, 5)
+            lens.observe(Site(site, query, "source"), weights)
+        return replace(lens.trace, about={"model": "tiny", "input": "a b", "output": "c"})
+
+    def test_sites_and_their_heads_are_listed_in_order(self) -> None:
+        assert self.trace().sites == {
+            "encoder.self": (0, 1, 2),
+            "decoder.cross": (0, 1, 2, 3, 4),
+            "late.self": (0, 1, 2),
+        }
+        assert self.trace().last_look == "decoder.cross"
+        assert self.trace().only("encoder.self").last_look == "encoder.self"
+        assert Trace().last_look is None
+
+    def test_one_site_one_head_or_both_are_left(self) -> None:
+        trace = self.trace()
+        assert trace.only() is trace
+        assert [map.head for map in trace.only("decoder.cross").maps] == [0, 1, 2, 3, 4]
+        assert [map.site for map in trace.only(head=4).maps] == ["decoder.cross"]
+        (one,) = trace.only("encoder.self", 2).maps
+        assert one is trace.map("encoder.self", 2)
+
+    def test_what_is_not_there_is_refused_with_what_is(self) -> None:
+        with pytest.raises(
+            SaccadeError, match=r"^site: expected one of encoder\.self, decoder\.cross, late\.self, found 'x'$"
+        ):
+            self.trace().only("x")
+        with pytest.raises(SaccadeError, match=r"^head: expected one of 0, 1, 2 at late\.self, found 3$"):
+            self.trace().only("late.self", 3)
+        with pytest.raises(SaccadeError, match=r"^head: expected one of 0, 1, 2, 3, 4, found -1$"):
+            self.trace().only(head=-1)
+
+    def test_the_terminal_and_files_draw_what_was_chosen(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        trace = self.trace()
+        trace.show("decoder.cross", 0)
+        out = capsys.readouterr().out
+        assert "decoder.cross · head 0" in out
+        assert "encoder.self" not in out
+        drawn = trace.save(tmp_path / "x.svg", site="late.self", head=1).read_text()
+        assert "tiny · late.self · head 1" in drawn
+        assert "head 0" not in drawn
+        (kept,) = Trace.load(trace.save(tmp_path / "x.trace", site="late.self", head=1)).maps
+        assert (kept.site, kept.head) == ("late.self", 1)
+
+
+class TestReprs:
+    def test_a_trace_prints_its_sites_and_sizes_and_no_numbers(self) -> None:
+        assert str(TestChoosing().trace()).splitlines() == [
+            "Trace of tiny: 'a b' → 'c'",
+            "  encoder.self, late.self: 3 heads, source × source, dense",
+            "  decoder.cross: 5 heads, target × source, dense",
+            "  axes: source 5, target 7",
+        ]
+        assert repr(Trace()) == "Trace\n  no maps"
+
+    def test_many_sites_alike_are_one_line(self) -> None:
+        maps = tuple(AttentionMap(f"l.{n}", "q", "q", "dense", {"weights": torch.eye(3)}, 0, keys=3) for n in range(12))
+        assert "  l.0 … l.11 (12 sites): 1 head, q × q, dense" in str(Trace(maps=maps)).splitlines()
+
+    def test_its_parts_are_one_line_each(self) -> None:
+        map = TestChoosing().trace().map("decoder.cross", 2)
+        assert repr(map) == "AttentionMap(decoder.cross head 2: dense, target 7 × source 5)"
+        assert repr(Signal("source", torch.zeros(5, 3))) == "Signal(source: 5 × 3)"
+
+    def test_a_lens_prints_its_settings_and_where_it_looked(self) -> None:
+        lens = Lens("top", k=3, detail=["state"])
+        assert repr(lens) == "Lens(keep='top', k=3, detail=['state'])"
+        lens.observe(Site("self", "q", "q"), torch.rand(1, 1, 3, 3))
+        assert repr(lens).endswith(": looked at self")

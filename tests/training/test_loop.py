@@ -132,6 +132,16 @@ def test_early_stopping_stops_when_nothing_improves(tmp_path):
     bundle = api.train(recipe, folder=tmp_path / "run")
     assert bundle.figures["updates"] < 9 * 11
 
+    class Told(Silence):
+        said: ClassVar[list[str]] = []
+
+        def say(self, text: str) -> None:
+            self.said.append(text)
+
+    api.resume(tmp_path / "run", report=Told())
+    assert any(text.endswith("; it had ended before: no progress in 2 evaluations") for text in Told.said)
+    assert "every epoch" not in " ".join(Told.said)
+
 
 def test_early_stopping_need_not_wait_for_the_end_of_an_epoch(tmp_path):
     recipe = tiny("train.stop_after=2", "train.evaluate_every=2", "train.lr=1e-30")

@@ -7,6 +7,7 @@ import re
 import warnings
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,36 @@ class TestManyMaps:
         texts = written(self.heads(6, sites=4))
         assert [texts.count(f"layer.{site}") for site in range(4)] == [1, 1, 1, 1]
         assert texts.count("head 5") == 4
-        assert "a" not in texts
+
+    def test_few_tokens_are_labelled_on_many_panels_once_for_maps_over_the_same_axes(self) -> None:
+        texts = written(self.heads(6, sites=4))
+        assert (texts.count("a"), texts.count("x")) == (6, 4), "over the first row, beside each row"
+
+    def test_each_row_over_other_axes_has_its_own_labels(self) -> None:
+        lens = Lens()
+        for site, query, key in (("self", "source", "source"), ("cross", "target", "source")):
+            sizes = {"source": 5, "target": 3}
+            lens.observe(Site(site, query, key), torch.randn(1, 9, sizes[query], sizes[key]).softmax(-1))
+        texts = written(lens.trace.labelled({"target": Tokens("xyz"), "source": Tokens("abcde")}))
+        assert (texts.count("a"), texts.count("x")) == (9 + 1 + 9, 1)
+
+    def test_many_panels_of_many_tokens_say_how_to_draw_one_of_them(self) -> None:
+        lens = Lens()
+        lens.observe(Site("self", "source", "source"), torch.randn(1, 17, 16, 16).softmax(-1))
+        trace = lens.trace.labelled({"source": Tokens([f"w{number}" for number in range(16)])})
+        hint = "one head with its labels: save(…, site=…, head=…) or view --site --head"
+        assert hint in " ".join(written(trace))
+        assert "w1" not in written(trace)
+        alone = written(trace.only(head=3))
+        assert alone[0] == "self · head 3"
+        assert "w1" in alone
+        assert hint not in " ".join(alone)
+
+    def test_a_picture_says_what_was_read_and_written(self) -> None:
+        trace = replace(self.heads(8), about={"model": "m", "input": "a\nb", "output": "x y"})
+        assert written(trace)[:2] == ["m · layer.0", "a b → x y"]
+        assert "a b → x y" not in [text.get_text() for text in draw(trace, title="mine").axes[0].texts]
+        assert draw(trace).get_size_inches()[1] == pytest.approx(draw(self.heads(8)).get_size_inches()[1] + 0.2)
 
     def test_panels_over_different_axes_carry_their_own_labels(self) -> None:
         maps = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from saccade.api.ancestry import notes_of_seen
 from saccade.api.trained import IN_MEMORY, load
 from saccade.bundle import WEIGHTS, read_config
 from saccade.data.text import Tokenizer
-from saccade.errors import SaccadeError
+from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import check_available
 from saccade.models import network_class
 from saccade.recipes.recipe import Recipe
@@ -63,7 +64,8 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
         task = task_class(recipe.task).restore(recipe.data, dict(origin["files"]))
     else:
         task = task_class(recipe.task).learn(recipe.data, splits.train)
-    network = task.network(network_class(recipe.model_name), recipe.model)
+    with naming(recipe):
+        network = task.network(network_class(recipe.model_name), recipe.model)
     taken: tuple[str, ...] = ()
     if parent is not None and pretrained:
         taken = network.begin_with(parent.network.state_dict())
@@ -82,6 +84,18 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
     if parent is not None:
         notes += notes_of_seen(parent.recipe, splits)
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin)
+
+
+@contextmanager
+def naming(recipe: Recipe) -> Iterator[None]:
+    """A task knows the fields of its recipe, but not its file: what it refuses there is told with the file."""
+    try:
+        yield
+    except InputError as error:
+        if error.where != "recipe":
+            raise
+        files = [recipe.beside / f"{recipe.name}{suffix}" for suffix in (".yaml", ".yml")] if recipe.beside else []
+        raise error.at(next((file for file in files if file.is_file()), recipe.name)) from error.__cause__
 
 
 def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str, Any]:
@@ -134,7 +148,8 @@ def read_splits(recipe: Recipe, data: Any) -> Splits:
     if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
         raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
     if data is None:
-        splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
+        with naming(recipe):
+            splits: Splits = task.load(recipe.data, recipe.folder, recipe.train.seed)
         return splits
     parts = data if isinstance(data, Mapping) and "train" in data else {"train": data}
     unknown = [name for name in parts if name not in SPLITS]

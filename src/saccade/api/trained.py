@@ -57,7 +57,15 @@ class Bundle:
     ) -> None:
         self.recipe, self.task, self.network = recipe, task, network
         self.folder, self.figures, self.threads = folder, dict(figures), threads
+        if hasattr(task, "untrained"):
+            task.untrained = tuple(self.figures.get("anew", ()))
         self.test_records: Sequence[Any] | None = None  # where training has them in hand still
+
+    def __repr__(self) -> str:
+        model = f"{self.recipe.model_name}, {self.parameters:,} parameters"
+        test = self.figures.get("test", {})
+        reached = "".join(f", {name} {figure:.4f}" for name, figure in test.items())
+        return f"Bundle({self.recipe.name}: {self.recipe.task} by {model}{reached}; in {self.folder})"
 
     @property
     def parameters(self) -> int:

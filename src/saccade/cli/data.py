@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from saccade.cli.label_data import is_labelled, labels_instead, survey_and_show
 from saccade.cli.options import Json
+from saccade.cli.raw_data import shown_as_raw
 from saccade.errors import InputError, SaccadeError
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="FILE [FILE2]", help="A file of pairs, two text files, labelled texts, or a recipe."),
+    typer.Argument(
+        metavar="FILE [FILE2]", help="A file of pairs, two text files, labelled texts, raw text, or a recipe."
+    ),
 ]
 Source = Annotated[str | None, typer.Option(metavar="COLUMN", help="The source's column: a name, or a number from 1.")]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The target's column.")]
@@ -104,8 +108,12 @@ def data(
     """
     labelled = {"--text": text, "--label": label, "--second": second, "--group": group, "--format": format}
     labelled["--encoding"] = encoding
-    unused = {"--source": source, "--target": target, "--clean": clean, "--log": log, "--keep": keep, "--drop": drop}
-    if _show_labelled(files, labelled, unused | {"--tidy": tidy}, test or [], save, force, as_json):
+    unused: dict[str, Any] = {"--source": source, "--target": target, "--clean": clean, "--log": log, "--tidy": tidy}
+    unused |= {"--keep": keep, "--drop": drop}
+    if _show_labelled(files, labelled, unused, test or [], save, force, as_json):
+        return
+    unused |= {"--group": group, "--test": test}
+    if shown_as_raw(files, _recipe_path(files), unused, format, save, force, as_json):
         return
     from saccade.data.advice import advise, recipe_text
     from saccade.data.columns import UnknownColumns, first_row
@@ -128,13 +136,19 @@ def data(
         header = f"--source {shlex.quote(row[0])} --target {shlex.quote(row[1])}"
         note = f"the first row, {row[0]!r} → {row[1]!r}, is read as a pair; if it is a header, add {header}"
         advice = replace(advice, notes=(note, *advice.notes))
+    instead: list[str] = []
+    if asked.recipe is None and len(files) == 1 and not (source or target):
+        columns = asked.train.columns
+        notes, instead = labels_instead(files[0], format, None if found.headless else (columns.source, columns.target))
+        advice = replace(advice, notes=(*notes, *advice.notes))
     recipe = None
     if asked.recipe is None:
         recipe = recipe_text(found, advice) if save is None else recipe_text(found, advice, save.parent)
     if save is not None and recipe is not None and advice.would_train:
         write_text(save, recipe)
     again = _command(files, options, test or [], keep or [], drop or [], tidy)
-    _show(found, advice, recipe, _following(found, advice.would_train, again, files, asked, save), as_json, save)
+    following = [*instead, *_following(found, advice.would_train, again, files, asked, save)]
+    _show(found, advice, recipe, following, as_json, save)
     if not advice.would_train:
         raise typer.Exit(1)
 
@@ -149,8 +163,6 @@ def _show_labelled(
     as_json: bool,
 ) -> bool:
     """Whether labelled texts were meant; if so, they were surveyed and shown."""
-    from saccade.cli.label_data import is_labelled, survey_and_show
-
     recipe = _recipe_path(files)
     if not is_labelled(files, options, recipe):
         if options["--encoding"]:
@@ -326,15 +338,20 @@ def _show_columns(files: Sequence[str], unknown: UnknownColumns, format: str | N
     pair = likely_pair(unknown.available) or ("COLUMN", "COLUMN")
     options = {"--source": str(pair[0]), "--target": str(pair[1]), "--format": format}
     following = _command(files, options, [], [], [], False)
+    notes, instead = labels_instead(files[0], format)
     if as_json:
         from saccade.data.summary import without_columns
 
-        print(json.dumps(without_columns(files, str(unknown), unknown.available, following), ensure_ascii=False))
+        plain = without_columns(files, str(unknown), unknown.available, following)
+        plain["verdict"]["notes"], plain["next"] = notes, [*instead, following]
+        print(json.dumps(plain, ensure_ascii=False))
         return
     from saccade.cli.data_page import column_page
 
     for line in column_page(files[0], str(unknown), unknown.available, following):
         print(line)
+    for note in notes:
+        print(f"\n{note}")
 
 
 def _command(

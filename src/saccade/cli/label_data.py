@@ -32,6 +32,20 @@ def is_labelled(files: Sequence[str], options: dict[str, Any], recipe: Path | No
     return len(files) == 1 and Path(files[0]).is_dir() and any(inner.is_dir() for inner in Path(files[0]).iterdir())
 
 
+def labels_instead(
+    file: str, format: str | None, among: Sequence[str | int] | None = None
+) -> tuple[list[str], list[str]]:
+    """Where a file that is read for pairs seems to hold labels: a note, and the command that reads it so; else nothing."""
+    from saccade.data.label_columns import labelled_columns
+
+    found = labelled_columns(file, format, among)
+    if found is None:
+        return [], []
+    words = ["saccade", "data", file, "--text", str(found.text), "--label", str(found.label)]
+    command = shlex.join([*words, "--format", format] if format else words)
+    return [f"{found}: these look like labels: {command}"], [command]
+
+
 def survey_and_show(
     files: Sequence[str], options: dict[str, Any], tests: Sequence[str], recipe: Path | None, save: Path | None, *,
     force: bool, as_json: bool, progress: Any,
@@ -49,7 +63,7 @@ def survey_and_show(
             save, field="--recipe", expected="a new file", found=found, hint=None if recipe else "add --force"
         )
     with progress as told:
-        found_there = survey_labels(path, data, held_out, told)
+        found_there = survey_labels(path, data, held_out, told, planned=recipe is None)
     written = None if recipe is not None else found_there.recipe(None if save is None else save.parent)
     if save is not None and written is not None and not found_there.problems:
         write_text(save, written)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saccade.cli.options import Json, Run, lines
 from saccade.cli.searching import SEARCH, Steering, with_options
 from saccade.errors import SaccadeError
+
+if TYPE_CHECKING:
+    from saccade.trace.maps import Trace
 
 
 @with_options(Steering)
@@ -70,6 +73,10 @@ def view(
     out: Annotated[
         Path | None, typer.Option(help="Write a .png, .svg, .pdf or .trace instead of drawing here.")
     ] = None,
+    site: Annotated[
+        str | None, typer.Option(metavar="SITE", help="One place where the model looks, e.g. decoder.1.cross.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="One head of each place, or of --site.")] = None,
     *,
     options: Steering,
 ) -> None:
@@ -80,11 +87,13 @@ def view(
     saccade view runs/my "a text" --out where.png
     saccade view runs/my "a text" "another" --out where.svg
     saccade view runs/my "a text" --out where.trace
+    saccade view runs/my "a text" --site decoder.1.cross --head 3
 
-    Of several heads the terminal shows the mean, a picture each one. Several texts make where-1.svg, where-2.svg. A .trace
-    keeps every weight; saccade.Trace.load reads it.
+    Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
+    where-2.svg. A .trace keeps every weight; saccade.Trace.load reads it.
     """
     from saccade.trace import Lens
+    from saccade.views.terminal import MOST_MAPS
 
     bundle = options.load(run)
     texts = inputs or lines()
@@ -96,12 +105,23 @@ def view(
             raise SaccadeError(
                 f"{run}: {bundle.recipe.model_name} does not look back at its input: there is nothing to draw"
             )
+        chosen = prediction.trace.only(site, head)
         if out is None:
-            prediction.trace.show()
+            chosen.show()
             continue
         path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
-        prediction.trace.save(path)
+        chosen.save(path)
         print(f"{text} → {prediction.value}  {path}")
+    if out is None and len(chosen.maps) > MOST_MAPS:
+        print(f"\n{_choices(chosen)}")
+
+
+def _choices(trace: Trace) -> str:
+    """What there is to choose from, where heads are drawn as their mean."""
+    sites = trace.sites
+    chosen = "--head N" if len(sites) == 1 else "--site SITE [--head N]"
+    there = ", ".join(f"{site} ({len(heads)} head{'s' * (len(heads) != 1)})" for site, heads in sites.items())
+    return f"one alone: {chosen}; there are {there}"
 
 
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:

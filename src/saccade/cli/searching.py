@@ -17,6 +17,7 @@ from saccade.cli.options import Beam
 from saccade.errors import SaccadeError
 
 SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"
+SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # what a search alone obeys
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class SearchOptions:
     def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
         """The recipe's search, changed as the options say; the beam holds at least ``least`` hypotheses unless given."""
         start = bundle.recipe.search
+        self._check_searched(bundle.task)
         try:
             sample = self._sampling(start.sample)
             diverse = self._groups(None if sample is not None else start.diverse)
@@ -97,6 +99,15 @@ class SearchOptions:
             return replace(start, beam=beam, n_best=n_best, sample=sample, diverse=diverse, **given)
         except ValueError as error:
             raise SaccadeError(f"command line: {error}") from None
+
+    def _check_searched(self, task: Any) -> None:
+        """Options of a search are refused where the likeliest output is found without one."""
+        given = [name for name in SEARCHED if getattr(self, name) is not None]
+        if given and not getattr(task, "searches", True):
+            option = given[0].replace("_", "-")
+            raise SaccadeError(
+                f"command line: --{option} is for tasks that search: the task {task.name} finds the likeliest without one"
+            )
 
     def _sampling(self, start: Any) -> Any:
         from saccade.nn.search import Sampling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -142,25 +143,43 @@ def _show(bundle: Any, as_json: bool) -> None:
 
 def _show_result(bundle: Any, verdict: str) -> None:
     """Figures, three predictions with their alignment, a picture, and what to try next."""
-    from saccade.trace import Lens
-
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
     print(verdict)
     shown = bundle.examples(3)
-    for number, prediction in enumerate(bundle.predict(shown, lens=Lens())):
-        print()
-        if prediction.trace is None or not prediction.trace.maps:
-            print(f"{shown[number]} → {prediction.value}")
-            continue
-        prediction.trace.show()
-        if number == 0:
-            prediction.trace.save(bundle.folder / "alignment.png")
-    picture = bundle.folder / "alignment.png"
-    print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture.exists() else ""))
+    picture = _show_looks(bundle, shown)
+    print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
-    print(f'  saccade predict {bundle.folder} "{shown[0]}"')
-    if picture.exists():
+    print(f'  saccade predict {bundle.folder} "{shown[0]}"' + (" --sample" if _writes_on(bundle) else ""))
+    if picture:
         print(f'  saccade view {bundle.folder} "{shown[-1]}" --out alignment.svg')
-    wider = " --beam 5" if getattr(bundle.task, "searches", True) else " --json"
+    wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}")
     print("  saccade recipes")
+
+
+def _writes_on(bundle: Any) -> bool:
+    """Whether the task is to write on from a text: what is likeliest there soon goes in circles, and samples do not."""
+    return bool(bundle.recipe.task == "language")
+
+
+def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
+    """Predictions with where the network looked, and the first one's picture; of many maps one site of the first."""
+    from saccade.trace import Lens
+    from saccade.views.terminal import MOST_MAPS
+
+    picture: Path | None = None
+    for number, (text, prediction) in enumerate(zip(shown, bundle.predict(shown, lens=Lens()), strict=True)):
+        print()
+        trace = prediction.trace
+        many = trace is not None and len(trace.maps) > MOST_MAPS
+        if trace is None or not trace.maps or (many and number > 0):
+            print(f"{text} → {prediction.value}")
+            continue
+        chosen = trace.only(trace.last_look) if many else trace
+        chosen.show()
+        if number == 0:
+            picture = chosen.save(bundle.folder / "alignment.png")
+        if many:
+            one = f'saccade view {bundle.folder} "{text}" --site {next(iter(trace.sites))} --head 0'
+            print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; another, or one head: {one}")
+    return picture

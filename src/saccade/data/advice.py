@@ -223,7 +223,7 @@ def recipe_text(survey: Survey, advice: Advice, folder: Path = HERE) -> str:
     cut, limits = advice.cut, advice.limits
     lines = ["task: translate", "data:"]
     if survey.cleaned is not None:
-        lines.append(f"  train: {_from(folder, survey.cleaned.out)}")
+        lines.append(f"  train: {from_folder(folder, survey.cleaned.out)}")
         lines += ["  columns: {group: group}"] if "group" in survey.cleaned.names else []
     else:
         lines += _as_read(survey, folder)
@@ -239,7 +239,7 @@ def recipe_text(survey: Survey, advice: Advice, folder: Path = HERE) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _from(folder: Path, file: Path | str) -> str:
+def from_folder(folder: Path, file: Path | str) -> str:
     """A file's path in a recipe of that folder, where relative paths start."""
     path = Path(file)
     return quoted(str(path) if path.is_absolute() or folder == HERE else os.path.relpath(path, folder))
@@ -248,9 +248,9 @@ def _from(folder: Path, file: Path | str) -> str:
 def _as_read(survey: Survey, folder: Path) -> list[str]:
     reading, files = survey.reading, survey.reading.files
     if isinstance(files, tuple):
-        source, target = (_from(folder, file) for file in files)
+        source, target = (from_folder(folder, file) for file in files)
         return [f"  train: {{source: {source}, target: {target}}}", *_faults(survey)]
-    lines = [f"  train: {quoted(str(files)) if on_hub(files) else _from(folder, files)}"]
+    lines = [f"  train: {quoted(str(files)) if on_hub(files) else from_folder(folder, files)}"]
     if reading.format is not None:
         lines.append(f"  format: {reading.format}")
     columns = reading.columns

@@ -12,16 +12,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import quoted
+from saccade.data.advice import OFTEN, quoted
 from saccade.data.classes import UNEVEN, labels_in
 from saccade.data.files.hub import on_hub
+from saccade.data.files.records import NOT_UTF8
 from saccade.data.labelled import Labelled, LabelledData, scan
 from saccade.data.pairs import Fault, Tally
 from saccade.data.tallies import WORD, Lengths
 from saccade.errors import InputError
+from saccade.splits import HELD_OUT_AT_MOST
 
 FEW = 10  # records of a label below which little can be learnt of it
 EVERY = 2000  # records between two words of progress
+ROUGH = 30  # held-out records below which a figure says little
+FINE = 100  # … from which on accuracy tells one state of the network from another
+ABSENT = 0.1  # a chance that is told: that no record of a label is held out
+BATCH = 32  # records of a batch
+UPDATES, PATIENCE = 300, 60  # at least so many updates are planned, and so many without a better figure are allowed
+MOST_EPOCHS = 100
+ENCODED = "; another encoding? --encoding latin-1 or windows-1252, in a recipe data.encoding"
 
 
 @dataclass(frozen=True)
@@ -45,11 +54,13 @@ class LabelSurvey:
     counts: dict[str, int] = field(default_factory=dict)
     words: Lengths = field(default_factory=Lengths)
     faults: Tally = field(default_factory=Tally)
+    skipped: int = 0  # of these, what the data itself passes over: folders that data.labels does not list
     first_fault: str = ""
     repeated: int = 0  # records whose text and label came before
     contradicted: int = 0  # texts that have more than one label
     example: str = ""  # such a text
     tests: Sequence[TestSet] = ()
+    planned: bool = False  # no recipe yet: the one that is written here may leave faults out
 
     @property
     def records(self) -> int:
@@ -67,9 +78,11 @@ class LabelSurvey:
         if len(self.counts) < 2:
             found.append(f"a classifier needs two labels at least, found {', '.join(self.counts) or 'none'} alone")
         if self.first_fault and self.data.faults == "error":
-            found.append(
-                f"{len(self.faults):,} faults, the first: {self.first_fault} (data.faults: drop leaves them out)"
-            )
+            told = f"{self._faulty}, the first: {self.first_fault}{self._encoded}"
+            if not self.planned:
+                found.append(f"{told} (data.faults: drop leaves them out)")
+            elif self.fault_count > OFTEN * (self.records + self.fault_count):
+                found.append(f"{told} (more than {OFTEN:.0%}: mend the file)")
         if self.records and self.records < len(self.counts) * 3:
             found.append(f"{self.records} records are too few for {len(self.counts)} labels")
         found += [
@@ -85,6 +98,10 @@ class LabelSurvey:
     def notes(self) -> list[str]:
         """What is worth knowing."""
         found = []
+        if self.drops:
+            found.append(
+                f"{self._faulty} and left out by data.faults: drop, the first: {self.first_fault}{self._encoded}"
+            )
         if self.imbalance > UNEVEN:
             found.append(
                 f"the commonest label has {self.imbalance:.1f} times the records of the rarest: data.balance: weights"
@@ -101,6 +118,48 @@ class LabelSurvey:
             for test in self.tests
             if test.met
         ]
+        return found + self._held_out
+
+    @property
+    def fault_count(self) -> int:
+        """Lines that are no records, without those that the data itself passes over."""
+        return len(self.faults) - self.skipped
+
+    @property
+    def drops(self) -> bool:
+        """Whether the recipe that is written here leaves faults out."""
+        return self.planned and bool(self.first_fault) and not self.problems
+
+    @property
+    def _faulty(self) -> str:
+        return "1 line is no record" if self.fault_count == 1 else f"{self.fault_count:,} lines are no records"
+
+    @property
+    def _encoded(self) -> str:
+        return ENCODED if NOT_UTF8 in self.faults.counts and self.data.encoding == "utf-8" else ""
+
+    @property
+    def _held_out(self) -> list[str]:
+        """What is to be said of the splits that training will hold out."""
+        given = {name for name in ("valid", "test") if getattr(self.data, name) is not None}
+        given = given or ({"test"} if self.tests else set())  # no recipe, and a test set beside the file
+        names = " and ".join(name for name in ("valid", "test") if name not in given)
+        share = self.data.hold_out
+        count = min(max(1, round(share * self.records)), HELD_OUT_AT_MOST)
+        if not names or len(self.counts) < 2:
+            return []
+        found = []
+        larger = min(0.2, math.ceil(100 * ROUGH / self.records) / 100)
+        if count < ROUGH:
+            advice = f"data.hold_out: {larger:g} (now {share:g}), or" if larger > share else "give"
+            records = "record" if count == 1 else "records"
+            found.append(
+                f"{names}: about {count} {records} held out of train, so figures are rough: {advice} files of your own"
+            )
+        # A record is held out by chance, with the probability `share`.
+        absent = [label for label, records in self.counts.items() if (1 - share) ** records > ABSENT]
+        if absent:
+            found.append(f"{names}: may have no record of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}")
         return found
 
     def length(self, share: float) -> int:
@@ -129,6 +188,7 @@ class LabelSurvey:
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
+        lines += [f"  faults: drop  # {self._faulty}"] if self.drops else []
         lines += [
             "  tokens: {kind: words, lower: true, min_count: 2}",
             f"  max_length: {self.max_length}",
@@ -136,11 +196,21 @@ class LabelSurvey:
         ]
         lines += ["  balance: weights"] if self.imbalance > UNEVEN else []
         lines += ["model: {name: attentive_classifier, embedding: 128, hidden: 128, dropout: 0.3}"]
-        lines += [
-            "train: {epochs: 10, batch_records: 32, lr: 1e-3, watch: accuracy, stop_after: 3}",
-            "metrics: [accuracy, f1]",
-        ]
+        lines += [self._training, "metrics: [accuracy, f1]"]
         return "\n".join(lines) + "\n"
+
+    @property
+    def _training(self) -> str:
+        """``train`` of a recipe: an epoch of few records has few updates, so there are more epochs, and larger steps."""
+        updates = max(1, math.ceil(self.records * (1 - 2 * self.data.hold_out) / BATCH))  # an epoch
+        epochs = min(max(10, math.ceil(UPDATES / updates)), MOST_EPOCHS)
+        patience = min(max(3, math.ceil(PATIENCE / updates)), epochs // 2)
+        rate = "3e-3" if epochs > 10 else "1e-3"
+        # Of few records many states have the best accuracy there is, and the first of them has hardly learnt.
+        watch = "accuracy" if self.data.hold_out * self.records >= FINE else "loss"
+        return (
+            f"train: {{epochs: {epochs}, batch_records: {BATCH}, lr: {rate}, watch: {watch}, stop_after: {patience}}}"
+        )
 
     def to_plain(self, recipe: str | None = None) -> dict[str, Any]:
         """The survey as JSON has it."""
@@ -159,9 +229,11 @@ def survey_labels(
     data: LabelledData,
     tests: Sequence[str | Path] = (),
     progress: Callable[[str, int, int | None], None] = lambda doing, done, total: None,
+    *,
+    planned: bool = False,
 ) -> LabelSurvey:
-    """Count what a file or folder of labelled texts holds."""
-    found = LabelSurvey(str(path), data)
+    """Count what a file or folder of labelled texts holds; ``planned`` where ``data`` is no recipe's, but to become one."""
+    found = LabelSurvey(str(path), data, planned=planned)
     counts: Counter[str] = Counter()
     labels: dict[int, str] = {}  # hash of a text → its first label
     contradicted: set[int] = set()
@@ -170,7 +242,9 @@ def survey_labels(
             progress("reading", number, None)
         if isinstance(item, Fault):
             found.faults.add(item)
-            if not item.skipped:
+            if item.skipped:
+                found.skipped += 1
+            else:
                 found.first_fault = found.first_fault or str(item.error)
             continue
         counts[item.target] += 1
@@ -184,8 +258,8 @@ def survey_labels(
             contradicted.add(key)
             found.example = found.example or " | ".join(_texts(item))[:60]
     if not counts:
-        told = found.first_fault or "nothing"
-        raise InputError(path, expected="at least one text with its label", found=told)
+        told = f"none: {found.faults}; the first: {found.first_fault}" if found.first_fault else "nothing"
+        raise InputError(path, expected="at least one text with its label", found=f"{told}{found._encoded}")
     found.counts = {label: counts[label] for label in labels_in(Labelled("", label) for label in counts)}
     found.contradicted = len(contradicted)
     found.tests = [_test(test, data, labels, found.counts) for test in tests]

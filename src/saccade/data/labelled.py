@@ -9,6 +9,7 @@ A label is a name: numbers and true or false are taken as they are written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -135,24 +136,37 @@ def read_file(path: Path, data: LabelledData) -> list[Labelled]:
     suffix = unpacked(path).suffix.lower().removeprefix(".")
     format = None if on_hub(path) or suffix in (*FORMATS, "txt") else data.format
     columns = replace(data.columns, group=None)
-    return gather(path, replace(data, faults="error", format=format, columns=columns))[0]
+    return gather(path, replace(data, format=format, columns=columns), strict=True)[0]
 
 
-def gather(path: str | Path, data: LabelledData) -> tuple[list[Labelled], list[str]]:
-    """The records of a file or folder, and what the reader must know of how they were come by."""
+def gather(path: str | Path, data: LabelledData, *, strict: bool = False) -> tuple[list[Labelled], list[str]]:
+    """The records of a file or folder, and what the reader must know of how they were come by.
+
+    The first fault is raised, with the word that ``data.faults: drop`` leaves it out; ``strict`` reading leaves none out.
+    """
     records: list[Labelled] = []
     left_out = Tally()
     for item in scan(path, data):
         if isinstance(item, Labelled):
             records.append(item)
-        elif data.faults == "drop" or item.skipped:
+        elif item.skipped or (data.faults == "drop" and not strict):
             left_out.add(item)
         else:
-            raise item.error
+            raise item.error if strict else _with_remedy(item, data)
     if not records:
         found = f"none: left out were {left_out}" if left_out else "nothing"
         raise InputError(path, expected="at least one text with its label", found=found)
     return records, [f"{path}: {len(left_out):,} left out beside {len(records):,}: {left_out}"] if left_out else []
+
+
+def _with_remedy(found: Fault, data: LabelledData) -> InputError:
+    """The fault's error, with what a recipe can say to train all the same."""
+    remedies = ["data.faults: drop leaves such records out"]
+    if found.reason == NOT_UTF8 and data.encoding == "utf-8":
+        remedies.insert(0, "data.encoding: latin-1 or windows-1252 reads such files")
+    error = found.error
+    error.args = (f"{error}; {', '.join(remedies)}",)
+    return error
 
 
 def scan(path: str | Path, data: LabelledData) -> Iterator[Labelled | Fault]:
@@ -201,7 +215,9 @@ def label_of(value: Any) -> str | None:
             return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of whole numbers with a gap in it
-    return str(value) if isinstance(value, bool | int) else None
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it, wherever it comes from: a table in memory may have been JSON
+    return str(value) if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else None
 
 
 def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:

@@ -83,6 +83,12 @@ class Stretches:
     def __len__(self) -> int:
         return len(self.start)
 
+    def within_a_sentence(self, documents: Documents) -> int:
+        """How many of them no sentence begins in. Parted, their second text begins in mid-sentence; one of another document
+        never does: whether it follows is then told by its first word."""
+        left, right = _beginnings(documents, self.start, self.stop)
+        return int((left == right).sum())
+
 
 @dataclass(frozen=True)
 class Marks:
@@ -193,9 +199,8 @@ def _texts(
     start, stop, owner = stretches.start[rows], stretches.stop[rows], stretches.document[rows]
     if not pairs:
         return (start, stop), (stop, stop), np.full(len(rows), IGNORED, dtype=np.int64)
-    # Sentences that begin inside the stretch; where none does it is parted in its middle.
-    left = np.searchsorted(documents.sentences, start, side="right")
-    right = np.searchsorted(documents.sentences, stop, side="left")
+    # Where no sentence begins inside the stretch it is parted in its middle.
+    left, right = _beginnings(documents, start, stop)
     pick = left + _below(right - left, draw, rows, SPLIT)
     middle = start + (stop - start + 1) // 2
     parted = np.where(right > left, documents.sentences[np.minimum(pick, len(documents.sentences) - 1)], middle)
@@ -203,6 +208,12 @@ def _texts(
     begin, end = _elsewhere(documents, stop, parted, owner, rows, draw)
     second = np.where(elsewhere, begin, parted), np.where(elsewhere, end, stop)
     return (start, parted), second, np.where(elsewhere, ELSEWHERE, FOLLOWS).astype(np.int64)
+
+
+def _beginnings(documents: Documents, start: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
+    """The first sentence that begins inside each stretch, after its own beginning, and the first that begins after it."""
+    left = np.searchsorted(documents.sentences, start, side="right")
+    return left, np.searchsorted(documents.sentences, stop, side="left")
 
 
 def _elsewhere(

@@ -42,6 +42,12 @@ def network_class(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+def name_of(network: Any) -> str:
+    """What a recipe calls a network: :func:`network_class` the other way round."""
+    written = f"{network.__module__}:{network.__name__}"
+    return next((name for name, place in MODELS.items() if place == written), written)
+
+
 def _own_network(name: str) -> Any:
     from torch import nn
 

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from saccade.data import masking
 from saccade.data.text import CONTINUES
@@ -13,6 +14,8 @@ from saccade.data.wordpieces import BLANK
 from saccade.task import Prediction
 
 FOLLOWS, ELSEWHERE = "follows", "does not follow"
+# What each answer needs beside the encoder, by the names of the network's parts.
+NEEDED = {"words": ("transform",), "followers": ("next", "trunk.pooler")}
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,22 @@ def filling(asked: Asked, likely: Sequence[Mapping[str, float]], judged: Sequenc
     ]
     single = dict(likely[0]) if len(likely) == 1 else {}
     return replace(made[0], alternatives=tuple(made[1:]), probabilities=single, choices=tuple(likely))
+
+
+def never_trained(
+    part: Literal["words", "followers"], untrained: Sequence[str], pairs: Literal["next", "none"]
+) -> tuple[str, ...]:
+    """A note where the part of the network that answers was never trained: it was not in what was imported, or rows were
+    single texts (``pairs``).
+
+    >>> never_trained("followers", (), "none")
+    ('what tells followers was never trained (data.pairs: none): its answer is noise',)
+    """
+    single = part == "followers" and pairs == "none"
+    if not single and not any(each in untrained for each in NEEDED[part]):
+        return ()
+    does, why = "finds words" if part == "words" else "tells followers", "not in what was imported"
+    return (f"what {does} was never trained ({'data.pairs: none' if single else why}): its answer is noise",)
 
 
 def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:

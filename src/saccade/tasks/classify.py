@@ -30,6 +30,7 @@ from saccade.data.text import Tokenizer
 from saccade.data.wordpieces import learn_tokenizer, stored_tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.labels import LABEL_METRICS, label_scores
+from saccade.models import name_of
 from saccade.nn.classifier import Classifier
 from saccade.nn.search import Search
 from saccade.splits import Splits
@@ -193,7 +194,7 @@ class Classify:
     def network(self, network_class: Any, config: Any) -> Classifier:
         if "classes" not in inspect.signature(network_class).parameters:
             expected = "a network that reads texts and says a label, such as attentive_classifier"
-            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: Classifier = network_class(config, vocabulary=self.tokenizer.size, classes=len(self.classes.names))
         marks = marks_of(network.layout, self.classes.pairs)
         if network.longest is not None and self.data.max_length + marks > network.longest:

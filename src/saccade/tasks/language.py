@@ -25,6 +25,7 @@ from saccade.data.text import Tokenizer
 from saccade.data.texts import Text, TextData, load_texts, read_texts, texts_of
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import bits_per_character, perplexity, word_perplexity
+from saccade.models import name_of
 from saccade.nn.language import LanguageModel
 from saccade.nn.search import Hypothesis, Search
 from saccade.nn.searching.plain import Recorder
@@ -177,7 +178,7 @@ class Language:
     def network(self, network_class: Any, config: Any) -> LanguageModel:
         if not (isinstance(network_class, type) and issubclass(network_class, LanguageModel)):
             expected = "a language model (such as recurrent_lm)"
-            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         if list(inspect.signature(network_class).parameters)[:2] != ["config", "size"]:
             expected = f"{network_class.__name__}(config, size)"
             raise InputError("recipe", field="model.name", expected=expected, found="other parameters")

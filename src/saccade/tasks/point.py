@@ -38,6 +38,7 @@ from saccade.data.points import (
 )
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import exact_match, perplexity
+from saccade.models import name_of
 from saccade.models.pointer import END
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search
@@ -161,7 +162,7 @@ class Point:
     def network(self, network_class: Any, config: Any) -> EncoderDecoder:
         if "width" not in inspect.signature(network_class).parameters:
             expected = "a network that reads points, such as pointer"
-            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: EncoderDecoder = network_class(config, self.width)
         return network
 

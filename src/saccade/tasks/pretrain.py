@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -29,10 +29,11 @@ from saccade.data.texts import Text
 from saccade.data.topics import EXAMPLES
 from saccade.data.wordpieces import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.errors import InputError, SaccadeError
+from saccade.models import name_of
 from saccade.nn.search import Search
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.blanks import Asked, filling
+from saccade.tasks.blanks import Asked, filling, never_trained
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
@@ -42,6 +43,7 @@ FILE = "tokenizer.json"
 EVALUATED_TOGETHER = 16_384  # positions
 ENCODED_TOGETHER = 4_000  # documents
 SHOWN = 10  # words for a blank
+HOLLOW = 0.25  # the share of rows inside one sentence from which on next-sentence figures are warned of
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Pretrain:
 
     def __init__(self, data: PretrainData, tokenizer: WordPieces) -> None:
         self.data, self.tokenizer = data, tokenizer
+        self.untrained: tuple[str, ...] = ()  # parts that an imported network lacked; a bundle knows them
 
     @staticmethod
     def load(data: PretrainData, folder: Path, seed: int) -> Splits:
@@ -139,6 +142,8 @@ class Pretrain:
         sentences, tokens = len(documents.sentences) - 1, len(documents.ids)
         made = f"{len(stretches):,} rows of up to {self.data.length} positions"
         note = f"{where}: {len(documents):,} documents, {sentences:,} sentences, {tokens:,} tokens in {made}"
+        if where == "data.train" and self.data.pairs == "next":  # said once
+            note += _hollow(documents, stretches)
         return Corpus(texts, documents, stretches, note)
 
     def plan(
@@ -171,7 +176,7 @@ class Pretrain:
     def network(self, network_class: Any, config: Any) -> nn.Module:
         if list(inspect.signature(network_class).parameters) != ["config", "vocabulary"]:
             expected = "a network that finds masked words, such as bert"
-            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: nn.Module = network_class(config, self.tokenizer.size)
         longest: Any = network.longest
         if longest is not None and self.data.length > longest:
@@ -208,10 +213,15 @@ class Pretrain:
             raise SaccadeError("the task pretrain says the likeliest words: it does not sample or search")
         asked = [self._read(each, number, network.longest) for number, each in enumerate(inputs)]
         with resting(network):
-            found = [self._filled(network, each, how, lens) for each in asked]
+            found = [self._filled(network, self._warned(each), how, lens) for each in asked]
         if lens is not None and inputs:
             lens.check()
         return found
+
+    def _warned(self, asked: Asked) -> Asked:
+        """With a note where what is asked for was never trained."""
+        part: Literal["words", "followers"] = "words" if asked.blanks else "followers"
+        return replace(asked, notes=(*asked.notes, *never_trained(part, self.untrained, self.data.pairs)))
 
     def check_input(self, given: Any, number: int) -> None:
         """Raise where this input, the ``number``-th from 0, cannot be read."""
@@ -308,7 +318,10 @@ class Pretrain:
             "nsp_accuracy": sums.told / max(1, sums.rows),
         }
         higher = {name: name.endswith("accuracy") for name in metrics}
-        return Evaluation({name: figures[name] for name in metrics}, {}, higher)
+        words, followers = (any(name.startswith(of) for name in metrics) for of in ("mlm", "nsp"))
+        notes = never_trained("words", self.untrained, self.data.pairs) if words else ()
+        notes += never_trained("followers", self.untrained, self.data.pairs) if followers else ()
+        return Evaluation({name: figures[name] for name in metrics}, {}, higher, notes=notes)
 
     def _first(self, corpus: Corpus, count: int) -> Corpus:
         bounds = corpus.documents.documents[: count + 1]
@@ -330,6 +343,18 @@ class Pretrain:
                 told += int((follows.argmax(-1) == batch.follows).sum())
                 blanks, rows = blanks + batch.tokens, rows + len(numbers)
         return Sums(loss, blanks, found, rows, told)
+
+
+def _hollow(documents: Documents, stretches: Stretches) -> str:
+    """A warning where telling what follows would need no reading: true second texts begin in mid-sentence, false ones not."""
+    inside = stretches.within_a_sentence(documents)
+    if inside <= HOLLOW * len(stretches):
+        return ""
+    return (
+        f"; {inside:,} of the rows hold no more than one sentence: there a second text that follows begins in mid-sentence "
+        "and one that does not begins a sentence, so nsp_accuracy says little. Set data.pairs: none, or let documents have "
+        "several sentences (data.unit)"
+    )
 
 
 def _with_blanks(tokenizer: Any) -> WordPieces:

@@ -23,6 +23,7 @@ from saccade.data.sources import PairData, load_splits, pairs_of, read_file
 from saccade.data.text import Tokenizer
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
+from saccade.models import name_of
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
 from saccade.nn.search import Hypothesis, Search
@@ -142,7 +143,7 @@ class Translate:
     def network(self, network_class: Any, config: Any) -> EncoderDecoder:
         if "source_size" not in inspect.signature(network_class).parameters:
             expected = "a network that reads and writes tokens (seq2seq, rnnsearch, luong, transformer)"
-            raise InputError("recipe", field="model.name", expected=expected, found=network_class.__name__)
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         if getattr(config, "one_vocabulary", False) and self.source is not self.target:
             expected = "one vocabulary for source and target"
             hint = "set data.shared: true, or tie less"

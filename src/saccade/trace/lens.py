@@ -93,6 +93,13 @@ class Lens:
         self._applied: set[int] = set()
         self._seen: set[str] = set()
 
+    def __repr__(self) -> str:
+        parts = [f"keep={self.keep!r}", *([f"k={self.k}"] if self.keep == "top" else [])]
+        parts += [f"edits={list(self.edits)}"] if self.edits else []
+        parts += [f"detail={sorted(self.detail)}"] if self.detail else []
+        seen = ", ".join(sorted(self._seen))
+        return f"Lens({', '.join(parts)})" + (f": looked at {seen}" if seen else "")
+
     def wants(self, part: str) -> bool:
         return part in self.detail
 

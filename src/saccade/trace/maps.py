@@ -74,6 +74,10 @@ class AttentionMap:
             return int(queries.max()) + 1 if len(queries) else 0
         return self.tensors["maximum" if self.kind == "statistics" else "weights"].shape[0]
 
+    def __repr__(self) -> str:
+        head = "" if self.head is None else f" head {self.head}"
+        return f"AttentionMap({self.site}{head}: {self.kind}, {self.query} {self.queries} × {self.key} {self.keys})"
+
 
 @dataclass(frozen=True, eq=False)
 class Signal:
@@ -82,6 +86,9 @@ class Signal:
     axis: str
     values: Tensor
     step: int = 0
+
+    def __repr__(self) -> str:
+        return f"Signal({self.axis}: {' × '.join(map(str, self.values.shape))})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +99,9 @@ class Outputs:
     labels: tuple[tuple[str, ...], ...]
     probability: Tensor
     index: Tensor
+
+    def __repr__(self) -> str:
+        return f"Outputs({self.axis}: the likeliest of {len(self.labels)} steps)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +117,9 @@ class Tree:
     ended: Tensor
     chosen: Tensor
 
+    def __repr__(self) -> str:
+        return f"Tree({len(self.labels)} nodes)"
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -121,6 +134,35 @@ class Trace:
     outputs: Outputs | None = None
     tree: Tree | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sites(self) -> dict[str, tuple[int | None, ...]]:
+        """Where the model looked, in the order it did, and the heads of each site."""
+        found: dict[str, dict[int | None, None]] = {}
+        for map in self.maps:
+            found.setdefault(map.site, {})[map.head] = None
+        return {site: tuple(heads) for site, heads in found.items()}
+
+    @property
+    def last_look(self) -> str | None:
+        """The last site that looks from one axis at another (an alignment), else the last of all; None without maps."""
+        across = [map for map in self.maps if map.query != map.key] or self.maps
+        return across[-1].site if across else None
+
+    def only(self, site: str | None = None, head: int | None = None) -> Trace:
+        """The same trace with the maps of one ``site``, of one ``head``, or of both; an error lists what there is."""
+        if site is None and head is None:
+            return self
+        sites = self.sites
+        if site is not None and site not in sites:
+            raise SaccadeError(f"site: expected one of {', '.join(sites) or 'none'}, found {site!r}")
+        heads = list(dict.fromkeys(each for name in sites if site in (None, name) for each in sites[name]))
+        if head is not None and head not in heads:
+            at = f" at {site}" if site is not None else ""
+            raise SaccadeError(f"head: expected one of {', '.join(map(str, heads)) or 'none'}{at}, found {head}")
+        maps = tuple(map for map in self.maps if site in (None, map.site) and head in (None, map.head))
+        # A picture of the one head that is left still says which of several it was.
+        return replace(self, maps=maps, about=self.about if head is None else {**self.about, "head": head})
 
     def map(self, site: str | None = None, head: int | None = None) -> AttentionMap:
         """The one map at ``site`` (and ``head``); an error that lists what there is when it is not one."""
@@ -141,19 +183,25 @@ class Trace:
         }
         return replace(self, axes={**self.axes, **axes}, maps=maps, signals=signals, about={**self.about, **about})
 
-    def show(self) -> None:
-        """Draw the trace in the terminal."""
-        _renderer("")(self)
+    def __repr__(self) -> str:
+        return "\n".join(_described(self))
 
-    def save(self, path: str | Path, **options: Any) -> Path:
-        """Write ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); the ending says which."""
+    def show(self, site: str | None = None, head: int | None = None) -> None:
+        """Draw the trace in the terminal: all of it, or one site and head as :meth:`only` chooses them."""
+        _renderer("")(self.only(site, head))
+
+    def save(self, path: str | Path, *, site: str | None = None, head: int | None = None, **options: Any) -> Path:
+        """Write ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); the ending says which.
+
+        ``site`` and ``head`` choose one of them, as :meth:`only` does; pictures also take ``title`` and ``dpi``.
+        """
         path = Path(path)
         if path.suffix.lower() not in RENDERERS or not path.suffix:
             known = ", ".join(sorted(ending for ending in RENDERERS if ending))
             raise SaccadeError(
                 f"{path}: expected a file ending in one of {known}, found {path.suffix or 'no ending'!r}"
             )
-        _renderer(path.suffix.lower())(self, path, **options)
+        _renderer(path.suffix.lower())(self.only(site, head), path, **options)
         return path
 
     @classmethod
@@ -162,6 +210,28 @@ class Trace:
         from saccade.trace.file import load
 
         return load(path)
+
+
+def _described(trace: Trace) -> list[str]:
+    """A trace in a few lines: whose it is, sites that are alike together, axes with their sizes."""
+    about, sites = trace.about, trace.sites
+    words = [f"{about[name]!r:.60}" for name in ("input", "output") if isinstance(about.get(name), str)]
+    lines = [" ".join(["Trace", *([f"of {about['model']}:"] if "model" in about else []), " → ".join(words)]).rstrip()]
+    groups: dict[tuple[str, str, str, int], list[str]] = {}
+    for site, heads in sites.items():
+        first = next(map for map in trace.maps if map.site == site)
+        groups.setdefault((first.query, first.key, first.kind, len(heads)), []).append(site)
+    for (query, key, kind, count), names in groups.items():
+        named = ", ".join(names) if len(names) <= 6 else f"{names[0]} … {names[-1]} ({len(names)} sites)"
+        lines.append(f"  {named}: {count} head{'s' * (count != 1)}, {query} × {key}, {kind}")
+    if not sites:
+        lines.append("  no maps")
+    if trace.axes:
+        lines.append("  axes: " + ", ".join(f"{name} {len(axis)}" for name, axis in trace.axes.items()))
+    if trace.signals:
+        lines.append(f"  signals: {', '.join(trace.signals)}")
+    lines += [f"  {part!r}" for part in (trace.outputs, trace.tree) if part is not None]
+    return lines
 
 
 def _renderer(ending: str) -> Callable[..., Any]:

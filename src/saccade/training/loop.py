@@ -102,6 +102,8 @@ class _Loop:
         progress, report = self.progress, self.job.report
         report.begin(int(self.total), progress.update, self.settings.epochs)
         reason = "every epoch was done"
+        if progress.finished:
+            reason = f"it had ended before: {self._enough() or reason}"
         try:
             with _listening() as asked_to_stop:
                 while progress.epoch < self.settings.epochs and not progress.finished:
@@ -196,6 +198,11 @@ class _Loop:
         self._look()
         self.snapshots.after_epoch(self.job.network, progress)
         progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
+        return self._enough()
+
+    def _enough(self) -> str | None:
+        """Why no epoch follows the last one, if there is a reason."""
+        progress = self.progress
         if self._stands_still:
             return f"no progress in {progress.still} evaluations"
         return f"{progress.update:,} updates were done" if progress.update >= self.total else None

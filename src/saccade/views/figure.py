@@ -33,6 +33,7 @@ GAP = 0.22
 SCALE = 1.6
 LARGEST = 11.0  # a map's longer side; all in inches
 MOST_LABELLED_PANELS = 16
+FEW = 15  # tokens on a side that still find room for labels on any number of panels
 LIMITS = Limits(maps=256, labelled=(1000, 1000), ruled=(1000, 1000))
 # Wherever the picture is drawn it looks the same; text stays text in SVG and PDF.
 STYLE: dict[str, Any] = {
@@ -84,11 +85,12 @@ def draw(trace: Trace, *, title: str | None = None) -> Figure:
     """The trace as a matplotlib figure, to be placed or changed by the caller."""
     drawn = panels(trace, LIMITS)
     heading = title if title is not None else _title(trace, drawn)
+    told = _told(trace) if title is None else ""
     labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
     with settings():
-        typeface = Typeface([*labels, *names, heading, "Σ↓→·×…"])
-        return _page(drawn, typeface, heading)
+        typeface = Typeface([*labels, *names, heading, told, "Σ↓→·×…"])
+        return _page(drawn, typeface, heading, told)
 
 
 def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
@@ -104,6 +106,12 @@ def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
     return " · ".join(parts)
 
 
+def _told(trace: Trace) -> str:
+    """What was read and what was written, where the trace says so in words."""
+    words = [trace.about.get(name) for name in ("input", "output")]
+    return " → ".join(" ".join(word.split()) for word in words if isinstance(word, str))
+
+
 # Which block a panel becomes ----------------------------------------------------------------------------------------
 
 
@@ -113,14 +121,25 @@ def _blocks(drawn: Sequence[Panel], typeface: Typeface, greatest: float) -> tupl
     if count == 1:
         return [_block(drawn[0], typeface, greatest, 1, "alone")], 1
     # How they are arranged depends on their size, and who carries the labels on how they are arranged.
-    labelled = count <= MOST_LABELLED_PANELS
+    labelled = _labelled(drawn)
     blocks = [_block(panel, typeface, greatest, count, "corner" if labelled else "inner") for panel in drawn]
     columns = _columns(blocks, drawn)
-    alike = all((panel.rows, panel.columns) == (drawn[0].rows, drawn[0].columns) for panel in drawn)
-    if labelled and alike:
-        places = [_PLACES[number < columns, number % columns == 0] for number in range(count)]
+    rows_alike = all(_alike(panel, drawn[number - number % columns]) for number, panel in enumerate(drawn))
+    if labelled and rows_alike and (_by_site(drawn) or all(_alike(panel, drawn[0]) for panel in drawn)):
+        first_over = [number < columns or not _alike(drawn[number], drawn[number - columns]) for number in range(count)]
+        places = [_PLACES[first_over[number], number % columns == 0] for number in range(count)]
         blocks = [_block(panel, typeface, greatest, count, place) for panel, place in zip(drawn, places, strict=True)]
     return blocks, columns
+
+
+def _alike(one: Panel, other: Panel) -> bool:
+    return (one.rows, one.columns) == (other.rows, other.columns)
+
+
+def _labelled(drawn: Sequence[Panel]) -> bool:
+    """Whether labels find room: on few panels always, on many where each has few tokens."""
+    few = all(len(axis) <= FEW for panel in drawn for axis in (panel.rows, panel.columns))
+    return few or len(drawn) <= MOST_LABELLED_PANELS
 
 
 _PLACES: dict[tuple[bool, bool], Place] = {
@@ -142,7 +161,9 @@ def _cell(panel: Panel, count: int) -> tuple[float, float]:
     """The size of a cell: square for characters, wider for words, smaller the more there are."""
     R, C = max(1, len(panel.rows)), max(1, len(panel.columns))
     if count > MOST_LABELLED_PANELS:
-        return 0.9 / C, 0.9 / R
+        # Squares of one size, but cells that have labels are no smaller than these can be read.
+        least = 0.09 if max(R, C) <= FEW else 0.0
+        return max(least, 0.9 / C), max(least, 0.9 / R)
     wide, tall = (0.2, 0.2) if is_spelled(panel.columns) else (0.36, 0.27)
     if is_ruled(panel.columns):
         wide = min(0.2, max(0.1, 5.0 / C))
@@ -174,7 +195,7 @@ def _by_site(drawn: Sequence[Panel]) -> bool:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str) -> Figure:
+def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = "") -> Figure:
     # One scale for all: heads can be compared.
     greatest = max((panel.greatest for panel in drawn), default=0.0)
     blocks, columns = _blocks(drawn, typeface, greatest) if drawn else ([], 1)
@@ -185,11 +206,13 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str) -> Figure:
     width = max(sum(widths) + GAP * (len(widths) - 1), 3.2)
     scaled = any(block.scaled and not panel.is_empty for block, panel in zip(blocks, drawn, strict=True))
     legend = _wrapped(_legend_parts(blocks, drawn), typeface, width, SCALE if scaled else 0.0)
-    above = 0.38 if heading else 0.0
+    above = (0.38 if heading else 0.0) + (0.2 if told else 0.0)
     height = above + sum(heights) + GAP * max(0, len(rows) - 1) + 0.16 + 0.19 * len(legend)
     page = Page(width + 2 * MARGIN, height + 2 * MARGIN, typeface)
     if heading:
         page.text(MARGIN, MARGIN + 0.1, _fitted(typeface, heading, 10.0, width), 10.0, INK)
+    if told:
+        page.text(MARGIN, MARGIN + above - 0.24, _fitted(typeface, told, SMALL, width), SMALL, INK)
     top = MARGIN + above
     for row, tall in zip(rows, heights, strict=True):
         if sited:
@@ -221,7 +244,8 @@ def _legend_parts(blocks: Sequence[Block], drawn: Sequence[Panel]) -> list[str]:
         return ["this trace holds no attention maps"]
     maps = (panel for block, panel in zip(blocks, drawn, strict=True) if isinstance(block, Heatmap))
     names = dict.fromkeys(f"{panel.names[0]} ↓  {panel.names[1]} →" for panel in maps if not panel.is_empty)
-    return [*list(names)[:3], *dict.fromkeys(note for block in blocks for note in block.notes)]
+    bare = [] if _labelled(drawn) else ["one head with its labels: save(…, site=…, head=…) or view --site --head"]
+    return [*list(names)[:3], *dict.fromkeys(note for block in blocks for note in block.notes), *bare]
 
 
 def _wrapped(parts: Sequence[str], typeface: Typeface, width: float, scale: float) -> list[str]:

@@ -100,7 +100,7 @@ def _passes(before: Iterable[AttentionMap], map: AttentionMap) -> int:
 
 def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
     first, axes = maps[0], trace.axes
-    only = all(map.head == first.head for map in trace.maps if map.site == first.site)
+    only = "head" not in trace.about and all(map.head == first.head for map in trace.maps if map.site == first.site)
     T, S = first.queries, first.keys
     if first.kind == "edges" and first.query in axes:
         T = max(T, len(axes[first.query]) - first.step)  # the last nodes may look at nothing

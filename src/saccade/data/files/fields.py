@@ -85,13 +85,20 @@ def columns_of(path: str | Path, format: str | None = None, encoding: Encoding =
 def _table(path: Path, kind: str, wanted: Sequence[Name], encoding: Encoding) -> Iterator[Fields | Fault]:
     places: list[int] = []
     width, line, seen = 0, 0, False
+    broken: Fault | None = None  # the first, where it came before the row that ought to be the header
     for row in TABLES[kind](path, encoding):
         if isinstance(row, Fault):
+            broken, seen = broken if places or broken else row, True
             yield row
             continue
         line, cells = row
         if not places:
-            places, width = _places(cells, wanted, path, line), len(cells)
+            try:
+                places, width = _places(cells, wanted, path, line), len(cells)
+            except InputError:
+                if broken is None:
+                    raise
+                raise broken.error from None  # the header itself, perhaps, which is why its names are not found
             if any(isinstance(name, str) for name in wanted):
                 continue
         seen = True
@@ -104,6 +111,12 @@ def _table(path: Path, kind: str, wanted: Sequence[Name], encoding: Encoding) ->
 
 
 def _places(first: list[str], wanted: Sequence[Name], path: Path, line: int) -> list[int]:
+    twice = next((name for name in wanted if isinstance(name, str) and first.count(name) > 1), None)
+    if twice is not None:
+        places = [number for number, name in enumerate(first, start=1) if name == twice]
+        found = f"{len(places)}: columns {', '.join(map(str, places))}"
+        hint = "rename one of them in the file"
+        raise InputError(path, line=line, field=twice, expected="one column of that name", found=found, hint=hint)
     known = [name - 1 if isinstance(name, int) else first.index(name) if name in first else -1 for name in wanted]
     if all(0 <= place < len(first) for place in known):
         return known
