@@ -195,7 +195,7 @@ def test_what_is_no_prompt_is_refused() -> None:
 
 
 def test_networks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match=r"model.name: expected a language model .* found RNNSearch"):
+    with pytest.raises(InputError, match=r"model.name: expected a language model .* found 'rnnsearch'"):
         made().network(RNNSearch, OtherConfig())
     with pytest.raises(InputError, match=r"data.chunk: expected .* at most 8, .* found 12"):
         looking(made(chunk=8, context=4), positions="learned", places=8)

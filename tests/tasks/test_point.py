@@ -317,7 +317,7 @@ def test_training_that_would_reward_what_cannot_be_chosen_is_refused() -> None:
 
 def test_a_network_of_texts_is_refused() -> None:
     task, _, _ = made()
-    with pytest.raises(InputError, match=r"model\.name: expected a network that reads points, .* found RNNSearch"):
+    with pytest.raises(InputError, match=r"model\.name: expected a network that reads points, .* found 'rnnsearch'"):
         task.network(RNNSearch, TextConfig())
 
 
