@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade import parts
 from tests.docs.blocks import PAGES, ROOT, Block, read_blocks
 from tests.docs.runner import Reader, check_command, check_install, hasten
 
@@ -58,6 +59,10 @@ def reader(supplies, tmp_path, monkeypatch, shapes_unchecked) -> Iterator[Reader
     for name in set(sys.modules) - known:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+    for top in [top for top, home in parts._HOMES.items() if home.startswith(str(tmp_path.resolve()))]:
+        del parts._HOMES[top]
+        for name in [name for name in sys.modules if name.partition(".")[0] == top]:
+            del sys.modules[name]  # a package without __init__.py has no file
 
 
 def page_name(page: Path) -> str:
