@@ -44,9 +44,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     before = Path.cwd()
+    forget_mine()  # somebody else's, perhaps
     os.chdir(folder)
     yield folder
     os.chdir(before)
+    forget_mine()
+
+
+def forget_mine() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
         del sys.modules[name]
     parts._HOMES.pop("mine", None)

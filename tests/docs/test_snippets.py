@@ -57,12 +57,13 @@ def reader(supplies, tmp_path, monkeypatch, shapes_unchecked) -> Iterator[Reader
     known = set(sys.modules)
     yield Reader(supplies)
     for name in set(sys.modules) - known:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+        module = sys.modules[name]  # a package without __init__.py has folders, and no file
+        homes = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
+        if any(Path(home).resolve().is_relative_to(tmp_path.resolve()) for home in homes if home):
             del sys.modules[name]
-    for top in [top for top, home in parts._HOMES.items() if home.startswith(str(tmp_path.resolve()))]:
+            parts._HOMES.pop(name, None)
+    for top in [top for top, home in parts._HOMES.items() if Path(home).is_relative_to(tmp_path.resolve())]:
         del parts._HOMES[top]
-        for name in [name for name in sys.modules if name.partition(".")[0] == top]:
-            del sys.modules[name]  # a package without __init__.py has no file
 
 
 def page_name(page: Path) -> str:
