@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from saccade.data.files.jsonl import inner
-from saccade.data.files.records import text_fault
 from saccade.data.labelled import LabelColumns, Labelled, LabelledData, label_of
-from saccade.data.memory import listed, missing, names_of, short
+from saccade.data.memory import check_text, listed, missing, names_of, short
 from saccade.errors import InputError
 
 WHERE = "data"
@@ -26,7 +25,7 @@ def labelled_of(given: Any, data: LabelledData) -> list[Labelled]:
     for number, (source, target, group) in enumerate(_values(given, data.columns), start=1):
         texts = source if isinstance(source, tuple) else (source,)
         for text in texts:
-            _check_text(text, str(data.columns.text), number)
+            check_text(text, str(data.columns.text), number, expected="a text", filled="a text")
         label = None if missing(target) else label_of(target)
         if not label:
             found = f"nothing ({target!r})" if missing(target) or label == "" else short(target)
@@ -43,18 +42,6 @@ def labelled_of(given: Any, data: LabelledData) -> list[Labelled]:
     if len(kinds) > 1:
         raise InputError(WHERE, expected="one text in every record, or two in every one", found="some of each")
     return records
-
-
-def _check_text(text: Any, name: str, number: int) -> None:
-    if not isinstance(text, str):
-        found = f"nothing ({text!r})" if missing(text) else short(text)
-        raise InputError(WHERE, line=number, field=name, expected="a text", found=found)
-    fault = text_fault(text, name, number, WHERE)
-    if fault is not None:
-        raise fault.error
-    if not text.strip():
-        found = "nothing" if not text else "only spaces"
-        raise InputError(WHERE, line=number, field=name, expected="a text", found=found)
 
 
 def _values(given: Any, columns: LabelColumns) -> Iterator[Values]:

@@ -30,7 +30,7 @@ def pairs_of(data: Any, columns: Columns = DEFAULT) -> list[Pair]:
     pairs = []
     for number, (source, target, group) in enumerate(_values(data, columns), start=1):
         for name, text in ((columns.source, source), (columns.target, target)):
-            _check(text, str(name), number)
+            check_text(text, str(name), number, expected="text", filled="text on both sides of a pair")
         # Subclasses of str, such as numpy's, become plain.
         pair = Pair(str(source), str(target))
         grouped = not missing(group) and str(group).strip()
@@ -47,16 +47,17 @@ def missing(value: Any) -> bool:
     )
 
 
-def _check(text: Any, name: str, number: int) -> None:
+def check_text(text: Any, name: str, number: int, *, expected: str, filled: str) -> None:
+    """Raise unless it is a text that can be read; a fault says ``expected`` of another type, ``filled`` of an empty text."""
     if not isinstance(text, str):
         found = f"nothing ({text!r})" if missing(text) else short(text)
-        raise InputError(WHERE, line=number, field=name, expected="text", found=found)
+        raise InputError(WHERE, line=number, field=name, expected=expected, found=found)
     fault = text_fault(text, name, number, WHERE)
     if fault is not None:
         raise fault.error
     if not text.strip():
         found = "nothing" if not text else "only spaces"
-        raise InputError(WHERE, line=number, field=name, expected="text on both sides of a pair", found=found)
+        raise InputError(WHERE, line=number, field=name, expected=filled, found=found)
 
 
 def _values(data: Any, columns: Columns) -> Iterator[Values]:

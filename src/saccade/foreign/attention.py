@@ -21,6 +21,7 @@ from torch.nn import functional
 from saccade.attention.core import attend
 from saccade.attention.normalise import Softmax, softmax
 from saccade.attention.scores import dot, scaled_dot
+from saccade.attention.statistics import KEPT_IN_REGISTERS
 from saccade.attention.windows import causal, everywhere
 from saccade.foreign.masks import BLOCK_NUMBERS, Sight
 from saccade.kernels.dot.attention import dot_attention
@@ -29,9 +30,6 @@ from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
 from saccade.trace.lens import Lens, Record, Site
-
-KEPT_IN_REGISTERS = 64
-"""The fused kernel of statistics keeps up to so many weights a row."""
 
 
 @dataclass(frozen=True, eq=False)
