@@ -27,6 +27,7 @@ from saccade.kernels.choose import Choice, Request, choose
 from saccade.kernels.decoder.loop import Memory
 from saccade.kernels.dot.attention import dot_attention
 from saccade.kernels.dtypes import result_dtype
+from saccade.kernels.exporting import is_exporting
 from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 
@@ -68,7 +69,7 @@ def plan(
         return _composed(score, query, key, refusal)
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
     extent = Extent(T, S, offset, query.device, query.dtype)
-    here = None if dropout or counting or torch.compiler.is_exporting() else near(window, extent)
+    here = None if dropout or counting or is_exporting() else near(window, extent)
     local = None if here is None else serve_near(here, score, normalise.beta, query, key, value)
     if local is not None:
         return Plan(*local)
@@ -110,7 +111,7 @@ def _refusal(
         several = score.v.shape[:-1]
         if math.prod(several) > 1 and several != batch[len(batch) - len(several) :]:
             return f"v is {list(score.v.shape)}, and the kernels take one, or one a head or an item"
-        if torch.compiler.is_exporting():
+        if is_exporting():
             return "an exported graph runs where this package's operators are not known"
     return None
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from saccade.kernels.choose import Choice
 from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
+from saccade.kernels.exporting import is_exporting
 from saccade.kernels.launching import triton_installed
 from saccade.kernels.spelling import spelled
 
@@ -35,7 +36,7 @@ def choose_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> Edg
     numbers = graph.size * H * width
     sizes = (spelled(size) for size in (graph.size, H, width, numbers))
     whole = "{} edges of {} × {} numbers are {}".format(*sizes)
-    if torch.compiler.is_exporting():
+    if is_exporting():
         reason = f"{whole}, kept whole because an exported graph runs where this package's operators are not known"
         return EdgeChoice("edges.reference", reference.edge_attention, (reason,), reference.edge_weights)
     obstacles = _obstacles(query, key, value, width)
