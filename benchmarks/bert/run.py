@@ -1,21 +1,26 @@
 """What pre-training is worth: BERT begun with it, the same network untrained, and an LSTM, on few labels and on all.
 
-    python benchmarks/bert/run.py --runs runs/bert [--pretrained RUN] [--out benchmarks/results/DATE-bert.md]
+    python benchmarks/bert/run.py --runs runs/bert [--jobs 6] [--pretrained RUN] [--out benchmarks/results/DATE-bert.md]
     python benchmarks/bert/run.py --tiny            # made texts, minutes on a CPU: does it all still run?
 
 Pre-trains by the recipe bert_imdb_pretrain (unless a run is given), then trains each network on 1,000 labelled reviews,
-drawn anew for each of five seeds, and on all 25,000, and tests on the other 25,000. Reads $SACCADE_DATA/imdb.
+drawn anew for each of five seeds, and on all 25,000, and tests on the other 25,000. Each run is a process and a folder: what
+is finished is not trained again. Reads $SACCADE_DATA/imdb.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import platform
 import random
+import shutil
 import statistics
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +33,9 @@ from saccade.data.labelled import Labelled, load_labelled
 from saccade.data.opinions import Opinions, generate
 from saccade.recipes.recipe import Recipe, read_recipe
 
-FEW_SEEDS = 5
+RESULT = "result.json"
+NETWORKS = PRETRAINED, UNTRAINED, LSTM = "BERT, pre-trained", "BERT, untrained", "LSTM"
+FEW, FEW_SEEDS = 1000, 5
 SMALL = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "positions": 64}  # --tiny
 
 
@@ -51,9 +58,9 @@ class Row:
 
 
 def pretrained(options: argparse.Namespace) -> Bundle:
-    if options.pretrained is not None:
-        return load(options.pretrained)
-    folder = options.runs / "pretrained"
+    folder = options.pretrained or options.runs / "pretrained"
+    if (folder / "model.safetensors").exists():
+        return load(folder)
     if not options.tiny:
         return train("bert_imdb_pretrain", folder=folder, report=told(), train={"device": options.device})
     made = generate(Opinions(train=200, valid=20, test=20))
@@ -99,13 +106,13 @@ def recipe_of(network: str, parent: Bundle, labels: int, seed: int, options: arg
     if options.tiny:
         changes |= {"data.max_length": 60, "data.tokens": {"size": 300, "vocabulary": None}}
     match network:
-        case "BERT, pre-trained":
+        case _ if network == PRETRAINED:
             changes["train"] |= {"from": str(parent.folder)}
             if options.tiny:
                 changes |= {"model": SMALL}
-        case "BERT, untrained":
+        case _ if network == UNTRAINED:
             changes |= {"model": SMALL} if options.tiny else {}
-        case "LSTM":
+        case _:
             lstm = {"encoder": "lstm", "embedding": 256, "hidden": 256, "pool": "max", "dropout": 0.3}
             small = {"embedding": 16, "hidden": 16} if options.tiny else {}
             changes["train"] |= {"lr": 1e-3}
@@ -128,29 +135,72 @@ def replaced(name: str, model: dict[str, Any], changes: dict[str, Any]) -> Recip
         return read_recipe(path, changes=changes)
 
 
-def measure(parent: Bundle, options: argparse.Namespace) -> list[Row]:
+@dataclass(frozen=True)
+class Run:
+    """One network, trained once on so many labels."""
+
+    network: str
+    labels: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.network.lower().replace(', ', '-')}-{self.labels}-{self.seed}"
+
+
+def train_one(run: Run, options: argparse.Namespace) -> None:
+    """Train, and leave the figures in the run's folder."""
     everything, test = reviews(options)
-    sizes = [(min(1000, len(everything) // 2), FEW_SEEDS if not options.tiny else 2), (len(everything), options.seeds)]
-    rows = []
-    for labels, seeds in sizes:
-        for network in ("BERT, pre-trained", "BERT, untrained", "LSTM"):
-            row = Row(network, labels)
-            for seed in range(1, seeds + 1):
-                drawn = random.Random(seed).sample(everything, labels)
-                folder = options.runs / f"{network.lower().replace(', ', '-')}-{labels}-{seed}"
-                begun = time.perf_counter()
-                data = {"train": [(each.source, each.target) for each in drawn]}
-                data["test"] = [(each.source, each.target) for each in test]
-                bundle = train(recipe_of(network, parent, labels, seed, options), data, folder=folder)
-                row.accuracies.append(bundle.figures["test"]["accuracy"])
-                row.seconds.append(time.perf_counter() - begun)
-                row.parameters = bundle.parameters
-                print(f"{network}, {labels:,} labels, seed {seed}: {row.accuracies[-1]:.4f}", flush=True)
-            rows.append(row)
-    return rows
+    drawn = random.Random(run.seed).sample(everything, min(run.labels, len(everything)))
+    data = {
+        "train": [(each.source, each.target) for each in drawn],
+        "test": [(each.source, each.target) for each in test],
+    }
+    folder: Path = options.runs / run.name
+    begun = time.perf_counter()
+    parent = load(options.pretrained or options.runs / "pretrained")
+    bundle = train(recipe_of(run.network, parent, run.labels, run.seed, options), data, folder=folder)
+    about = {
+        "accuracy": bundle.figures["test"]["accuracy"],
+        "parameters": bundle.parameters,
+        "seconds": time.perf_counter() - begun,
+    }
+    (folder / RESULT).write_text(json.dumps(about), encoding="utf-8")
 
 
-def written(parent: Bundle, rows: list[Row]) -> str:
+def result_of(run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    """What a run reached; it is trained, in a process of its own, unless it is there."""
+    folder: Path = options.runs / run.name
+    if not (folder / RESULT).exists():
+        shutil.rmtree(folder, ignore_errors=True)  # it was cut off
+        command = [sys.executable, __file__, "--one", run.network, str(run.labels), str(run.seed)]
+        command += ["--runs", str(options.runs), "--device", options.device, *(["--tiny"] if options.tiny else [])]
+        command += ["--pretrained", str(options.pretrained)] if options.pretrained else []
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{run.name}: exit status {done.returncode}: {done.stderr.strip()[-2000:]}")
+    found: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    print(f"{run.network}, {run.labels:,} labels, seed {run.seed}: {found['accuracy']:.4f}", flush=True)
+    return found
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    every = len(reviews(options)[0])
+    sizes = ((every, options.seeds), (min(FEW, every // 2), 2 if options.tiny else FEW_SEEDS))  # the longest runs first
+    runs = [
+        Run(network, labels, seed) for labels, seeds in sizes for network in NETWORKS for seed in range(1, seeds + 1)
+    ]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(lambda run: result_of(run, options), runs))
+    rows: dict[tuple[int, str], Row] = {}
+    for run, found in zip(runs, results, strict=True):
+        row = rows.setdefault((run.labels, run.network), Row(run.network, run.labels, found["parameters"]))
+        row.accuracies.append(found["accuracy"])
+        row.seconds.append(found["seconds"])
+    return sorted(rows.values(), key=lambda row: row.labels)
+
+
+def written(parent: Bundle, rows: list[Row], jobs: int) -> str:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
     figures, config = parent.figures, parent.recipe.model
     reached = ", ".join(f"{name} {value:.4f}" for name, value in figures["test"].items())
@@ -169,7 +219,7 @@ def written(parent: Bundle, rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|",
         *map(str, rows),
         "",
-        f"{held} {spread} All networks read the same pieces, the last 254 of each text.",
+        f"{held} {spread} All networks read the same pieces, the last 254 of each text. {jobs} run(s) at a time.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -179,12 +229,17 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/bert"), help="where the runs are written; a new folder")
     parser.add_argument("--pretrained", type=Path, help="a run of bert_imdb_pretrain to begin from")
     parser.add_argument("--seeds", type=int, default=1, help="runs on all labels (few labels: always five)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tiny", action="store_true", help="made texts, small networks")
+    parser.add_argument("--one", nargs=3, metavar=("NETWORK", "LABELS", "SEED"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.one:
+        network, labels, seed = options.one
+        return train_one(Run(network, int(labels), int(seed)), options)
     parent = pretrained(options)
-    text = written(parent, measure(parent, options))
+    text = written(parent, measure(options), options.jobs)
     print(text)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -118,7 +118,7 @@ def saccade_recipe(sizes: Sizes, pair: Pair, text: Path, way: dict[str, str]) ->
         "model": {"name": pair.ours, "dropout": DROPOUT, **saccade_model(sizes.width, pair.ours)},
         "train": {"epochs": 1000, "updates": sizes.updates, "batch_tokens": sizes.tokens, "optimiser": "adamw",
                   "lr": pair.lr, "clip": 1.0, "device": sizes.device, "save_every": None, **way},
-        "search": {"beam": 5, "length_penalty": 1.0},
+        "search": {"beam": 5, "length_penalty": 1.0, "stop": "beam"},  # JoeyNMT ends so too
         "metrics": ["bleu"],
     }  # fmt: skip
 
