@@ -6,7 +6,9 @@ STAMP := $(VENV)/.ready
 
 .PHONY: setup demo test check bench docs wheel clean
 
+# The explorer is built where web/ has changed since: by the system's Node, or by the one that PyPI carries.
 setup: $(STAMP)
+	@$(BIN)/python scripts/build_web.py
 
 # The stamp is newer than what it depends on, so an unchanged project sets up nothing.
 $(STAMP): pyproject.toml constraints.txt
@@ -26,6 +28,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/build_web.py --check
 
 bench: setup
 	$(BIN)/python benchmarks/additive_cpu/run.py
@@ -35,7 +38,7 @@ docs: setup
 	$(BIN)/zensical build --strict --clean
 	@echo "open build/docs/index.html"
 
-wheel:
+wheel: setup
 	PYTHON=$(PYTHON) scripts/try_wheel.sh train.updates=20
 
 clean:

@@ -19,5 +19,6 @@ rm -r source
 venv/bin/saccade train rnnsearch_dates "$@" --out runs/try
 venv/bin/saccade predict runs/try "5 de maio de 2009"
 venv/bin/saccade view runs/try "5 de maio de 2009" --out where.png
-test -s where.png
+venv/bin/saccade view runs/try "5 de maio de 2009" --out where.html  # the explorer is in the wheel
+test -s where.png -a -s where.html
 echo "the wheel works: $(basename "$home"/saccade-*.whl)"

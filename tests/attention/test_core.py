@@ -11,7 +11,8 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 
 from saccade.attention.core import attend, explain_choice, read, weigh
-from saccade.attention.scores import additive, dot, scaled_dot
+from saccade.attention.normalise import sparsemax
+from saccade.attention.scores import additive, dot, general, scaled_dot
 from saccade.attention.windows import Extent, Window, band, causal, gaussian, padding
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import reference
@@ -306,3 +307,17 @@ def test_a_part_that_is_no_value_is_named() -> None:
                 call(**options)
     with pytest.raises(SaccadeError, match="value: expected one for each of the 7 keys, found 5"):
         attend(query, key, value[:, :5], score=dot)
+
+
+def test_a_trace_knows_by_which_score_and_normaliser_each_site_looked():
+    query, key = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+    lens = Lens(detail=["context"])
+    attend(query, key, key, score=scaled_dot, lens=lens, site="plain")
+    weigh(query, key, score=general(torch.eye(8)), normalise=sparsemax, lens=lens, site="sparse")
+    assert lens.trace.about == {
+        "scores": {"plain": "scaled_dot", "sparse": "general"},
+        "normalise": {"sparse": "sparsemax"},
+    }
+    counted = Lens("top")
+    attend(query, key, key, score=dot, lens=counted, site="counted")
+    assert counted.trace.about == {"scores": {"counted": "dot"}}

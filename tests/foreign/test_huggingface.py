@@ -56,6 +56,21 @@ def test_weights_are_those_of_eager_attention(kind, part):
     assert len(trace.maps) == sum(each.shape[1] for each in expected)
 
 
+@pytest.mark.parametrize(
+    ("kind", "score", "normalise"),
+    [
+        ("bert", "scaled_dot", None),
+        ("gpt2", "scaled_dot", None),
+        ("gemma2", None, None),
+        ("gpt_oss", "scaled_dot", "softmax with a sink"),
+    ],
+)
+def test_a_score_is_named_where_it_is_one_that_has_a_name(kind, score, normalise):
+    trace = saccade.look(tiny(kind), tokenizer(), TEXT)
+    for told, expected in (("scores", score), ("normalise", normalise)):
+        assert trace.about.get(told) == (None if expected is None else dict.fromkeys(trace.sites, expected))
+
+
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "mistral", "gemma2", "gpt_oss", "t5"])
 @pytest.mark.parametrize("keep", ["top", "statistics"])
 def test_what_is_kept_is_kept_of_the_same_weights(kind, keep):

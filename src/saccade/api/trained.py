@@ -135,6 +135,11 @@ class Bundle:
             return prediction
         about = {**prediction.trace.about, "model": self.recipe.model_name, "recipe": self.recipe.name}
         about["parameters"] = self.parameters
+        test = self.figures.get("test", {})
+        # The recipe's first metric is the one that it is about.
+        names = [*(name for name in self.recipe.metrics if name in test), *test]
+        reached = {name: test[name] for name in names if isinstance(test[name], float | int)}
+        about |= {"metrics": reached} if reached else {}
         return replace(prediction, trace=replace(prediction.trace, about=about))
 
     def evaluate(

@@ -9,6 +9,7 @@ Legend: B batch, H heads (optional), T queries, S keys, D width of queries and k
 from __future__ import annotations
 
 import math
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch.nn import functional
 
 from saccade.attention.fast import plan, step
 from saccade.attention.normalise import Normaliser, softmax
-from saccade.attention.scores import Prepared, Score
+from saccade.attention.scores import Prepared, Score, name_of
 from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
 from saccade.errors import SaccadeError
@@ -62,7 +63,7 @@ def weigh(
     if lens is None:
         weights = normalise(scores)
         return weights if gain is None else weights * _beside(gain, weights)
-    return _weigh_under(lens, Site.of(site), scores, normalise, gain, offset or 0)
+    return _weigh_under(lens, _told(site, score, normalise, gain), scores, normalise, gain, offset or 0)
 
 
 def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
@@ -105,7 +106,7 @@ def attend(
             return served.run()
         if lens is not None and wanted is not None and served.choice.kernel.endswith(".attention"):
             found = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
-            return _counted(lens, Site.of(site), *found, key, offset or 0)
+            return _counted(lens, _told(site, score, normalise, None), *found, key, offset or 0)
     _, context = look(query, key, value, **options, dropout=dropout, lens=lens, site=site)
     return context
 
@@ -165,6 +166,13 @@ def _check(score: object, window: object) -> None:
         if not hasattr(part, promise) or isinstance(part, type):
             found = repr(part) if isinstance(part, str) else getattr(part, "__qualname__", type(part).__name__)
             raise SaccadeError(f"{name}: expected a value of saccade.attention.{name}s, found {found}")
+
+
+def _told(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
+    """The site with the names of its score and its normaliser, for those who explain what a lens saw."""
+    named = repr(normalise) if is_dataclass(normalise) else getattr(normalise, "name", type(normalise).__name__)
+    way = str(named) if gain is None else f"{named} · gain"
+    return replace(Site.of(site), score=name_of(score), normalise="" if way == "softmax" else way)
 
 
 def _counted(

@@ -55,6 +55,17 @@ class Score(Protocol):
     def choice(self, query: Tensor, key: Tensor | Prepared) -> Choice: ...
 
 
+def name_of(score: Score) -> str:
+    """What a score is called: ``additive``, ``scaled_dot``, …; a user's own by its name or its class.
+
+    >>> name_of(scaled_dot), name_of(cosine())
+    ('scaled_dot', 'cosine')
+    """
+    if isinstance(score, _Score):
+        return repr(score).partition("(")[0]
+    return str(getattr(score, "name", type(score).__name__))
+
+
 class _Score:
     """A score made of: a projected query, prepared keys, and the kernel of ``op`` over them."""
 

@@ -12,11 +12,12 @@ from saccade.cli.compare import compare
 from saccade.cli.data import data
 from saccade.cli.evaluate import evaluate
 from saccade.cli.exchange import export, import_model
-from saccade.cli.predict import predict, view
+from saccade.cli.predict import predict
 from saccade.cli.recipes import recipes
 from saccade.cli.runs import runs
 from saccade.cli.searching import Grouped
 from saccade.cli.train import train
+from saccade.cli.view import view
 from saccade.errors import Interrupted, SaccadeError
 from saccade.parts import blame
 

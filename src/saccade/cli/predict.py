@@ -1,20 +1,15 @@
-"""``saccade predict`` and ``saccade view``: what a model writes, and where it looked."""
+"""``saccade predict``: what a model writes."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from saccade.cli.options import Json, Run, lines
 from saccade.cli.searching import SEARCH, Steering, with_options
-from saccade.errors import SaccadeError
-
-if TYPE_CHECKING:
-    from saccade.trace.maps import Trace
 
 
 @with_options(Steering)
@@ -62,66 +57,6 @@ def predict(
             print(f"note: {text!r}: {note}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
-
-
-@with_options(Steering)
-def view(
-    run: Run,
-    inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write a .png, .svg, .pdf or .trace instead of drawing here.")
-    ] = None,
-    site: Annotated[
-        str | None, typer.Option(metavar="SITE", help="One place where the model looks, e.g. decoder.1.cross.")
-    ] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="One head of each place, or of --site.")] = None,
-    *,
-    options: Steering,
-) -> None:
-    """Show where a model looks, in the terminal or as a picture.
-
-    \b
-    saccade view runs/my "a text"
-    saccade view runs/my "a text" --out where.png
-    saccade view runs/my "a text" "another" --out where.svg
-    saccade view runs/my "a text" --out where.trace
-    saccade view runs/my "a text" --site decoder.1.cross --head 3
-
-    Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
-    where-2.svg. A .trace keeps every weight; saccade.Trace.load reads it.
-    """
-    from saccade.trace import Lens
-    from saccade.views.terminal import MOST_MAPS
-
-    bundle = options.load(run)
-    texts = inputs or lines()
-    predictions = options.predict(bundle, texts, lens=Lens())
-    for number, (text, prediction) in enumerate(zip(texts, predictions, strict=True)):
-        for note in prediction.notes:
-            print(f"note: {text!r}: {note}", file=sys.stderr)
-        if prediction.trace is None or not prediction.trace.maps:
-            raise SaccadeError(
-                f"{run}: {bundle.recipe.model_name} does not look back at its input: there is nothing to draw"
-            )
-        chosen = prediction.trace.only(site, head)
-        if out is None:
-            chosen.show()
-            continue
-        path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
-        chosen.save(path)
-        print(f"{text} → {prediction.value}  {path}")
-    if out is None and len(chosen.maps) > MOST_MAPS:
-        print(f"\n{_choices(chosen)}")
-
-
-def _choices(trace: Trace) -> str:
-    """What there is to choose from, where heads are drawn as their mean."""
-    sites = trace.sites
-    chosen = "--head N" if len(sites) == 1 else "--site SITE [--head N]"
-    there = ", ".join(f"{site} ({len(heads)} head{'s' * (len(heads) != 1)})" for site, heads in sites.items())
-    return f"one alone: {chosen}; there are {there}"
 
 
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:

@@ -62,6 +62,12 @@ class Call:
         extra = (self.bias, self.cap, self.sinks)
         return self.sight.seen is not None and not self.dropout and all(each is None for each in extra)
 
+    @property
+    def score(self) -> str:
+        """The name of its score; none where something is added to the scores, caps them, or scales them in its own way."""
+        names = {self.query.shape[-1] ** -0.5: "scaled_dot", 1.0: "dot"}
+        return "" if self.bias is not None or self.cap is not None else names.get(self.scale, "")
+
     def of(self, start: int, stop: int) -> Call:
         """The same for the queries start, …, stop − 1 alone."""
         bias = self.bias
@@ -98,6 +104,7 @@ def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int
         shown: which row of the axis ``place.query`` it is.
     """
     inner = lens.fresh()
+    place = replace(place, score=call.score, normalise="" if call.sinks is None else "softmax with a sink")
     if call.plain and lens.counted is not None:
         context = _counted(inner, call, place, lens.counted)
         inner.records = [_behind(record, call.behind) for record in inner.records]

@@ -2,10 +2,10 @@
 
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
 from saccade.trace.edits import Boost, Edit, Mask, Set
-from saccade.trace.lens import Lens, Record, Site, assemble
+from saccade.trace.lens import DETAILS, Lens, Record, Site, assemble
 from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, same
 
 __all__ = [
-    "AttentionMap", "Axis", "Boost", "Edit", "Frames", "Grid", "Lens", "Mask", "Nodes", "Outputs", "Positions",
+    "DETAILS", "AttentionMap", "Axis", "Boost", "Edit", "Frames", "Grid", "Lens", "Mask", "Nodes", "Outputs", "Positions",
     "Record", "Reviews", "Sentences", "Set", "Signal", "Site", "Tokens", "Trace", "Tree", "Visits", "assemble", "same",
 ]  # fmt: skip

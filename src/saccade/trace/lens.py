@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -26,11 +26,14 @@ DETAILS = ("scores", "context", "state", "outputs", "beam")
 
 @dataclass(frozen=True)
 class Site:
-    """A place in a model where it looks, and the axes its queries and keys lie on."""
+    """A place in a model where it looks, and the axes its queries and keys lie on. Who looks there may say by which
+    score and which normaliser; that makes no other place of it."""
 
     name: str
     query: str
     key: str
+    score: str = field(default="", compare=False)
+    normalise: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, site: str | Site) -> Site:
@@ -248,7 +251,15 @@ def assemble(records: Sequence[Record], item: int) -> Trace:
         sizes[map.key] = max(sizes.get(map.key, 0), map.keys)
     for signal in signals.values():
         sizes[signal.axis] = max(sizes.get(signal.axis, 0), signal.step + len(signal.values))
-    return Trace(axes={name: Positions.of(size) for name, size in sizes.items()}, maps=tuple(maps), signals=signals)
+    axes = {name: Positions.of(size) for name, size in sizes.items()}
+    return Trace(axes=axes, maps=tuple(maps), signals=signals, about=_ways(records))
+
+
+def _ways(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """By which score each site looks, and by which normaliser where it is no softmax: as far as they were told."""
+    scores = {record.site.name: record.site.score for record in records if record.site.score}
+    others = {record.site.name: record.site.normalise for record in records if record.site.normalise}
+    return {name: found for name, found in (("scores", scores), ("normalise", others)) if found}
 
 
 def _unused(name: str, taken: Mapping[str, Signal]) -> str:

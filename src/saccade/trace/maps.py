@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,9 +20,12 @@ from saccade.errors import SaccadeError
 from saccade.storage import same_bits
 from saccade.trace.axes import Axis
 
-# Which function draws or writes a trace, by the file's ending; found only when used, so a trace needs no view to exist.
+# Which function draws or writes a trace, by the file's ending, in a terminal (no ending) or in a notebook; found only
+# when used, so a trace needs no view to exist.
 RENDERERS = {
     "": "saccade.views.terminal:show",
+    "notebook": "saccade.views.notebook:show",
+    ".html": "saccade.views.html:save",
     ".png": "saccade.views.figure:save",
     ".svg": "saccade.views.figure:save",
     ".pdf": "saccade.views.figure:save",
@@ -187,17 +191,27 @@ class Trace:
         return "\n".join(_described(self))
 
     def show(self, site: str | None = None, head: int | None = None) -> None:
-        """Draw the trace in the terminal: all of it, or one site and head as :meth:`only` chooses them."""
-        _renderer("")(self.only(site, head))
+        """Draw the trace: in a notebook the explorer's page, in a terminal a heatmap; all of it, or one site and head as
+        :meth:`only` chooses them."""
+        _renderer("notebook" if _in_notebook() else "")(self.only(site, head))
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows of a trace at the end of a cell; None (its text) where the explorer is not built."""
+        try:
+            return str(importlib.import_module("saccade.views.html").frame(self))
+        except SaccadeError:
+            return None
 
     def save(self, path: str | Path, *, site: str | None = None, head: int | None = None, **options: Any) -> Path:
-        """Write ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); the ending says which.
+        """Write ``x.html`` (the explorer), ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); the ending says
+        which.
 
-        ``site`` and ``head`` choose one of them, as :meth:`only` does; pictures also take ``title`` and ``dpi``.
+        ``site`` and ``head`` choose one of them, as :meth:`only` does; pages and pictures also take ``title``, pictures
+        ``dpi``.
         """
         path = Path(path)
         if path.suffix.lower() not in RENDERERS or not path.suffix:
-            known = ", ".join(sorted(ending for ending in RENDERERS if ending))
+            known = ", ".join(sorted(ending for ending in RENDERERS if ending.startswith(".")))
             raise SaccadeError(
                 f"{path}: expected a file ending in one of {known}, found {path.suffix or 'no ending'!r}"
             )
@@ -238,6 +252,13 @@ def _renderer(ending: str) -> Callable[..., Any]:
     module, _, name = RENDERERS[ending].partition(":")
     renderer: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return renderer
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of IPython runs this: Jupyter, Lab, VS Code, Colab. Its terminal has no kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def _cut(map: AttentionMap, axes: Mapping[str, Axis]) -> AttentionMap:

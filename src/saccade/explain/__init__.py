@@ -1,0 +1,1 @@
+"""How far what a model looked at explains what it did."""

@@ -1,0 +1,281 @@
+"""Erasure: does hiding what a model looked at cost it more than hiding something else?
+
+A deletion curve (Samek et al. 2017), asked of attention (Serrano & Smith 2019). The output y₁ … yₙ that the model gave is
+given back to it (teacher forcing), and at each step t k positions are hidden from the sites that look at its input:
+
+    p(k) = exp( 1/n Σₜ log p(yₜ | y₍<ₜ₎, x without M(t, k)) )        the probability of the same output, per token
+
+with M(t, k) the k positions that step t looked at **most**, the **least**, or k drawn **at random** (the mean of several
+draws), out of those it looked at at all: hiding a position of weight 0 changes nothing. Weights are the mean over the heads
+and the sites that look from the same axis at the same axis as the last look of the model. Where no step of the output looks
+(a text that looks at itself, and one label) positions are ranked by what they receive in the mean, and hidden from all.
+
+    drop = mean over k of p(0) − p(k)                                 (as comprehensiveness is, DeYoung et al. 2020)
+
+A large drop for what was looked at most, and a small one at random, is what weights that can be trusted look like.
+
+Legend: T steps, S positions, n output tokens, k hidden positions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import fmean
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.data.pairs import Pair
+from saccade.data.text import Tokenizer
+from saccade.errors import SaccadeError
+from saccade.task import Prediction
+from saccade.tasks.language import Language
+from saccade.tasks.point import Point
+from saccade.tasks.translate import Translate
+from saccade.trace.edits import Mask
+from saccade.trace.lens import Lens
+from saccade.trace.maps import AttentionMap, Trace
+from saccade.training.evaluation import resting
+
+DRAWS = 8
+NOTHING = 0.01  # a drop below this is none
+CLEARLY = 2.0  # times the drop at random, from which on the weights are said to explain
+TINY = 1e-300
+MOST, LEAST, CHANCE = "most looked at", "least looked at", "at random"
+
+
+class Trained(Protocol):
+    """What is needed of a trained model: :class:`saccade.api.Bundle` has it."""
+
+    task: Any
+    network: nn.Module
+
+    def predict(self, inputs: Sequence[Any], lens: Lens | None = None) -> list[Prediction]: ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How likely an output was, token by token, and what was looked at; its steps begin at ``first``."""
+
+    log_probs: tuple[float, ...]
+    trace: Trace
+    first: int = 0
+
+    @property
+    def probability(self) -> float:
+        return exp(fmean(self.log_probs))
+
+
+Score = Callable[[Lens], Scored]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The weights of each step [T, S], the sites that they are the mean of, and the steps' numbers (None: all)."""
+
+    weights: Float[Tensor, "T S"]
+    sites: tuple[str, ...]
+    steps: tuple[int | None, ...]
+
+    def masks(self, chosen: Sequence[Sequence[int]]) -> list[Mask]:
+        pairs = list(zip(self.steps, chosen, strict=True))
+        return [Mask(tuple(keys), site=site, step=step) for site in self.sites for step, keys in pairs if keys]
+
+
+def curve(bundle: Trained, given: Any, output: Any = None, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
+    """The deletion curves of one input: ``{"sentence", "figures", "curves"}``, as ``about["faithfulness"]`` of a trace holds.
+
+    Args:
+        bundle: a trained model that writes text, goes on with one, or chooses a label.
+        given: the input, as ``bundle.predict`` takes it.
+        output: what it wrote; what it writes by its own search unless given. Of a classifier, the label.
+        draws: how many random choices are averaged.
+
+    >>> # erasure.curve(saccade.load("runs/…"), "5. Mai 2009")["sentence"]
+    """
+    if draws < 1:
+        raise SaccadeError(f"draws must be at least 1: got {draws}")
+    score = _score(bundle, given, output)
+    whole = score(Lens())
+    looked = _looked(whole)
+    rows = [_ranked(row) for row in looked.weights.tolist()]
+    hidden = _sizes(max(map(len, rows)))
+    chance = random.Random(seed)
+    orders = [[chance.sample(row, len(row)) for row in rows] for _ in range(draws)]
+
+    def fall(order: Sequence[Sequence[int]]) -> list[float]:
+        return [
+            whole.probability,
+            *(score(Lens("statistics", edits=looked.masks([row[:k] for row in order]))).probability for k in hidden),
+        ]
+
+    most, least = fall(rows), fall([row[::-1] for row in rows])
+    drawn = [fall(order) for order in orders]
+    by_chance = [fmean(at_k) for at_k in zip(*drawn, strict=True)]
+    return _told([0, *hidden], most, least, by_chance, draws=draws, steps=0 if looked.steps == (None,) else len(rows))
+
+
+def tested(bundle: Trained, given: Any, trace: Trace) -> Trace:
+    """The trace of this input with its deletion curves in ``about["faithfulness"]``."""
+    return replace(trace, about={**trace.about, "faithfulness": curve(bundle, given, trace.about.get("output"))})
+
+
+# How likely the output is under a lens -----------------------------------------------------------------------------
+
+
+def _score(bundle: Trained, given: Any, output: Any) -> Score:
+    """What says how likely the output is while a lens edits."""
+    task = bundle.task
+    if isinstance(task, Point):
+        raise SaccadeError("a pointer's weights are its output: hiding what it points at hides the answer itself")
+    prediction = bundle.predict([given])[0] if output is None else None
+    if isinstance(task, Translate):
+        return _of_target(bundle, given, prediction.value if prediction is not None else output)
+    if isinstance(task, Language):
+        return _of_continuation(bundle, given, prediction.value if prediction is not None else output)
+    return _of_label(bundle, given, output)
+
+
+def _of_target(bundle: Trained, source: str, target: str) -> Score:
+    """A text and what was written for it, as the task cuts them into tokens."""
+    task, network = bundle.task, bundle.network
+    device = next(network.parameters()).device
+    batch = task.batch(task.corpus([Pair(source, target)], "input"), [0]).to(device)
+
+    @torch.no_grad()
+    def score(lens: Lens) -> Scored:
+        with resting(network):
+            logits = network(batch.source, batch.source_lengths, batch.target_in, lens=lens)
+        found = -functional.cross_entropy(logits[0].float(), batch.target_out[0], reduction="none")
+        return Scored(_kept(found[batch.target_out[0] != Tokenizer.PAD].tolist()), _seen(lens))
+
+    return score
+
+
+def _of_continuation(bundle: Trained, prompt: str, written: str) -> Score:
+    """A prompt and how it went on: the steps after the prompt count."""
+    task, network = bundle.task, bundle.network
+    first = len(task.tokenizer.encode(prompt)) if prompt else 0
+    between = " " if prompt and written and not (prompt[-1].isspace() or written[0].isspace()) else ""
+
+    def score(lens: Lens) -> Scored:
+        reading = task.force(network, prompt + between + written, lens)
+        return Scored(_kept(reading.log_probs[first:]), reading.trace, first)
+
+    return score
+
+
+def _of_label(bundle: Trained, given: Any, label: Any) -> Score:
+    """One label among several."""
+
+    def score(lens: Lens) -> Scored:
+        made = bundle.predict([given], lens=lens)[0]
+        asked = made.value if label is None else label
+        if asked not in made.probabilities:
+            raise SaccadeError(
+                f"erasure is measured of texts that are written and of labels: found {str(asked)[:60]!r}, which is neither"
+            )
+        return Scored((log(max(made.probabilities[asked], TINY)),), made.trace or Trace())
+
+    if label is None:
+        label = score(Lens("statistics")).trace.about["output"]
+    return score
+
+
+def _kept(log_probs: Iterable[float]) -> tuple[float, ...]:
+    return tuple(max(each, log(TINY)) for each in log_probs)
+
+
+def _seen(lens: Lens) -> Trace:
+    return lens.trace if lens.records else Trace()
+
+
+# What was looked at, and what to hide ---------------------------------------------------------------------------------
+
+
+def _looked(whole: Scored) -> Looked:
+    """The weights that are tested: those of every site alike to the last look."""
+    trace = whole.trace
+    last = trace.last_look
+    if last is None:
+        raise SaccadeError("this model does not look back at its input: there are no weights to test")
+    one = next(map for map in trace.maps if map.site == last)
+    alike = [map for map in trace.maps if (map.query, map.key, map.step) == (one.query, one.key, one.step)]
+    alike = [map for map in alike if map.weights.shape == one.weights.shape]
+    sites = tuple(dict.fromkeys(map.site for map in alike))
+    weights = torch.stack([map.weights for map in alike]).mean(0)  # [T, S]
+    if one.query == one.key:
+        return Looked(weights.mean(0, keepdim=True), sites, (None,))
+    steps = range(whole.first, whole.first + len(whole.log_probs))
+    return Looked(_rows(weights, steps, one), sites, tuple(steps))
+
+
+def _rows(weights: Float[Tensor, "T S"], steps: range, one: AttentionMap) -> Float[Tensor, "n S"]:
+    if steps.start < one.step or steps.stop - one.step > len(weights):
+        raise SaccadeError(f"{one.site!r} looked at {len(weights)} steps: {steps.stop - steps.start} are to be tested")
+    return weights[steps.start - one.step : steps.stop - one.step]
+
+
+def _ranked(row: Sequence[float]) -> list[int]:
+    """The positions that were looked at at all, the one looked at most first."""
+    return sorted((key for key, weight in enumerate(row) if weight > 0), key=lambda key: -row[key])
+
+
+def _sizes(count: int) -> list[int]:
+    """How many to hide: 1, 2, 4, … as long as half of the positions stay."""
+    return [k for k in (2**power for power in range(7)) if k <= max(1, count // 2)]
+
+
+# In words and figures -------------------------------------------------------------------------------------------------
+
+
+def _told(
+    hidden: list[int],
+    most: list[float],
+    least: list[float],
+    by_chance: list[float],
+    *,
+    draws: int,
+    steps: int,
+) -> dict[str, Any]:
+    """``steps``: of the output, each with positions of its own that are hidden; 0 where they are hidden from all."""
+    x_label = "positions hidden at each step" if steps > 1 else "positions hidden"
+    y_label = f"probability of the same output{', per token' if steps > 1 else ''}"
+    falls = {MOST: most, CHANCE: by_chance, LEAST: least}
+    drops = {name: _drop(fall) for name, fall in falls.items()}
+    figures = {"probability of its output": most[0], **{f"drop, {name}": drop for name, drop in drops.items()}}
+    return {
+        "sentence": _sentence(drops, per_step=steps > 1),
+        "figures": figures | {"random draws": draws},
+        "curves": [
+            {"name": name, "x_label": x_label, "y_label": y_label, "x": hidden, "y": fall}
+            for name, fall in falls.items()
+        ],
+    }
+
+
+def _drop(fall: Sequence[float]) -> float:
+    return fmean(fall[0] - each for each in fall[1:])
+
+
+def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
+    each = " at each step" if per_step else ""
+    cost = f"took {drops[MOST]:.2f} from the probability of its output, hiding others at random {drops[CHANCE]:.2f}"
+    if drops[MOST] < NOTHING:
+        return (
+            f"Hiding what it looked at most{each} hardly changed how likely its output is ({drops[MOST]:.2f}): "
+            "on this input the weights do not say what it went by."
+        )
+    if drops[MOST] <= drops[CHANCE]:
+        judged = "on this input the weights do not say what it went by"
+    elif drops[MOST] < CLEARLY * drops[CHANCE]:
+        judged = "on this input the weights are a hint at what it went by, and no more"
+    else:
+        judged = "on this input the weights point at what it went by"
+    return f"Hiding what it looked at most{each} {cost}: {judged}."

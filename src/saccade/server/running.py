@@ -1,0 +1,120 @@
+"""Running the server: a socket that is bound before anything is promised, uvicorn on it, a quiet end on Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from saccade.errors import SaccadeError
+from saccade.server.app import create_app
+from saccade.server.door import names_of
+from saccade.server.limits import Limits
+
+if TYPE_CHECKING:
+    from saccade.api import Bundle
+
+HOST, PORT = "127.0.0.1", 8100
+GRACE = 10  # seconds that answers under way are given when the server is asked to stop
+
+
+def run(
+    bundles: Mapping[str, Bundle],
+    host: str = HOST,
+    port: int = PORT,
+    open_page: bool = False,
+    *,
+    page: bool = True,
+    inputs: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> None:
+    """Serve these models until Ctrl-C or SIGTERM; answers under way are finished first.
+
+    Args:
+        bundles: the models by the names that requests call them.
+        host: where to listen; others than this machine are served only where it is not its own address.
+        port: 0 takes a free one; the address is printed.
+        open_page: show the page in a browser.
+        page, inputs, limits: as :func:`saccade.server.create_app` takes them.
+    """
+    app = create_app(bundles, page=page, inputs=inputs, limits=limits, hosts=names_of(host))
+    if page:
+        _check_page()
+    with _bound(host, port) as listening:
+        address = _address(host, listening.getsockname()[1])
+        print(f"{', '.join(bundles)}: {address} (Ctrl-C stops)", flush=True)
+        if open_page and page:
+            # A text browser would hold on to this thread.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        _serve(app, listening)
+    print("stopped", flush=True)
+
+
+def _check_page() -> None:
+    """That the explorer is built is better known now than in a browser."""
+    from saccade.views.html import asset
+
+    asset("explorer.js"), asset("explorer.css")
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    where = _address(host, port).removeprefix("http://").rstrip("/")
+    if not 0 <= port <= 65535:
+        raise SaccadeError(f"port: expected 0 to 65535, found {port}")
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.create_server(address[:2], family=family, backlog=128)
+    except socket.gaierror:
+        raise SaccadeError(f"host: expected an address of this machine, found {host!r}") from None
+    except OSError as error:
+        reasons = {
+            errno.EADDRINUSE: "it is taken (choose another port, or 0 for a free one)",
+            errno.EACCES: "this user may not (ports below 1024 belong to the system: choose a higher one)",
+            errno.EADDRNOTAVAIL: "this machine has no such address",
+        }
+        reason = reasons.get(error.errno or 0, error.strerror or "the system refused")
+        raise SaccadeError(f"cannot listen at {where}: {reason}") from None
+    with listening:
+        yield listening
+
+
+def _address(host: str, port: int) -> str:
+    """Where to point a browser: a server that listens everywhere is reached on this machine too."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+
+
+def _serve(app: Any, listening: socket.socket) -> None:
+    log = logging.getLogger("saccade.server")
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler())
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="on",
+        timeout_keep_alive=5, timeout_graceful_shutdown=GRACE,
+    )  # fmt: skip
+    with _stoppable():
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Both signals end the block in the same quiet way: uvicorn finishes, and then raises what it caught once more."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)

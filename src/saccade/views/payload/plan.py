@@ -1,0 +1,122 @@
+"""What goes into a page and how exactly, so that one file stays below ten megabytes: 12 × 12 heads over 512 tokens too.
+
+Small pages hold everything as it is. In larger ones weights become bytes, maps above 512 × 512 keep the largest weights
+of each row, and scores and states are kept as far as there is room, those that a step-through shows first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from saccade.trace.maps import AttentionMap, Trace
+from saccade.views.payload.binary import Array, numbers
+from saccade.views.payload.weights import THUMB, can_be_quantised, finest
+
+EXACT = 2**20  # weights and scores of a page that are written as they are
+LARGEST_MAP = 512 * 512  # weights of a map that are all written
+SIGNALS, FEWER = 2**20, 2**18  # numbers of states and contexts in a small page; those, and scores, in a large one
+ROOM = 7_200_000  # bytes of gzipped numbers: in base64, with the explorer, a little less than ten megabytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a page's numbers are written.
+
+    Attributes:
+        large: weights are written as bytes.
+        levels: in how many steps (:func:`saccade.views.payload.weights.quantised`).
+        topped: maps (by identity) of which each row keeps its largest weights alone.
+        scores: maps (by identity) whose scores are written.
+        signals: for each trace the names of the signals that are.
+    """
+
+    large: bool
+    levels: int | None
+    topped: frozenset[int]
+    scores: frozenset[int]
+    signals: tuple[frozenset[str], ...]
+
+    def notes(self, trace: Trace, number: int, keep: int) -> list[str]:
+        """What the page does not hold of a trace, in words."""
+        found = []
+        dense = [map for map in trace.maps if map.kind == "dense"]
+        topped = sum(id(map) in self.topped for map in dense)
+        if topped:
+            found.append(
+                f"The {keep} largest weights of each row are kept, and the sum of the others ({_of(topped, dense)})."
+            )
+        if self.levels is not None and topped < len(dense):
+            found.append(f"Weights below half of their row's largest are rounded to {self.levels} steps.")
+        silent = sum("scores" in map.tensors and id(map) not in self.scores for map in dense)
+        if silent:
+            found.append(f"Scores are left out to keep the page small ({_of(silent, dense)}).")
+        missing = sorted(set(trace.signals) - self.signals[number])
+        if missing:
+            found.append(f"Left out to keep the page small: {', '.join(missing)}.")
+        return found
+
+
+def _of(count: int, maps: Sequence[AttentionMap]) -> str:
+    return f"{count} of {len(maps)} maps"
+
+
+def plan(traces: Sequence[Trace]) -> Plan:
+    """The plan of a page that shows these traces."""
+    maps = [map for trace in traces for map in trace.maps]
+    dense = [map for map in maps if map.kind == "dense"]
+    topped = frozenset(id(map) for map in dense if map.tensors["weights"].numel() > LARGEST_MAP)
+    whole = [map for map in dense if id(map) not in topped]
+    count = sum(tensor.numel() for map in whole for tensor in map.tensors.values())
+    count += sum(map.tensors["weights"].numel() for map in maps if map.kind in ("top", "edges"))
+    large = count > EXACT or bool(topped)
+    signals = _signals(traces, FEWER if large else SIGNALS)
+    scores = frozenset(id(map) for map in whole) if not large else _scores(whole, FEWER)
+    levels = None
+    if large:
+        levels = finest(_rounded(whole), ROOM - _others(traces, scores, signals))
+        if levels == -1:
+            levels, topped, scores = None, frozenset(id(map) for map in dense), frozenset()
+    return Plan(large, levels, topped, scores, signals)
+
+
+def _rounded(maps: Sequence[AttentionMap]) -> list[Array]:
+    found = (numbers(map.tensors["weights"]) for map in maps)
+    return [weights for weights in found if weights.size and can_be_quantised(weights)]
+
+
+def _scores(maps: Sequence[AttentionMap], most: int) -> frozenset[int]:
+    """The maps of a large page whose scores are kept: alignments, as far as there is room. Weights come first."""
+    kept, used = set(), 0
+    for map in maps:
+        size = map.tensors["scores"].numel() if "scores" in map.tensors else 0
+        if map.query != map.key and used + size <= most:
+            kept.add(id(map))
+            used += size
+    return frozenset(kept)
+
+
+def _signals(traces: Sequence[Trace], most: int) -> tuple[frozenset[str], ...]:
+    """The signals there is room for: states come before contexts."""
+    kept: list[frozenset[str]] = []
+    used = 0
+    for trace in traces:
+        names = set()
+        for name in sorted(trace.signals, key=lambda name: not name.endswith("state")):
+            size = trace.signals[name].values.numel()
+            if used + size <= most:
+                names.add(name)
+                used += size
+        kept.append(frozenset(names))
+    return tuple(kept)
+
+
+def _others(traces: Sequence[Trace], scores: frozenset[int], signals: Sequence[frozenset[str]]) -> int:
+    """Bytes that everything but the weights may need: thumbnails, the largest of each row, scores, signals."""
+    size = 0
+    for trace, names in zip(traces, signals, strict=True):
+        size += 4 * sum(trace.signals[name].values.numel() for name in names)
+        for map in trace.maps:
+            size += min(THUMB, map.queries) * min(THUMB, map.keys) * 2 // 3 + 4 * map.queries
+            size += 4 * map.tensors["scores"].numel() if id(map) in scores and "scores" in map.tensors else 0
+    return size

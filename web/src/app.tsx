@@ -1,0 +1,224 @@
+// The shell: header, input, tabs, the view in front, and the footer that says the moment and scrubs through the steps.
+import { Component, type ComponentChildren } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { coloursOf } from "./colours";
+import { type Exporter, Pictures, Title } from "./figure";
+import { Footer } from "./footer";
+import { Header } from "./header";
+import { InputLine } from "./input_line";
+import { KeyList, useKeys } from "./keys";
+import { liveOf } from "./live";
+import { headsOf, useLook } from "./look";
+import { Picker } from "./parts";
+import { inWords, moment, Voice } from "./readout";
+import { createStore, fromHash, siteOf, START, toHash } from "./state";
+import { Palette, paint, useDark } from "./theme";
+import type { LoadedTrace, PageData, Part, State, View, ViewProps } from "./types";
+import { VIEWS } from "./views";
+import "./app.css";
+
+/** The views that this trace has something for. */
+export function viewsOf(trace: LoadedTrace): View[] {
+  return VIEWS.filter((view) => {
+    try {
+      return view.serves(trace);
+    } catch {
+      return false;
+    }
+  });
+}
+
+function useStore(traces: LoadedTrace[]) {
+  const now = useRef(traces);
+  now.current = traces;
+  const start = useMemo(() => ({ ...START }), []);
+  const store = useMemo(() => createStore(() => now.current, fromHash(address(), start)), []);
+  const [state, tell] = useState<State>(store.get());
+  useEffect(() => store.subscribe(tell), [store]);
+  useEffect(() => {
+    const follow = () => store.set({ ...fromHash(address(), start), hover: null });
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, [store]);
+  const hash = toHash(state, start);
+  useEffect(() => remember(hash), [hash]);
+  return { store, state };
+}
+
+function address(): string {
+  return location.hash;
+}
+
+/** A notebook's frame has no address of its own, and refuses one. */
+function remember(hash: string): void {
+  try {
+    if (location.hash.replace(/^#/, "") !== hash)
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  } catch {
+    return;
+  }
+}
+
+export function App({ page, traces: given }: { page: PageData; traces: LoadedTrace[] }) {
+  const [traces, setTraces] = useState(given);
+  const { store, state } = useStore(traces);
+  const dark = useDark(state.theme);
+  const colours = useMemo(() => coloursOf(page, dark), [page, dark]);
+  useEffect(() => paint(colours), [colours]);
+  const pictures = useMemo(() => new Set<Exporter>(), []);
+  const show = useCallback((trace: LoadedTrace, fresh: boolean) => {
+    const place = store.get().trace;
+    setTraces((old) => (old.length ? old.map((each, i) => (i === place ? trace : each)) : [trace]));
+    // The same input under a change is looked at where the reader stands.
+    if (fresh) store.set({ key: null, hover: null, step: START.step });
+  }, []);
+  const live = useMemo(() => (page.live ? liveOf(page.live, show) : null), [page.live]);
+  useEffect(() => store.settle(), [traces]);
+  const trace = traces[Math.min(state.trace, traces.length - 1)];
+  const [listed, list] = useState(false);
+  const help = () => list(true);
+  return (
+    <Palette.Provider value={colours}>
+      <Title.Provider value={page.title}>
+        <Pictures.Provider value={pictures}>
+          <div class="page">
+            <Header page={page} trace={trace} dark={dark} set={store.set} list={help} />
+            <InputLine traces={traces} trace={trace} state={state} set={store.set} live={live} />
+            {trace ? (
+              <Explorer
+                key={state.trace}
+                trace={trace}
+                traces={traces}
+                state={state}
+                set={store.set}
+                live={live}
+                list={help}
+              />
+            ) : (
+              <p class="empty">{live ? "Write something above and run it." : "This page holds no trace."}</p>
+            )}
+            {listed && <KeyList close={() => list(false)} />}
+          </div>
+        </Pictures.Provider>
+      </Title.Provider>
+    </Palette.Provider>
+  );
+}
+
+type ExplorerProps = ViewProps & { list(): void };
+
+function Explorer(props: ExplorerProps) {
+  const { trace, state, set, list } = props;
+  const views = useMemo(() => viewsOf(trace), [trace]);
+  const view = views.find((each) => each.id === state.view) ?? views[0];
+  const [said, say] = useState<Part[] | null>(null);
+  const [playing, play] = useState(false);
+  const { value: look } = useLook(trace, state, !view?.picks);
+  const words = useMemo(() => (look && state.words ? inWords(look) : null), [look, state.words]);
+  const at = state.hover ?? state;
+  const sentence = () => {
+    if (!look || !words) return look ? moment(look, trace.about, at.step, at.key) : [];
+    const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
+    return moment(words.seen, trace.about, words.rows.group[at.step] ?? 0, key);
+  };
+  const parts = said ?? sentence();
+  useKeys({ trace, state, set, toggle: () => play((now) => !now), list });
+  return (
+    <Voice.Provider value={say}>
+      <Tabs views={views} view={view} set={set} />
+      <main class="stage" aria-label={view?.title ?? "nothing"}>
+        {view && !view.picks && <Where trace={trace} state={state} set={set} />}
+        {view ? (
+          <Guard key={view.id}>
+            <view.Component {...props} />
+          </Guard>
+        ) : (
+          <p class="empty">
+            This trace holds nothing that can be drawn: no maps, no states, no outputs. Look again with a lens that
+            keeps some.
+          </p>
+        )}
+      </main>
+      <Footer trace={trace} state={state} set={set} parts={parts} playing={playing} play={play} />
+    </Voice.Provider>
+  );
+}
+
+function Tabs({ views, view, set }: { views: View[]; view: View | undefined; set: ExplorerProps["set"] }) {
+  return (
+    <nav class="tabs" aria-label="views">
+      {views.map((each) => (
+        <button
+          key={each.id}
+          title={each.about}
+          aria-current={each === view ? "page" : undefined}
+          onClick={() => set({ view: each.id })}
+        >
+          {each.title}
+        </button>
+      ))}
+    </nav>
+  );
+}
+
+/** Which site and which head, where there is a choice. */
+function Where({ trace, state, set }: Pick<ExplorerProps, "trace" | "state" | "set">) {
+  const site = siteOf(trace, state);
+  const heads = site === null ? [] : headsOf(trace, site);
+  if (trace.sites.length < 2 && heads.length < 2) return null;
+  return (
+    <div class="where">
+      {trace.sites.length > 1 && (
+        <Picker
+          label="where"
+          value={site ?? ""}
+          choices={trace.sites.map((value) => ({ value, label: value }))}
+          pick={(chosen) => set({ site: chosen, head: null, key: null })}
+        />
+      )}
+      {heads.length > 1 && (
+        <Picker
+          label="head"
+          value={state.head === null ? "" : String(state.head)}
+          choices={[
+            { value: "", label: `mean of ${heads.length}` },
+            ...heads.map((head) => ({ value: String(head), label: String((head ?? 0) + 1) })),
+          ]}
+          pick={(chosen) => set({ head: chosen === "" ? null : Number(chosen) })}
+        />
+      )}
+    </div>
+  );
+}
+
+/** A view that fails takes nothing else with it. */
+class Guard extends Component<{ children: ComponentChildren }, { failed: boolean }> {
+  state = { failed: false };
+
+  componentDidCatch(error: unknown): void {
+    console.error(error);
+    this.setState({ failed: true });
+  }
+
+  render() {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <p class="problem" role="alert">
+        This view could not be drawn from this trace. The other views may still show it.
+      </p>
+    );
+  }
+}
+
+export function Problem({ message }: { message: string }) {
+  return (
+    <div class="page">
+      <header class="header">
+        <h1>saccade</h1>
+      </header>
+      <p class="problem" role="alert">
+        {message}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,80 @@
+// A vector as a strip: one cell a number, one hue above zero, another below, nothing at zero.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { redraws } from "./exporting";
+import { useWidth } from "./heatmap";
+import { number } from "./labels";
+import { canvasPen, type Pen, svgPen } from "./pen";
+import { useColours } from "./theme";
+
+interface StripProps {
+  values: ArrayLike<number>;
+  /** the accessible name: "context of step 3" */
+  name: string;
+  /** the size that gets the strongest colour; the largest of these values unless given */
+  largest?: number;
+  height?: number;
+  /** true: the numbers run down the height, not along the width */
+  down?: boolean;
+  /** the index under the pointer, or null */
+  onHover?(index: number | null): void;
+}
+
+export function largestSize(values: ArrayLike<number>): number {
+  let largest = 0;
+  for (let i = 0; i < values.length; i++)
+    if (Number.isFinite(values[i])) largest = Math.max(largest, Math.abs(values[i]!));
+  return largest;
+}
+
+export function Strip({ values, name, largest, height = 20, down = false, onHover }: StripProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box);
+  const colours = useColours();
+  const most = (largest ?? largestSize(values)) || 1;
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    const ctx = element?.getContext("2d");
+    if (!element || !ctx) return;
+    const density = window.devicePixelRatio || 1;
+    element.width = Math.round(width * density);
+    element.height = Math.round(height * density);
+    ctx.setTransform(density, 0, 0, density, 0, 0);
+    const draw = (pen: Pen) => {
+      const cell = (down ? height : width) / Math.max(1, values.length);
+      const thick = Math.max(cell, 1 / density);
+      for (let i = 0; i < values.length; i++) {
+        const colour = colours.signed(values[i]! / most);
+        if (down) pen.rect(0, i * cell, width, thick, colour);
+        else pen.rect(i * cell, 0, thick, height, colour);
+      }
+      pen.frame(0.5, 0.5, width - 1, height - 1, colours.line, 1);
+    };
+    draw(canvasPen(ctx));
+    redraws.set(element, () => {
+      const out: string[] = [];
+      draw(svgPen(out));
+      return out.join("");
+    });
+  });
+  const told = (event: PointerEvent) =>
+    onHover?.(
+      Math.min(
+        values.length - 1,
+        Math.max(0, Math.floor((down ? event.offsetY / height : event.offsetX / width) * values.length)),
+      ),
+    );
+  const label = `${name}: ${values.length} numbers, the largest in size ${number(largestSize(values))}`;
+  return (
+    <div class="strip" ref={box}>
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={label}
+        style={{ display: "block", width: "100%", height: `${height}px` }}
+        onPointerMove={told}
+        onPointerLeave={() => onHover?.(null)}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,176 @@
+// Where the thumbnails of the wall stand: a row a site and a column a head, or one after the other in some order.
+import type { PageAxis, PageMap, PageTrace } from "../types";
+
+export type SiteKind = "encoder" | "decoder" | "cross";
+
+/** Of one axis: it looks at itself. Shifted: it looks at what was written before. Across: at something else. */
+export function relationOf(
+  trace: Pick<PageTrace, "axes">,
+  map: Pick<PageMap, "query" | "key">,
+): "self" | "past" | "across" {
+  if (map.query === map.key) return "self";
+  return isPast(trace.axes[map.query], trace.axes[map.key]) ? "past" : "across";
+}
+
+/** Whether position i + 1 of the keys is position i of the queries: what was written, one step later. */
+function isPast(query: PageAxis | undefined, key: PageAxis | undefined): boolean {
+  if (!query || !key || query.kind !== "tokens" || key.kind !== "tokens" || key.labels.length < 2) return false;
+  return key.labels.slice(1).every((label, i) => query.labels[i] === undefined || query.labels[i] === label);
+}
+
+export function siteKind(trace: Pick<PageTrace, "axes" | "maps">, map: PageMap): SiteKind {
+  const relation = relationOf(trace, map);
+  if (relation === "across") return "cross";
+  // What writes also looks across, or only at what it wrote; what only reads is an encoder.
+  const writes =
+    relation === "past" || trace.maps.some((each) => each.query === map.query && relationOf(trace, each) === "across");
+  return writes ? "decoder" : "encoder";
+}
+
+/** Site names with what they all share left out, and words cut to three letters: for places with little room. */
+export function briefly(sites: string[]): Map<string, string> {
+  const split = sites.map((site) => site.split("."));
+  const shared = (i: number) =>
+    sites.length > 1 && split.every((parts) => parts.length > i && parts[i] === split[0]![i]);
+  return new Map(
+    sites.map((site, s) => {
+      const kept = split[s]!.filter((_, i) => !shared(i));
+      return [
+        site,
+        (kept.length ? kept : split[s]!).map((part) => (/\d/.test(part) ? part : part.slice(0, 3))).join(" "),
+      ];
+    }),
+  );
+}
+
+export interface Placed {
+  map: PageMap;
+  x: number;
+  y: number;
+  /** where it stands for the arrow keys: line by line */
+  line: number;
+}
+
+export interface Name {
+  text: string;
+  x: number;
+  y: number;
+  align: "left" | "right" | "center";
+  /** pixels there is room for */
+  room: number;
+}
+
+export interface Wall {
+  width: number;
+  height: number;
+  /** the side of a thumbnail */
+  size: number;
+  placed: Placed[];
+  names: Name[];
+}
+
+const LARGEST = 132;
+const SMALLEST = 28;
+const READABLE = 64;
+const COMFORTABLE = 96;
+const WRAPPED = 52; // the least side when a site's heads take several lines
+const UNDER = 12; // pixels below a thumbnail, its entropy among them
+const LINE = 18;
+
+export interface Room {
+  width: number;
+  tallest: number;
+  /** pixels that the widest name of a site needs */
+  nameWidth: number;
+}
+
+function gapOf(size: number): number {
+  return size < 44 ? 4 : 8;
+}
+
+/** A row a site, a column a head. Where a row would not fit, the site's name goes above and its heads wrap. */
+export function inPlace(maps: PageMap[], { width, tallest, nameWidth }: Room): Wall {
+  const rows = new Map<string, PageMap[]>();
+  for (const map of maps) rows.set(map.site, [...(rows.get(map.site) ?? []), map]);
+  const columns = Math.max(1, ...[...rows.values()].map((row) => row.length));
+  const left = Math.min(nameWidth, width * 0.3) + 14;
+  const fits = (width - left) / columns - gapOf((width - left) / columns);
+  if (fits < SMALLEST || width < 480) return wrapped(rows, columns, width);
+  // Small enough for the window if that is not too small to see; a wall that is taller anyway takes the width there is.
+  const down = (tallest - LINE) / rows.size - UNDER - 4;
+  const size = Math.floor(Math.min(LARGEST, fits, down < READABLE ? COMFORTABLE : down));
+  const [across, pitch] = [size + gapOf(size), size + UNDER + gapOf(size) - 4];
+  const wall: Wall = { width, height: LINE + rows.size * pitch, size, placed: [], names: [] };
+  for (let c = 0; c < columns && columns > 1; c++) {
+    wall.names.push({ text: String(c + 1), x: left + c * across + size / 2, y: LINE / 2, align: "center", room: size });
+  }
+  [...rows].forEach(([site, row], r) => {
+    const y = LINE + 2 + r * pitch;
+    wall.names.push({ text: site, x: left - 10, y: y + size / 2, align: "right", room: left - 12 });
+    row.forEach((map, c) => wall.placed.push({ map, x: left + c * across, y, line: r }));
+  });
+  return wall;
+}
+
+function wrapped(rows: Map<string, PageMap[]>, columns: number, width: number): Wall {
+  const gap = gapOf(WRAPPED);
+  const most = Math.max(1, Math.floor((width + gap) / (WRAPPED + gap)));
+  // As many lines as are needed, all about as long.
+  const perLine = Math.ceil(columns / Math.ceil(columns / most));
+  const size = Math.floor(Math.min(LARGEST, (width + gap) / perLine - gap));
+  const wall: Wall = { width, height: 0, size, placed: [], names: [] };
+  let [y, line] = [0, 0];
+  for (const [site, row] of rows) {
+    wall.names.push({ text: site, x: 0, y: y + LINE / 2, align: "left", room: width });
+    y += LINE + 4;
+    for (let from = 0; from < row.length; from += perLine, y += size + UNDER, line++) {
+      row.slice(from, from + perLine).forEach((map, c) => wall.placed.push({ map, x: c * (size + gap), y, line }));
+    }
+    y += gap;
+  }
+  return { ...wall, height: y };
+}
+
+/** One after the other, each with its name below. */
+export function inOrder(maps: PageMap[], { width }: Room, nameOf: (map: PageMap) => string): Wall {
+  const gap = 10;
+  const perLine = Math.max(1, Math.floor((width + gap) / ((width < 480 ? 78 : 92) + gap)));
+  const size = Math.floor(Math.min(LARGEST, (width + gap) / perLine - gap));
+  const down = size + UNDER + LINE + 6;
+  const wall: Wall = { width, height: Math.ceil(maps.length / perLine) * down, size, placed: [], names: [] };
+  maps.forEach((map, i) => {
+    const [x, y] = [(i % perLine) * (size + gap), Math.floor(i / perLine) * down];
+    wall.placed.push({ map, x, y, line: Math.floor(i / perLine) });
+    wall.names.push({
+      text: nameOf(map),
+      x: x + size / 2,
+      y: y + size + UNDER + LINE / 2,
+      align: "center",
+      room: size + gap - 2,
+    });
+  });
+  return wall;
+}
+
+/** The thumbnail under a point, −1 between them. */
+export function placeAt(wall: Wall, x: number, y: number): number {
+  return wall.placed.findIndex(
+    (each) => x >= each.x && x < each.x + wall.size && y >= each.y && y < each.y + wall.size + UNDER,
+  );
+}
+
+/** Where an arrow key leads from thumbnail `at`: along its line, or to the nearest of the line above or below. */
+export function moved(wall: Wall, at: number, key: string): number {
+  const { placed } = wall;
+  const here = placed[at];
+  if (!here) return placed.length ? 0 : -1;
+  const line = placed.flatMap((each, i) => (each.line === here.line ? [i] : []));
+  if (key === "Home") return line[0]!;
+  if (key === "End") return line.at(-1)!;
+  if (key === "ArrowLeft" || key === "ArrowRight")
+    return Math.max(0, Math.min(placed.length - 1, at + (key === "ArrowLeft" ? -1 : 1)));
+  const next = here.line + (key === "ArrowUp" ? -1 : 1);
+  const there = placed.flatMap((each, i) => (each.line === next ? [i] : []));
+  if (!there.length) return at;
+  return there.reduce((best, i) => (Math.abs(placed[i]!.x - here.x) < Math.abs(placed[best]!.x - here.x) ? i : best));
+}

@@ -1,0 +1,95 @@
+// A picture under a veil: the page's own colour lies over what was not looked at, so that nothing looks like nothing.
+import { number } from "../labels";
+import { canvasPen, textWidth } from "../pen";
+import type { Colours } from "../colours";
+import type { PageAxis } from "../types";
+
+export interface Overlay {
+  axis: PageAxis;
+  /** null: the trace has no picture, only patches */
+  image: HTMLImageElement | null;
+  row: ArrayLike<number>;
+  /** the weight that is not veiled at all */
+  largest: number;
+  /** how much the veil hides, 0 … 1 */
+  veil: number;
+  smooth: boolean;
+}
+
+export interface Marks {
+  hover: number;
+  locked: number;
+  /** the patch that looks, where patches look at patches */
+  from: number;
+  exact: boolean;
+}
+
+/** The patches as pixels: the veil's colour, the more opaque the less was looked; the scale's colours without a picture. */
+function patches({ axis, image, row, largest, veil }: Overlay, colours: Colours): HTMLCanvasElement {
+  const [height, width] = [axis.height ?? 0, axis.width ?? 0];
+  const pixels = new ImageData(Math.max(1, width), Math.max(1, height));
+  const ground = colours.scale;
+  for (let i = 0; i < width * height; i++) {
+    const value = row[i] ?? 0;
+    const strength = Number.isFinite(value) ? Math.max(0, Math.min(1, value / (largest || 1))) : 0;
+    const at = image ? 0 : 3 * Math.round(255 * strength);
+    const alpha = image ? 255 * veil * (1 - strength) : 255;
+    pixels.data.set([ground[at]!, ground[at + 1]!, ground[at + 2]!, alpha], 4 * i);
+  }
+  const canvas = document.createElement("canvas");
+  canvas.width = pixels.width;
+  canvas.height = pixels.height;
+  canvas.getContext("2d")?.putImageData(pixels, 0, 0);
+  return canvas;
+}
+
+export function drawOverlay(ctx: CanvasRenderingContext2D, overlay: Overlay, colours: Colours, width: number, height: number): void {
+  ctx.clearRect(0, 0, width, height);
+  ctx.imageSmoothingEnabled = true;
+  if (overlay.image) ctx.drawImage(overlay.image, 0, 0, width, height);
+  ctx.imageSmoothingEnabled = overlay.smooth;
+  ctx.imageSmoothingQuality = "high";
+  ctx.drawImage(patches(overlay, colours), 0, 0, width, height);
+  ctx.imageSmoothingEnabled = true;
+  hatch(ctx, overlay, colours, width, height);
+}
+
+/** Patches whose weight is not a number are hatched. */
+function hatch(ctx: CanvasRenderingContext2D, { axis, row }: Overlay, colours: Colours, width: number, height: number): void {
+  for (let i = 0; i < row.length; i++) {
+    if (Number.isFinite(row[i]!)) continue;
+    const [x, y, w, h] = patchAt(axis, i, width, height);
+    canvasPen(ctx).within(x, y, w, h, () => {
+      for (let d = -h; d < w; d += 6) canvasPen(ctx).line(x + d, y + h, x + d + h, y, colours.quiet, 1);
+    });
+  }
+}
+
+/** Left, top, width and height of a patch. */
+export function patchAt(axis: PageAxis, patch: number, width: number, height: number): [number, number, number, number] {
+  const [columns, rows] = [axis.width || 1, axis.height || 1];
+  const [w, h] = [width / columns, height / rows];
+  return [(patch % columns) * w, Math.floor(patch / columns) * h, w, h];
+}
+
+export function drawMarks(ctx: CanvasRenderingContext2D, overlay: Overlay, marks: Marks, colours: Colours, width: number, height: number): void {
+  const pen = canvasPen(ctx);
+  const frame = (patch: number, colour: string, thick: number, dashes?: number[]) => {
+    if (patch < 0) return;
+    const [x, y, w, h] = patchAt(overlay.axis, patch, width, height);
+    pen.frame(x, y, w, h, colours.paper, thick + 2);
+    pen.frame(x, y, w, h, colour, thick, dashes);
+  };
+  frame(marks.from, colours.accent, 2, [4, 3]);
+  frame(marks.hover, colours.ink, 1);
+  frame(marks.locked, colours.accent, 2);
+  const told = marks.hover >= 0 ? marks.hover : marks.locked;
+  if (told < 0) return;
+  const [x, y, w, h] = patchAt(overlay.axis, told, width, height);
+  const text = number(overlay.row[told], marks.exact);
+  const wide = textWidth(text) + 10;
+  const left = Math.max(0, Math.min(width - wide, x + w / 2 - wide / 2));
+  const top = y >= 24 ? y - 24 : y + h + 4;
+  pen.rect(left, top, wide, 20, colours.paper);
+  pen.text(text, left + wide / 2, top + 10.5, { fill: colours.ink, align: "center" });
+}

@@ -1,0 +1,127 @@
+// Steps: one step of a decode from left to right. Scores become weights, weights a context, a context the output.
+import { useMemo } from "preact/hooks";
+import { Figure, type Table } from "../figure";
+import { number, short } from "../labels";
+import { useLoaded } from "../look";
+import { Switch, Waiting } from "../parts";
+import { useSay } from "../readout";
+import { siteOf } from "../state";
+import { useColours, useMedia } from "../theme";
+import type { View, ViewProps } from "../types";
+import { touches } from "../what_if";
+import { type Hand, useHand } from "../what_if_hand";
+import { Controls, Told } from "../what_if_panel";
+import { Bottleneck } from "./steps_bottleneck";
+import { Output, Ribbons, Vector } from "./steps_flow";
+import { templateOf, useRowHeight, useStage } from "./steps_layout";
+import { type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
+import { MOST_ROWS, type Moment, momentOf, placeOf, sizeAt, stepAt } from "./steps_moment";
+import { Rows, States } from "./steps_rows";
+import { Caption, type Column, Equations, Term } from "./steps_words";
+import "./steps.css";
+
+export const steps: View = {
+  id: "steps",
+  title: "Steps",
+  about: "One step at a time: scores, weights, context, state, output.",
+  serves: isDecode,
+  Component: Steps,
+};
+
+function Steps(props: ViewProps) {
+  const { trace, state } = props;
+  // No owner: while a changed trace loads, the old one stays, so that nothing flickers under the hand.
+  const { value: decode, error } = useLoaded(() => loadDecode(trace, state), [trace, siteOf(trace, state), state.head]);
+  if (!decode) return <Waiting error={error} />;
+  return <Attending {...props} decode={decode} />;
+}
+
+function Attending({ decode, state, set, live }: ViewProps & { decode: Decode }) {
+  const { look, trace } = decode;
+  const step = stepAt(decode, state);
+  const place = placeOf(decode, step);
+  const size = sizeAt(decode, step);
+  const row = useMemo(() => (look && look.weights.rows ? look.weights.row(step - look.map.step) : []), [look, step]);
+  const stuck = look?.weights.partial ? "Only the largest weights of each step were kept, so a row cannot be set." : null;
+  const hand = useHand({ trace, place, row, size, stuck }, live);
+  const moment = momentOf(decode, state, hand.draft, hand.session.changes);
+  const before = useBefore(hand, state, step);
+  const sum = Array.from(moment.row).reduce((all, weight) => all + weight, 0);
+  const held = hand.draft;
+  useSay(held && [held.pressed ? "You give " : "You would give ", { token: short(look?.key.labels[held.key] ?? "") }, ` a weight of ${number(held.row[held.key])}.`]);
+  const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
+  const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key, scores: moment.scores };
+  const controls = (
+    <>
+      <Controls {...panel} />
+      {long && <Switch label="every position" on={state.more["steps.all"] === true} set={(on) => set({ more: { "steps.all": on } })} />}
+    </>
+  );
+  return (
+    <Figure name="steps" table={tableOf(decode, moment)} caption={<Caption decode={decode} moment={moment} />} controls={controls}>
+      <Told {...panel} />
+      {look ? <Picture {...{ decode, moment, hand, before, set }} locked={state.key} /> : <Bottleneck {...{ decode, moment, hand, before }} />}
+    </Figure>
+  );
+}
+
+/** What was likely at this step before the reader changed anything; null when nothing is changed. */
+function useBefore(hand: Hand, state: ViewProps["state"], step: number): Likely[] | null {
+  const { base } = hand.session;
+  const { value } = useLoaded(async () => (hand.changed ? (await loadDecode(base, state)).outputs : null), [base, hand.changed]);
+  return hand.changed && value ? likelyAt(value, step) : null;
+}
+
+interface PictureProps {
+  decode: Decode;
+  moment: Moment;
+  hand: Hand;
+  before: Likely[] | null;
+  set: ViewProps["set"];
+  locked: number | null;
+}
+
+function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
+  const { shade } = useColours();
+  const stacked = useMedia("(max-width: 720px)");
+  const stage = useStage(moment.step);
+  const rows = moment.shown.keys.length;
+  const height = useRowHeight(rows);
+  const tall = Math.max(40, Math.min(rows * height, 260));
+  const touched = hand.session.changes.filter((change) => touches(change, placeOf(decode, moment.step)!));
+  const masked = new Set(touched.flatMap((change) => (change.kind === "mask" ? [change.key!] : [])));
+  const present: Column[] = ["label", ...(decode.read ? ["h" as const] : []), ...(moment.scores ? ["e" as const] : []), "a", "r", "c", ...(decode.state ? ["s" as const] : []), "p"];
+  const axis = decode.trace.axis(decode.trace.outputs?.axis ?? decode.look!.map.query);
+  const vectors = { rows, tall, stacked };
+  return (
+    <div class={hand.draft ? "steps held" : "steps"} data-stage={stage} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": moment.scores ? "minmax(52px, max-content) 1fr 1fr" : "minmax(52px, max-content) 1fr" }}>
+      {present.map((column) => column !== "r" && (
+        <h3 key={column} class={`steps-head at-${column}`} data-tour={column}>
+          <Term column={column} word={column === "label" ? decode.look!.map.key : undefined} />
+        </h3>
+      ))}
+      {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
+      <Rows {...{ decode, moment, hand, masked, height, set, locked }} />
+      <Ribbons moment={moment} height={height} tall={tall} />
+      <Vector place="c" title={<Term column="c" />} name={`context of step ${moment.count}`} values={moment.context} missing="not kept" changed={touched.length > 0 || !!hand.draft} {...vectors} />
+      {decode.state && <Vector place="s" title={<Term column="s" />} name={`state of step ${moment.count}`} values={moment.state} missing="not kept" {...vectors} />}
+      <Output title={<Term column="p" />} {...{ moment, hand, before, axis, rows, stacked }} />
+      <Equations decode={decode} moment={moment} />
+    </div>
+  );
+}
+
+/** The same numbers as a table: a row a position with its score and weight, then a row a likely output. */
+function tableOf(decode: Decode, moment: Moment): Table {
+  const labels = decode.look?.key.labels ?? [];
+  const { keys } = moment.shown;
+  const { likely } = moment;
+  const cell = (row: number, column: number) => {
+    const key = keys[row];
+    if (key === undefined) return column === 2 ? number(likely[row - keys.length]?.probability, true, 3) : "";
+    if (column === 2) return "";
+    return column === 0 ? (moment.scores ? number(moment.scores[key], true, 3) : "") : number(moment.row[key], moment.exact, 3);
+  };
+  const rowLabel = (row: number) => (row < keys.length ? `${keys[row]! + 1} ${labels[keys[row]!] ?? ""}` : `output ${likely[row - keys.length]?.label ?? ""}`);
+  return { corner: `step ${moment.count}`, columns: ["score e", "weight α", "output p"], rows: keys.length + likely.length, rowLabel, cell };
+}

@@ -1,0 +1,74 @@
+// A decode without attention: all that was read goes into one vector, and all that is written comes out of it.
+import { short } from "../labels";
+import { useColours, useMedia } from "../theme";
+import type { Hand } from "../what_if_hand";
+import { Output, Vector } from "./steps_flow";
+import { templateOf, useRowHeight } from "./steps_layout";
+import { type Decode, type Likely, vectorAt } from "./steps_loading";
+import { MOST_ROWS, type Moment } from "./steps_moment";
+import { States } from "./steps_rows";
+import { type Column, Equations, Term } from "./steps_words";
+
+interface BottleneckProps {
+  decode: Decode;
+  moment: Moment;
+  hand: Hand;
+  before: Likely[] | null;
+}
+
+export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
+  const { trace, read } = decode;
+  const { shade } = useColours();
+  const stacked = useMedia("(max-width: 720px)");
+  const source = read && trace.axis(trace.signals["encoder.state"]!.axis);
+  const count = source ? source.labels.length : 0;
+  // Of a long input the end is shown: the last state is what goes on.
+  const keys = Array.from({ length: Math.min(count, MOST_ROWS) }, (_, i) => Math.max(0, count - MOST_ROWS) + i);
+  const height = useRowHeight(keys.length);
+  const tall = Math.max(120, Math.min(keys.length * height, 260));
+  const last = vectorAt(read, count - 1);
+  const present: Column[] = [...(source ? (["label", "h", "r", "b"] as const) : []), ...(decode.state ? (["s"] as const) : []), "p"];
+  const vectors = { rows: keys.length, tall, stacked };
+  const axis = trace.axis(trace.outputs?.axis ?? "target");
+  return (
+    <>
+      {last && <p class="steps-said">{`There is no attention here. Everything it knows about the input has passed through these ${last.length} numbers.`}</p>}
+      <div class="steps bottleneck" data-stage={4} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": "minmax(52px, max-content) 1fr" }}>
+        {present.map((column) => column !== "r" && (
+          <h3 key={column} class={`steps-head at-${column}`} data-tour={column}>
+            <Term column={column} />
+          </h3>
+        ))}
+        {source && (
+          <>
+            {keys.map((key, i) => (
+              <div class="steps-row" key={key} style={{ gridRow: i + 2, height: `${height}px` }}>
+                <span class="at-label steps-label">
+                  <span class="place">{key + 1}</span>
+                  <bdi dir="auto">{short(source.labels[key] ?? "", 24)}</bdi>
+                </span>
+              </div>
+            ))}
+            <States decode={decode} keys={keys} height={height} />
+            <Funnel rows={keys.length} height={height} tall={tall} />
+            <Vector place="b" title={<Term column="b" />} name="last state of the encoder" values={last} missing="not kept" {...vectors} />
+          </>
+        )}
+        {decode.state && <Vector place="s" title={<Term column="s" />} name={`state of step ${moment.count}`} values={moment.state} missing="not kept" {...vectors} />}
+        <Output title={<Term column="p" />} {...{ moment, hand, before, axis, stacked }} rows={keys.length} />
+        <Equations decode={decode} moment={moment} />
+      </div>
+    </>
+  );
+}
+
+/** All rows into one place, none more than another. */
+function Funnel({ rows, height, tall }: { rows: number; height: number; tall: number }) {
+  const total = rows * height;
+  const [top, end] = [(total - tall) / 2, (total + tall) / 2];
+  return (
+    <svg class="at-r ribbons" style={{ gridRow: `2 / span ${Math.max(1, rows)}`, height: `${total}px` }} viewBox={`0 0 100 ${total || 1}`} preserveAspectRatio="none" aria-hidden="true">
+      <path class="funnel" d={`M0 0C55 0 45 ${top} 100 ${top}V${end}C45 ${end} 55 ${total} 0 ${total}Z`} />
+    </svg>
+  );
+}

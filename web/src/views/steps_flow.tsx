@@ -1,0 +1,149 @@
+// The right half of Steps: ribbons that carry the weights into the context, the decoder's state, and what was likely.
+import type { ComponentChildren } from "preact";
+import { isSpecial, number, short } from "../labels";
+import { useColours } from "../theme";
+import type { PageAxis } from "../types";
+import { Strip } from "../vectors";
+import { prefixOf } from "../what_if";
+import type { Hand } from "../what_if_hand";
+import { Beginning } from "../what_if_panel";
+import type { Likely } from "./steps_loading";
+import type { Moment } from "./steps_moment";
+
+/** Fewer pixels than this cannot be seen, and a thousand of them cost. */
+const THINNEST = 0.4;
+
+interface Band {
+  key: number;
+  path: string;
+  share: number;
+}
+
+/** A band a row: as wide as its weight says, at the row (of its height) and at the context (of its). */
+export function bandsOf(weights: number[], rowHeight: number, tall: number): Band[] {
+  const total = weights.length * rowHeight;
+  const clean = weights.map((weight) => (weight > 0 && Number.isFinite(weight) ? weight : 0));
+  const sum = Math.max(1, clean.reduce((all, weight) => all + weight, 0));
+  let end = (total - tall) / 2;
+  return clean.flatMap((weight, i) => {
+    const thick = (weight / sum) * tall;
+    const [top, middle] = [end, (i + 0.5) * rowHeight];
+    end += thick;
+    if (thick < THINNEST) return [];
+    const half = Math.max(THINNEST, Math.min(1, weight) * rowHeight) / 2;
+    const path = `M0 ${middle - half}C55 ${middle - half} 45 ${top} 100 ${top}V${top + thick}C45 ${top + thick} 55 ${middle + half} 0 ${middle + half}Z`;
+    return [{ key: i, path, share: weight / sum }];
+  });
+}
+
+export function Ribbons({ moment, height, tall }: { moment: Moment; height: number; tall: number }) {
+  const { shade } = useColours();
+  const { keys } = moment.shown;
+  const total = keys.length * height;
+  const bands = bandsOf(keys.map((key) => moment.row[key]!), height, tall);
+  const hand = moment.weighed.by === "hand";
+  return (
+    <svg class="at-r ribbons" style={{ gridRow: `2 / span ${Math.max(1, keys.length)}`, height: `${total}px` }} viewBox={`0 0 100 ${total || 1}`} preserveAspectRatio="none" aria-hidden="true">
+      {bands.map(({ key, path, share }) => (
+        <path key={keys[key]} d={path} class={`${moment.lit === keys[key] ? "lit" : ""} ${hand ? "changed" : ""}`} fill={shade(0.3 + 0.45 * share)} />
+      ))}
+    </svg>
+  );
+}
+
+interface VectorProps {
+  place: "c" | "s" | "b";
+  /** "context", "state": said above it where columns are stacked */
+  title: ComponentChildren;
+  name: string;
+  values: ArrayLike<number> | null;
+  /** said in its place when it was not kept */
+  missing: string;
+  rows: number;
+  tall: number;
+  stacked: boolean;
+  changed?: boolean;
+}
+
+/** A context or a state: one strip, beside the rows, or below them on a narrow page. */
+export function Vector({ place, title, name, values, missing, rows, tall, stacked, changed }: VectorProps) {
+  return (
+    <div class={`at-${place} vector${changed ? " changed" : ""}`} style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
+      {stacked && <h3 class="steps-head">{title}</h3>}
+      {values ? (
+        <>
+          <Strip values={values} name={name} height={stacked ? 20 : tall} down={!stacked} />
+          <span class="size">{`${values.length} numbers`}</span>
+        </>
+      ) : (
+        <span class="missing">{missing}</span>
+      )}
+    </div>
+  );
+}
+
+interface OutputProps {
+  title: ComponentChildren;
+  moment: Moment;
+  hand: Hand;
+  /** what was likely here before the reader changed anything */
+  before: Likely[] | null;
+  axis: PageAxis;
+  rows: number;
+  stacked: boolean;
+}
+
+/** The likeliest outputs. Each is a button: what if it had written this? */
+export function Output({ title, moment, hand, before, axis, rows, stacked }: OutputProps) {
+  const { likely, written } = moment;
+  // A forced or sampled output need not be among the likely ones; what was written is always shown.
+  const missing = written !== null && likely.length > 0 && !likely.some((each) => each.label === written);
+  return (
+    <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
+      {stacked && <h3 class="steps-head">{title}</h3>}
+      {likely.length ? (
+        <ul>
+          {likely.map((each, i) => (
+            <Likelihood key={i} each={each} chosen={each.label === written} was={before?.find((other) => other.label === each.label)} changed={before !== null} {...{ hand, axis, moment }} />
+          ))}
+          {missing && <li class="note-line">{`written: ${short(written, 24)}, which is not among them`}</li>}
+        </ul>
+      ) : (
+        <p class="missing">{written === null ? "Outputs were not kept." : <>wrote <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept</>}</p>
+      )}
+      {!moment.single && <Beginning hand={hand} />}
+    </div>
+  );
+}
+
+interface LikelihoodProps {
+  each: Likely;
+  chosen: boolean;
+  was: Likely | undefined;
+  changed: boolean;
+  hand: Hand;
+  axis: PageAxis;
+  moment: Moment;
+}
+
+function Likelihood({ each, chosen, was, changed, hand, axis, moment }: LikelihoodProps) {
+  const label = short(each.label, 16);
+  const special = isSpecial({ ...axis, special: undefined, labels: [each.label], kind: "tokens" }, 0);
+  const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
+  const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
+  const title = hand.reason ?? (special ? "A marker cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?");
+  return (
+    <li class={chosen ? "likely chosen" : "likely"}>
+      <button class="quiet" disabled={!!hand.reason || hand.busy || special || chosen} title={title} aria-label={`write ${label} here`} onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}>
+        <bdi dir="auto">{label}</bdi>
+      </button>
+      <span class="track">
+        <span class="bar" style={{ width: `${100 * share}%` }} />
+        <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)` }}>
+          {number(each.probability)}
+          {moved && <span class="was">{` was ${was ? number(was.probability) : "less"}`}</span>}
+        </span>
+      </span>
+    </li>
+  );
+}

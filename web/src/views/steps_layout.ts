@@ -1,0 +1,57 @@
+// The layout of Steps in space and time: its columns, the height of its rows, and how far a step has come.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useStill } from "../theme";
+import { MOST_ROWS } from "./steps_moment";
+import type { Column } from "./steps_words";
+
+const WIDTHS: Record<Column, string> = {
+  label: "minmax(52px, max-content)",
+  h: "minmax(60px, 0.6fr)",
+  e: "minmax(96px, 1.2fr)",
+  a: "minmax(96px, 1.2fr)",
+  r: "minmax(72px, 1fr)",
+  c: "62px",
+  b: "62px",
+  s: "62px",
+  p: "minmax(170px, 1.2fr)",
+};
+
+export function templateOf(columns: Column[]): string {
+  return columns.map((column) => `[${column}] ${WIDTHS[column]}`).join(" ") + " [end]";
+}
+
+const STAGES = 4; // e, α, c, p
+const PACE = 250; // milliseconds each
+const HASTE = 300; // steps that follow one another faster are scrubbing
+
+/** How far the step has come: 1 scores, 2 weights, 3 context, 4 output. A step forward or back plays; a jump is there at once. */
+export function useStage(step: number): number {
+  const still = useStill();
+  const [stage, reach] = useState(STAGES);
+  const last = useRef({ step, at: -Infinity });
+  useLayoutEffect(() => {
+    const { step: before, at } = last.current;
+    const now = performance.now();
+    last.current = { step, at: now };
+    if (still || Math.abs(step - before) !== 1 || now - at < HASTE) return reach(STAGES);
+    reach(1);
+    const timers = [2, 3, 4].map((next) => setTimeout(() => reach(next), (next - 1) * PACE));
+    return () => timers.forEach(clearTimeout);
+  }, [step, still]);
+  return stage;
+}
+
+const [LOWEST, HIGHEST] = [13, 28];
+const AROUND = 400; // pixels that the rest of the page takes
+
+/** Rows as high as the window has room for: the equations below them should be in sight. */
+export function useRowHeight(rows: number): number {
+  const [tall, tell] = useState(innerHeight);
+  useEffect(() => {
+    const told = () => tell(innerHeight);
+    addEventListener("resize", told);
+    return () => removeEventListener("resize", told);
+  }, []);
+  if (rows > MOST_ROWS) return 8;
+  return Math.max(LOWEST, Math.min(HIGHEST, Math.floor((tall - AROUND) / Math.max(1, rows))));
+}

@@ -1,0 +1,91 @@
+// One step of a decode: its rows, its vectors, and how its weights came about.
+import type { Weighed } from "../equations";
+import { writtenAxis } from "../footer";
+import type { State } from "../types";
+import { type Change, type Place, touches } from "../what_if";
+import type { Draft } from "../what_if_hand";
+import { type Decode, type Likely, likelyAt, vectorAt } from "./steps_loading";
+import { heaviest, isSoftmax, isSum, type Shown, shownKeys, weightedSum } from "./steps_numbers";
+
+export const MOST_ROWS = 60;
+
+export interface Moment {
+  /** the position on the query axis, and what readers count: the first step is 1 */
+  step: number;
+  count: number;
+  row: ArrayLike<number>;
+  exact: boolean;
+  scores: ArrayLike<number> | null;
+  shown: Shown;
+  /** the position in focus: under the pointer, else locked, else the heaviest; −1 where there is none */
+  key: number;
+  /** under the pointer or locked; null: none */
+  lit: number | null;
+  weighed: Weighed;
+  context: ArrayLike<number> | null;
+  /** whether the context is Σ α h of the states shown */
+  summed: boolean;
+  state: Float32Array | null;
+  likely: Likely[];
+  written: string | null;
+  /** true: the output is one for all steps */
+  single: boolean;
+}
+
+/** Where the state stands, as edits name it. */
+export function placeOf({ look }: Decode, step: number): Place | null {
+  return look && { site: look.site, head: look.averaged ? null : look.map.head, step };
+}
+
+/** How many positions the model has at a step: of its own output only what is written so far. */
+export function sizeAt({ look, trace }: Decode, step: number): number {
+  if (!look) return 0;
+  const growing = look.map.query === look.map.key && look.map.query === writtenAxis(trace);
+  return growing ? Math.min(look.map.keys, step + 1) : look.map.keys;
+}
+
+export function stepAt({ look, outputs, trace }: Decode, state: State): number {
+  if (look) return Math.max(look.map.step, Math.min(look.map.step + look.map.queries - 1, state.step));
+  const count = outputs?.labels.length ?? (trace.outputs ? 0 : 1);
+  return Math.max(0, Math.min(Math.max(0, count - 1 + (outputs?.first ?? 0)), state.step));
+}
+
+export function momentOf(decode: Decode, state: State, draft: Draft | null, changes: readonly Change[]): Moment {
+  const { look } = decode;
+  const step = stepAt(decode, state);
+  const own = decode.trace.outputs?.axis ?? look?.map.query ?? "";
+  const single = !!decode.outputs?.single;
+  const ends = { single, state: vectorAt(decode.state, step), likely: likelyAt(decode.outputs, step), written: single ? null : (decode.trace.axis(own).labels[step] ?? null) };
+  if (!look || !look.weights.rows) {
+    const nothing = { row: [], exact: true, scores: null, shown: { keys: [], others: null }, key: -1, lit: null, weighed: { by: "unknown" as const }, context: null, summed: false };
+    return { step, count: step + 1, ...nothing, ...ends };
+  }
+  const at = step - look.map.step;
+  const kept = look.weights.row(at);
+  const row = draft?.row ?? kept;
+  const hovered = state.hover && state.hover.step === step ? state.hover.key : null;
+  const lit = draft?.key ?? hovered ?? state.key;
+  const scores = decode.scores?.row(at) ?? null;
+  const shown = shownKeys(row, lit, state.more["steps.all"] === true ? Infinity : MOST_ROWS, look.weights.residual?.[at] ?? 0);
+  const key = lit ?? heaviest(row);
+  const place = placeOf(decode, step)!;
+  const byHand = !!draft || changes.some((change) => change.edit.edit === "set" && touches(change, place));
+  const weighed = weighedBy(decode, scores, kept, key, byHand);
+  return { step, count: at + 1, row, exact: look.weights.exact, scores, shown, key, lit, weighed, ...contextOf(decode, step, kept, draft), ...ends };
+}
+
+function weighedBy({ look, trace }: Decode, scores: ArrayLike<number> | null, row: ArrayLike<number>, key: number, byHand: boolean): Weighed {
+  if (byHand) return { by: "hand" };
+  if (!scores || !look) return { by: "unknown" };
+  if (key >= 0 && isSoftmax(scores, row, look.weights.exact)) return { by: "softmax", score: scores[key]! };
+  const told = trace.about.normalise;
+  const name = told && typeof told === "object" ? (told as Record<string, unknown>)[look.site] : null;
+  return { by: "other", name: typeof name === "string" ? name.replace(/\(.*$/, "") : null };
+}
+
+function contextOf({ read, context, look }: Decode, step: number, row: ArrayLike<number>, draft: Draft | null): Pick<Moment, "context" | "summed"> {
+  const kept = vectorAt(context, step);
+  if (!kept || !read || look?.weights.partial || read.values.columns !== kept.length) return { context: kept, summed: false };
+  const summed = isSum(weightedSum(row, read.values, read.first), kept, look?.weights.exact);
+  return { context: summed && draft ? weightedSum(draft.row, read.values, read.first) : kept, summed };
+}

@@ -1,0 +1,241 @@
+// The rows of Steps: one a position of what was read, the same row through label, state, score and weight.
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { isSpecial, number, short } from "../labels";
+import { useWidth } from "../heatmap";
+import { useColours } from "../theme";
+import type { PageAxis, ViewProps } from "../types";
+import { largestSize } from "../vectors";
+import type { Hand } from "../what_if_hand";
+import type { Decode } from "./steps_loading";
+import { type Moment, sizeAt } from "./steps_moment";
+
+const STEP = 0.05; // what a key press moves
+const MOVED = 4; // pixels before a press becomes a drag
+
+export interface RowsProps {
+  decode: Decode;
+  moment: Moment;
+  hand: Hand;
+  masked: ReadonlySet<number>;
+  height: number;
+  set: ViewProps["set"];
+  locked: number | null;
+}
+
+export function Rows(props: RowsProps) {
+  const { moment } = props;
+  const range = rangeOf(props.decode, moment);
+  const { keys, others } = moment.shown;
+  return (
+    <>
+      {keys.map((key, i) => (
+        <Row key={key} at={key} line={i + 2} range={range} {...props} />
+      ))}
+      {others && (
+        <div class="steps-row others" style={{ gridRow: keys.length + 2 }}>
+          <span class="at-label others-said">{`${others.count ? `${others.count} others` : "what was not kept"}, together ${number(others.mass, moment.exact)}`}</span>
+          <span class="at-a track">
+            <span class="bar" style={{ width: `${100 * Math.min(1, others.mass)}%` }} />
+          </span>
+        </div>
+      )}
+    </>
+  );
+}
+
+interface Range {
+  low: number;
+  high: number;
+}
+
+const MANY = 1 << 18; // scores looked through for one scale; beyond it each step has its own
+
+/** One scale for all steps, zero included, so that bars of two steps can be compared. */
+function rangeOf({ scores }: Decode, moment: Moment): Range {
+  const range = { low: 0, high: 0 };
+  const see = (value: number) => {
+    if (!Number.isFinite(value)) return;
+    range.low = Math.min(range.low, value);
+    range.high = Math.max(range.high, value);
+  };
+  if (scores && scores.rows * scores.columns <= MANY) for (let r = 0; r < scores.rows; r++) scores.entries(r, (_, value) => see(value));
+  else Array.from(moment.scores ?? []).forEach(see);
+  return range;
+}
+
+function Row(props: RowsProps & { at: number; line: number; range: Range }) {
+  const { at, decode, moment, masked, height, set, locked, line, range } = props;
+  const axis = decode.look!.key;
+  const lit = moment.lit === at;
+  const classes = ["steps-row", lit && "lit", locked === at && "locked", masked.has(at) && "masked", isSpecial(axis, at) && "special"].filter(Boolean).join(" ");
+  return (
+    <div
+      class={classes}
+      style={{ gridRow: line, height: `${height}px` }}
+      onPointerEnter={(event) => event.pointerType === "mouse" && set({ hover: { step: moment.step, key: at } })}
+      onPointerLeave={() => set({ hover: null })}
+      onClick={() => set({ key: locked === at ? null : at })}
+    >
+      <Label axis={axis} at={at} height={height} />
+      {moment.scores && <Score score={moment.scores[at]!} range={range} told={lit || moment.key === at || moment.row[at]! >= 0.1} />}
+      <Weight {...props} />
+    </div>
+  );
+}
+
+function Label({ axis, at, height }: { axis: PageAxis; at: number; height: number }) {
+  return (
+    <span class="at-label steps-label">
+      <span class="place">{at + 1}</span>
+      {axis.kind === "grid" && axis.image && <Patch axis={axis} at={at} size={height - 2} />}
+      <bdi dir="auto">{axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : short(axis.labels[at] ?? "", 24)}</bdi>
+    </span>
+  );
+}
+
+/** The piece of the picture that a position stands for. */
+function Patch({ axis, at, size }: { axis: PageAxis; at: number; size: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const { width = 1, height = 1 } = axis;
+    const picture = new Image();
+    picture.onload = () => {
+      const ctx = canvas.current?.getContext("2d");
+      const [w, h] = [picture.width / width, picture.height / height];
+      ctx?.drawImage(picture, (at % width) * w, Math.floor(at / width) * h, w, h, 0, 0, ctx.canvas.width, ctx.canvas.height);
+    };
+    picture.src = axis.image ?? "";
+    return () => void (picture.onload = null);
+  }, [axis, at]);
+  return <canvas ref={canvas} width={2 * size} height={2 * size} style={{ width: `${size}px`, height: `${size}px` }} aria-hidden="true" />;
+}
+
+function Score({ score, range, told }: { score: number; range: Range; told: boolean }) {
+  const { signed } = useColours();
+  const span = range.high - range.low || 1;
+  const zero = -range.low / span;
+  const size = Number.isFinite(score) ? Math.abs(score) / span : 0;
+  const left = score < 0 ? zero - size : zero;
+  // The number stands at the end of its bar, on the side where there is room.
+  const right = score >= 0 ? zero + size < 0.75 : left < 0.25;
+  const edge = right ? { left: `calc(${100 * (score >= 0 ? zero + size : zero)}% + 4px)` } : { right: `calc(${100 * (1 - (score >= 0 ? zero : left))}% + 4px)` };
+  return (
+    <span class="at-e track">
+      <span class="zero" style={{ left: `${100 * zero}%` }} />
+      <span class="score" style={{ left: `${100 * left}%`, width: `${100 * size}%`, background: signed(score < 0 ? -0.75 : 0.75) }} />
+      {(told || !Number.isFinite(score)) && (
+        <span class="figure-at" style={edge}>
+          {number(score)}
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Weight({ at, decode, moment, hand, set }: RowsProps & { at: number }) {
+  const weight = moment.row[at]!;
+  const share = Number.isFinite(weight) ? Math.max(0, Math.min(1, weight)) : 0;
+  const start = useRef<{ x: number; drags: boolean } | null>(null);
+  const slider = useRef<HTMLSpanElement>(null);
+  const free = !hand.stuck && at < sizeAt(decode, moment.step);
+  const valueAt = (x: number) => {
+    const box = slider.current!.getBoundingClientRect();
+    return (x - box.left) / Math.max(1, box.width);
+  };
+  const name = `weight of ${short(decode.look!.key.labels[at] ?? "", 40)}, position ${at + 1}`;
+  const marked = moment.weighed.by === "hand" ? " changed" : "";
+  return (
+    <span
+      class={`at-a track weight${free ? " free" : ""}${marked}`}
+      ref={slider}
+      role="slider"
+      tabIndex={at === moment.key ? 0 : -1}
+      aria-label={name}
+      aria-valuemin={0}
+      aria-valuemax={1}
+      aria-valuenow={Number(share.toFixed(4))}
+      aria-valuetext={Number.isFinite(weight) ? number(weight, moment.exact) : "not a number"}
+      aria-disabled={!free}
+      title={hand.stuck ?? undefined}
+      onKeyDown={(event) => pressed(event, at, weight, moment, hand, set)}
+      onPointerDown={(event) => {
+        if (!free || event.button !== 0) return;
+        start.current = { x: event.clientX, drags: false };
+        event.currentTarget.setPointerCapture(event.pointerId);
+      }}
+      onPointerMove={(event) => {
+        const from = start.current;
+        if (!from || (!from.drags && Math.abs(event.clientX - from.x) < MOVED)) return;
+        from.drags = true;
+        hand.drag(at, valueAt(event.clientX), true);
+      }}
+      onPointerUp={() => {
+        if (start.current?.drags) hand.keep();
+      }}
+      onPointerCancel={() => {
+        start.current = null;
+        hand.letGo();
+      }}
+      onClick={(event) => {
+        // The end of a drag is no click on the row.
+        if (start.current?.drags) event.stopPropagation();
+        start.current = null;
+      }}
+    >
+      <span class="bar" style={{ width: `${100 * share}%` }} />
+      <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)` }}>
+        {Number.isFinite(weight) ? (weight >= 0.005 || moment.lit === at ? number(weight, moment.exact) : "") : "–"}
+      </span>
+    </span>
+  );
+}
+
+function pressed(event: KeyboardEvent, at: number, weight: number, moment: Moment, hand: Hand, set: ViewProps["set"]): void {
+  const by = { ArrowRight: STEP, "+": STEP, "=": STEP, ArrowLeft: -STEP, "-": -STEP, "−": -STEP }[event.key];
+  const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (by !== undefined) hand.drag(at, Math.round(((weight || 0) + by) * 100) / 100, false);
+  else if (move !== undefined) {
+    const next = moment.shown.keys[moment.shown.keys.indexOf(at) + move];
+    if (next === undefined) return event.preventDefault();
+    set({ key: next, hover: null });
+    const row = (event.currentTarget as HTMLElement).closest(".steps")?.querySelectorAll<HTMLElement>("[role=slider]");
+    row?.[moment.shown.keys.indexOf(next)]?.focus();
+  } else if (event.key === "Enter" && hand.draft) hand.keep();
+  else if (event.key === "Escape" && hand.draft) hand.letGo();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** The states that are read, one thin strip a row, in one canvas: their numbers are many and do not change with the step. */
+export function States({ decode, keys, height }: { decode: Decode; keys: number[]; height: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box);
+  const colours = useColours();
+  const read = decode.read!;
+  const total = keys.length * height;
+  useLayoutEffect(() => {
+    const ctx = canvas.current?.getContext("2d");
+    if (!ctx || !width) return;
+    const density = window.devicePixelRatio || 1;
+    ctx.canvas.width = Math.round(width * density);
+    ctx.canvas.height = Math.round(total * density);
+    ctx.scale(density, density);
+    const rows = keys.map((key) => (key >= read.first && key - read.first < read.values.rows ? read.values.row(key - read.first) : null));
+    const largest = Math.max(0, ...rows.map((row) => (row ? largestSize(row) : 0))) || 1;
+    const gap = height > 6 ? 2 : 0;
+    rows.forEach((row, line) => {
+      const cell = width / Math.max(1, row?.length ?? 1);
+      row?.forEach((value, i) => {
+        ctx.fillStyle = colours.signed(value / largest);
+        ctx.fillRect(i * cell, line * height + gap, Math.max(cell, 1 / density), height - 2 * gap);
+      });
+    });
+  }, [decode, keys.join(), height, width, colours]);
+  return (
+    <div class="at-h" style={{ gridRow: `2 / span ${Math.max(1, keys.length)}` }} ref={box}>
+      <canvas ref={canvas} role="img" aria-label={`states of the encoder: ${keys.length} rows of ${read.values.columns} numbers`} style={{ display: "block", width: "100%", height: `${total}px` }} />
+    </div>
+  );
+}

@@ -1,0 +1,99 @@
+// The words of Steps: what each column is, its equation with the values of the row in focus, and the caption.
+import { useState } from "preact/hooks";
+import { contextEquation, Equation, outputEquation, scoreEquation, stateEquation, weightEquation } from "../equations";
+import { number, short } from "../labels";
+import type { Decode } from "./steps_loading";
+import type { Moment } from "./steps_moment";
+
+export type Column = "label" | "h" | "e" | "a" | "r" | "c" | "b" | "s" | "p";
+
+interface Meaning {
+  word: string;
+  letter: string;
+  sentence: string;
+}
+
+export const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
+  label: { word: "read", letter: "", sentence: "What the model reads, one row a position. Each row keeps its place through all columns." },
+  h: { word: "states", letter: "h", sentence: "What the encoder made of each position: a list of numbers, blue above zero and brown below." },
+  e: { word: "scores", letter: "e", sentence: "How well each position fits what the model is about to write. A score can be any number; higher means: look here." },
+  a: { word: "weights", letter: "α", sentence: "The scores turned into shares that add up to 1: how much each position is looked at. The turning is called softmax." },
+  c: { word: "context", letter: "c", sentence: "All states added up, each as much as its weight says: what the model takes from the input at this step." },
+  b: { word: "last state", letter: "h", sentence: "The encoder's state after the last position. This model looks at nothing else of the input." },
+  s: { word: "state", letter: "s", sentence: "What the decoder remembers of what it has written so far." },
+  p: { word: "output", letter: "p", sentence: "How likely each next piece of the output is. The likeliest are shown." },
+};
+
+/** The name of a column; what it means is a hover, a focus or a tap away. */
+export function Term({ column, word }: { column: Exclude<Column, "r">; word?: string }) {
+  const [open, toggle] = useState(false);
+  const meaning = MEANINGS[column];
+  const id = `means-${column}`;
+  return (
+    <span class="term">
+      <button aria-describedby={id} onClick={() => toggle(!open)} onBlur={() => toggle(false)} onKeyDown={(event) => event.key === "Escape" && toggle(false)}>
+        {word ?? meaning.word} {meaning.letter && <i>{meaning.letter}</i>}
+      </button>
+      <span role="tooltip" id={id} class={open ? "means open" : "means"} data-export="no">
+        {meaning.sentence}
+      </span>
+    </span>
+  );
+}
+
+/** Under each column its equation; readers count from 1. */
+export function Equations({ decode, moment }: { decode: Decode; moment: Moment }) {
+  const { look, trace } = decode;
+  const { key, count, likely, written, weighed } = moment;
+  const about = trace.about;
+  const state = moment.state && stateEquation(about, count);
+  const likeliest = likely.find((each) => each.label === written) ?? likely[0];
+  return (
+    <>
+      {look && key >= 0 && moment.scores && (
+        <p class="eq eq-e">
+          <Equation text={scoreEquation(about, look.site, count, key + 1)} value={number(moment.scores[key]!)} />
+        </p>
+      )}
+      {look && key >= 0 && (
+        <p class={`eq eq-a${weighed.by === "hand" ? " changed" : ""}`}>
+          <Equation text={weightEquation(count, key + 1, weighed)} value={number(moment.row[key]!, moment.exact)} />
+          {weighed.by === "hand" && " set by you"}
+        </p>
+      )}
+      {look && (
+        <p class="eq eq-c">
+          <Equation text={contextEquation(count, moment.summed)} />
+          {state && (
+            <>
+              <br />
+              <Equation text={state} />
+            </>
+          )}
+        </p>
+      )}
+      {likeliest && (
+        <p class="eq eq-p">
+          <Equation text={outputEquation(about, count)} />
+          <br />
+          <span class="equation">
+            <i>p</i>
+            <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>) = <b>{number(likeliest.probability)}</b>
+          </span>
+        </p>
+      )}
+    </>
+  );
+}
+
+export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
+  const { look, scores, context } = decode;
+  const said = ["One step at a time: scores become weights, weights mix the states into one context, and from it comes the output."];
+  if (look?.averaged) said.push(`The weights are the mean of ${look.heads.length} heads: choose one head to see its scores.`);
+  else if (look && !scores) said.push("The scores were not kept, only the weights.");
+  if (look && !context) said.push(look.averaged || look.heads.length > 1 ? "The contexts of single heads were not kept." : "The context was not kept.");
+  if (moment.weighed.by === "other") said.push("These weights are not a plain softmax of the scores.");
+  if (look?.weights.partial) said.push("Only the largest weights of each step were kept.");
+  if (!moment.exact) said.push("Numbers are rounded to keep the page small (≈).");
+  return <>{said.join(" ")}</>;
+}

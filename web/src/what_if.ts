@@ -1,0 +1,181 @@
+// What if it had looked elsewhere: rows as a hand changes them, edits as the model reads them, and what became of the output.
+import { isSpecial, number, short } from "./labels";
+import type { Answer, EditJson, Live, LoadedTrace, PageAxis, Part } from "./types";
+
+/** The row after its weight at `key` became `value`. With `room` the others share what is left in their old proportion. */
+export function dragged(row: ArrayLike<number>, key: number, value: number, room: boolean): number[] {
+  const set = Math.min(1, Math.max(0, value));
+  const next = Array.from(row, (weight) => (weight > 0 && Number.isFinite(weight) ? weight : 0));
+  next[key] = set;
+  if (!room) return next;
+  const others = next.reduce((sum, weight, i) => (i === key ? sum : sum + weight), 0);
+  // Where nobody else weighs anything there is no proportion to keep: they share alike.
+  const share = (weight: number) =>
+    others > 0 ? (weight / others) * (1 - set) : (1 - set) / Math.max(1, next.length - 1);
+  return next.map((weight, i) => (i === key ? set : share(weight)));
+}
+
+/** Equal weights over what may be seen: all positions, or those whose score is not −∞. */
+export function uniform(size: number, scores: ArrayLike<number> | null): number[] {
+  const sees = (key: number) => !scores || scores[key] !== -Infinity;
+  const seen = Array.from({ length: size }, (_, key) => key).filter(sees).length;
+  return Array.from({ length: size }, (_, key) => (seen && sees(key) ? 1 / seen : 0));
+}
+
+export interface Change {
+  kind: "drag" | "mask" | "even";
+  edit: EditJson;
+  /** the position that was dragged or masked */
+  key: number | null;
+}
+
+export interface Place {
+  site: string;
+  head: number | null;
+  step: number;
+}
+
+export function setRow(place: Place, row: ArrayLike<number>, key: number | null): Change {
+  // Six digits say all that a hand can mean, and keep a request small.
+  const kept = Array.from(row, (weight) => Number(weight.toFixed(6)));
+  return { kind: key === null ? "even" : "drag", edit: { edit: "set", ...place, row: kept }, key };
+}
+
+export function maskKey({ step, ...place }: Place, key: number, everywhere: boolean): Change {
+  return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys: [key] }, key };
+}
+
+/** The changes with one more. A row has one state: setting it again replaces what was set before. */
+export function withChange(changes: readonly Change[], next: Change): Change[] {
+  const { edit } = next;
+  const same = (other: EditJson) =>
+    other.edit === edit.edit &&
+    other.site === edit.site &&
+    other.head === edit.head &&
+    other.step === edit.step &&
+    (edit.edit === "set" || other.keys?.[0] === edit.keys?.[0]);
+  return [...changes.filter((change) => !same(change.edit)), next];
+}
+
+/** Whether a change touches this row of this place. */
+export function touches({ edit }: Change, { site, head, step }: Place): boolean {
+  return (
+    edit.site === site &&
+    (edit.head === null || head === null || edit.head === head) &&
+    (edit.step === null || edit.step === step)
+  );
+}
+
+/** "At step 7 *maio* weighs 0.20." */
+export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
+  const token: Part = { token: short(axis.labels[key ?? -1] ?? "", 24) };
+  const when = edit.step === null ? "at every step" : `at step ${edit.step + 1}`;
+  if (kind === "mask") return [token, ` cannot be seen ${when}`];
+  if (kind === "even") return [`all weigh the same ${when}`];
+  return [token, ` weighs ${number(edit.row?.[key ?? 0])} ${when}`];
+}
+
+// What was written -----------------------------------------------------------------------------------------------------------
+
+/** The tokens of an output as they read, one after the other; markers are left out. */
+export function pieces(axis: PageAxis, from = 0, to = axis.labels.length): string[] {
+  const letters = axis.text === undefined ? null : [...axis.text];
+  let end = from > 0 ? (axis.spans?.[from - 1]?.[1] ?? 0) : 0;
+  return axis.labels.slice(from, to).flatMap((label, i) => {
+    if (isSpecial(axis, from + i)) return [];
+    const span = letters && axis.spans?.[from + i];
+    if (!span || span[1] < end) return [plainLabel(label)];
+    // What stands between two tokens (a space) belongs to the second.
+    const piece = letters.slice(end, span[1]).join("");
+    end = span[1];
+    return [piece];
+  });
+}
+
+/** A label without the marks that vocabularies use for spaces and for word parts. */
+export function plainLabel(label: string): string {
+  return label
+    .replace(/^[▁Ġ]/, " ")
+    .replace(/(@@|<\/w>)$/, "")
+    .replace(/^##/, "");
+}
+
+/** The beginning that makes the model write `label` at `step` after what it wrote before. */
+export function prefixOf(axis: PageAxis, step: number, label: string): string {
+  const before = pieces(axis, 0, step).join("");
+  const words =
+    axis.text !== undefined && axis.spans?.[step] !== undefined && [...axis.text][axis.spans[step]![0] - 1] === " ";
+  const next = plainLabel(label);
+  return before && words && !/^\s/.test(next) && !/\s$/.test(before) && !label.startsWith("##")
+    ? `${before} ${next}`
+    : before + next;
+}
+
+const LONGEST = 600; // tokens that are compared one with all others
+
+/** Which entries of either list have no partner in the other, in order (a longest common subsequence). */
+export function differing(
+  before: readonly string[],
+  after: readonly string[],
+): { before: boolean[]; after: boolean[] } {
+  const told = { before: before.map(() => true), after: after.map(() => true) };
+  let start = 0;
+  while (start < before.length && start < after.length && before[start] === after[start]) start++;
+  let tail = 0;
+  const room = Math.min(before.length, after.length) - start;
+  while (tail < room && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail++;
+  for (let i = 0; i < start; i++) told.before[i] = told.after[i] = false;
+  for (let i = 1; i <= tail; i++) told.before[before.length - i] = told.after[after.length - i] = false;
+  const [n, m] = [before.length - start - tail, after.length - start - tail];
+  if (n > LONGEST || m > LONGEST) return told;
+  const best = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
+  const same = (i: number, j: number) => before[start + i] === after[start + j];
+  for (let i = n - 1; i >= 0; i--)
+    for (let j = m - 1; j >= 0; j--)
+      best[i]![j] = same(i, j) ? best[i + 1]![j + 1]! + 1 : Math.max(best[i + 1]![j]!, best[i]![j + 1]!);
+  for (let i = 0, j = 0; i < n && j < m;) {
+    if (same(i, j)) told.before[start + i++] = told.after[start + j++] = false;
+    else if (best[i + 1]![j]! >= best[i]![j + 1]!) i++;
+    else j++;
+  }
+  return told;
+}
+
+// What stands now ------------------------------------------------------------------------------------------------------------
+
+/** What a reader changed so far, and the trace from before they changed anything. */
+export interface Session {
+  base: LoadedTrace;
+  changes: readonly Change[];
+  /** what the output must begin with */
+  prefix: string | null;
+}
+
+// An answer remembers what it answered: a reader may leave the view, come back, and still take a change back.
+const sessions = new WeakMap<LoadedTrace, Session>();
+
+export function sessionOf(trace: LoadedTrace): Session {
+  return sessions.get(trace) ?? { base: trace, changes: [], prefix: null };
+}
+
+export function isChanged({ changes, prefix }: Session): boolean {
+  return changes.length > 0 || prefix !== null;
+}
+
+/** Asks the model what it writes under these changes, and shows that; without any, what was there before. */
+export async function apply(live: Live, session: Session): Promise<Answer | null> {
+  if (!isChanged(session)) {
+    live.show(session.base);
+    return null;
+  }
+  const { input } = session.base.about;
+  const answer = await live.ask({
+    input: typeof input === "string" ? input : "",
+    edits: session.changes.map((change) => change.edit),
+    prefix: session.prefix,
+  });
+  if (!answer.trace) throw new Error("The model answered without a trace, so there is nothing to show.");
+  sessions.set(answer.trace, session);
+  live.show(answer.trace);
+  return answer;
+}
