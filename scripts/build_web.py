@@ -69,7 +69,8 @@ def sources_digest() -> str:
 
 
 def is_built(digest: str) -> bool:
-    there = all((ASSETS / name).is_file() for name in ("explorer.js", "explorer.css"))
+    names = ["explorer", *(file.stem for file in (WEB / "src" / "chunks").glob("*.ts"))]
+    there = all((ASSETS / f"{name}{kind}").is_file() for name in names for kind in (".js", ".css"))
     return there and STAMP.is_file() and STAMP.read_text() == digest
 
 

@@ -40,8 +40,9 @@ def runs(tmp_path_factory):
 def saccade(command, monkeypatch, runs, tmp_path):
     assets = tmp_path / "assets"
     assets.mkdir()
-    for name in ("explorer.js", "explorer.css"):
-        (assets / name).write_text("")
+    for name in ("explorer", "heads", "sources", "beam", "judging"):
+        for kind in (".js", ".css"):
+            (assets / f"{name}{kind}").write_text("")
     monkeypatch.setattr(html, "ASSETS", assets)
     monkeypatch.chdir(runs)
     return command

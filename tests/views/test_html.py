@@ -9,6 +9,7 @@ import html as entities
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import torch
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Trace
-from saccade.trace.axes import Tokens
+from saccade.trace.axes import Positions, Sentences, Tokens
 from saccade.views import html
 
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "]]>", "&amp;", "'\"", "\u2028",
@@ -65,6 +66,9 @@ def assets(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "explorer.js").write_text(SCRIPT, encoding="utf-8")
     (folder / "explorer.css").write_text(STYLE, encoding="utf-8")
+    for name in ("heads", "sources", "beam", "judging"):
+        (folder / f"{name}.js").write_text(f"{name}()", encoding="utf-8")
+        (folder / f"{name}.css").write_text("", encoding="utf-8")
     monkeypatch.setattr(html, "ASSETS", folder)
     return folder
 
@@ -119,7 +123,7 @@ def test_the_policy_lets_this_one_script_run_and_nothing_be_fetched(trace):
     assert rules["default-src"] == "'none'" and rules["connect-src"] == "'none'"
     assert rules["script-src"] == f"'sha256-{digest}'"
     assert "http" not in policy and "*" not in policy
-    live = dict(rule.split(" ", 1) for rule in html.policy(script, live=True).split("; "))
+    live = dict(rule.split(" ", 1) for rule in html.policy([script], live=True).split("; "))
     assert live["connect-src"] == "'self'"
 
 
@@ -205,3 +209,20 @@ def test_srcdoc_survives_every_character(trace):
     frame = html.frame(trace)
     inside = frame.partition('srcdoc="')[2].partition('"')[0]
     assert entities.unescape(inside) == html.page(trace)
+
+
+def test_a_page_carries_the_scripts_of_the_views_that_its_traces_need(trace):
+    def carried(traces, **options):
+        found = Reader(html.page(traces, **options))
+        texts = [text for attributes, text in found.all("script") if "type" not in attributes]
+        return [text.removesuffix("()") for text in texts[1:]]
+
+    [map] = trace.maps
+    tokens = replace(trace, axes={map.query: Tokens(("x", "y", "z")), map.key: trace.axes[map.key]})
+    assert carried(tokens) == []
+    assert carried(replace(tokens, maps=(map, replace(map, head=1)))) == ["heads"]
+    assert carried([tokens, tokens]) == ["judging"]
+    assert carried(replace(tokens, axes={**tokens.axes, "sentence": Sentences(("one",))})) == ["sources"]
+    assert carried(replace(tokens, axes={**tokens.axes, map.query: Positions.of(3)})) == ["sources"], "pooled"
+    assert carried(replace(tokens, about={**tokens.about, "faithfulness": {"sentence": "no"}})) == ["judging"]
+    assert carried(tokens, live={"model": "m", "api": "/v1"}) == ["heads", "sources", "beam", "judging"]

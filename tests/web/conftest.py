@@ -101,9 +101,15 @@ def show(gallery) -> Iterator[Callable[..., Explorer]]:
 
 
 @pytest.fixture
-def visit(browser) -> Iterator[Callable[..., Explorer]]:
+def complaints() -> list[str]:
+    """What pages that ``visit`` opened did and may not do; a test takes out what it meant to happen."""
+    return []
+
+
+@pytest.fixture
+def visit(browser, complaints) -> Iterator[Callable[..., Explorer]]:
     """Opens an address in a fresh profile: ``visit(address, width=390, color_scheme="dark", tour=True)``."""
-    watch = Watch()
+    watch = Watch(complaints)
     with ExitStack() as stack:
 
         def visit(address: str, *, tour: bool = False, **options: object) -> Explorer:

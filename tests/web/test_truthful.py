@@ -12,7 +12,7 @@ from saccade.trace.maps import Trace
 from tests.web import made
 from tests.web.made_model import seen
 
-VIEWS = ("alignment",)
+VIEWS = ("steps", "alignment", "arcs", "beam")
 
 
 def tables(page) -> dict[str, list[list[str]]]:

@@ -13,15 +13,16 @@ import { Picker } from "./parts";
 import { inWords, moment, Voice } from "./readout";
 import { createStore, fromHash, siteOf, START, toHash } from "./state";
 import { Palette, paint, useDark } from "./theme";
+import { Tour } from "./tour";
 import type { LoadedTrace, PageData, Part, State, View, ViewProps } from "./types";
 import { VIEWS } from "./views";
 import "./app.css";
 
 /** The views that this trace has something for. */
-export function viewsOf(trace: LoadedTrace): View[] {
+export function viewsOf(trace: LoadedTrace, traces: LoadedTrace[]): View[] {
   return VIEWS.filter((view) => {
     try {
-      return view.serves(trace);
+      return view.serves(trace, traces);
     } catch {
       return false;
     }
@@ -36,7 +37,7 @@ function useStore(traces: LoadedTrace[]) {
   const [state, tell] = useState<State>(store.get());
   useEffect(() => store.subscribe(tell), [store]);
   useEffect(() => {
-    const follow = () => store.set({ ...fromHash(address(), start), hover: null });
+    const follow = () => store.put({ ...fromHash(address(), start), hover: null });
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, [store]);
@@ -109,8 +110,8 @@ type ExplorerProps = ViewProps & { list(): void };
 
 function Explorer(props: ExplorerProps) {
   const { trace, state, set, list } = props;
-  const views = useMemo(() => viewsOf(trace), [trace]);
-  const view = views.find((each) => each.id === state.view) ?? views[0];
+  const views = useMemo(() => viewsOf(trace, props.traces), [trace, props.traces]);
+  const view = views.find((each) => each.id === state.view) ?? views.find((each) => each.front?.(trace)) ?? views[0];
   const [said, say] = useState<Part[] | null>(null);
   const [playing, play] = useState(false);
   const { value: look } = useLook(trace, state, !view?.picks);
@@ -125,7 +126,10 @@ function Explorer(props: ExplorerProps) {
   useKeys({ trace, state, set, toggle: () => play((now) => !now), list });
   return (
     <Voice.Provider value={say}>
-      <Tabs views={views} view={view} set={set} />
+      <div class="tabs-row">
+        <Tabs views={views} view={view} set={set} />
+        <Tour trace={trace} state={state} set={set} />
+      </div>
       <main class="stage" aria-label={view?.title ?? "nothing"}>
         {view && !view.picks && <Where trace={trace} state={state} set={set} />}
         {view ? (

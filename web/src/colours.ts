@@ -6,6 +6,8 @@ export interface Colours {
   dark: boolean;
   /** 256 × 3 bytes */
   scale: Uint8Array;
+  /** the same for numbers below zero, in pictures that have some */
+  below?: Uint8Array;
   /** a weight divided by the largest, as a CSS colour; NaN gives transparent (it is hatched, not coloured) */
   shade(strength: number): string;
   /** what reads on shade(strength): the page's ink or its paper */

@@ -36,15 +36,18 @@ export function checked(header: unknown): PageData {
   return page as PageData;
 }
 
-/** Blocks of a saved page: base64 text in script elements, dropped from the document once read. */
+/** Blocks of a saved page: base64 text in script elements, each read when it is needed and then dropped. */
 export function blocksOf(root: ParentNode): Blocks {
-  const texts = new Map<number, string>();
-  for (const element of root.querySelectorAll("script.saccade-block")) {
-    texts.set(Number((element as HTMLElement).dataset.block), element.textContent ?? "");
+  const elements = new Map<number, HTMLElement>();
+  for (const element of root.querySelectorAll<HTMLElement>("script.saccade-block")) {
+    elements.set(Number(element.dataset.block), element);
   }
   return inflated(
-    (number) => texts.get(number),
-    (number) => texts.delete(number),
+    (number) => elements.get(number)?.textContent ?? undefined,
+    (number) => {
+      elements.get(number)?.remove();
+      elements.delete(number);
+    },
   );
 }
 
@@ -82,7 +85,11 @@ async function inflate(text: string | undefined, number: number): Promise<Uint8A
   }
 }
 
+/** Browsers of 2025 and later decode base64 by themselves, ten times as quickly. */
+const quick = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
+
 export function fromBase64(text: string): Uint8Array {
+  if (quick) return quick.call(Uint8Array, text);
   const binary = atob(text.trim());
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
@@ -119,10 +126,9 @@ export function loadTrace(page: PageTrace, blocks: Blocks): LoadedTrace {
     if (!block.rows || !(found instanceof Uint8Array)) return { values: found, exact: block.dtype !== "u8" };
     const maxima = await numbers(block.rows);
     const width = found.length / Math.max(1, maxima.length);
-    return {
-      values: Float32Array.from(found, (q, i) => (q / 255) ** 2 * maxima[Math.floor(i / width)]!),
-      exact: false,
-    };
+    const values = new Float32Array(found.length);
+    for (let i = 0; i < found.length; i++) values[i] = (found[i]! / 255) ** 2 * maxima[Math.floor(i / width)]!;
+    return { values, exact: false };
   };
   const matrix = (block: Block) => {
     let found = matrices.get(block);

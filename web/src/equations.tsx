@@ -80,8 +80,10 @@ export type Weighed =
 export function weightEquation(step: number, key: number, weighed: Weighed): string {
   const left = `α_{${step},${key}}`;
   if (weighed.by === "softmax") return `${left} = exp(${number(weighed.score)}) / Σ_{i} exp(e_{${step},i})`;
-  if (weighed.by === "other") return `${left} = ${weighed.name ?? "normalise"}(e_{${step}})_{${key}}`;
-  return left;
+  if (weighed.by !== "other") return left;
+  // "softmax · gain": what comes after the normaliser multiplies its weights.
+  const [name, ...gains] = (weighed.name ?? "normalise").split(" · ");
+  return `${left} = ${[`${name!.replace(/\(.*$/, "")}(e_{${step}})_{${key}}`, ...gains].join(" · ")}`;
 }
 
 /** c = Σ α h where that was checked; what was summed is otherwise not in the page, and is called v. */

@@ -90,7 +90,9 @@ export function geometryOf({
   const [rows, columns] = [rowLabels.length, columnLabels.length];
   const least = marginals ? textWidth("received") : 0;
   const left = Math.ceil(Math.max(least, widest(rowLabels, Math.min(WIDEST_LABEL, width * 0.28)))) + 14;
-  const aside = (marginals ? (width < 480 ? RIGHT - 18 : RIGHT) : 8) + (residual ? RESIDUAL : 0);
+  // A slanted last name needs the room that marginals would leave.
+  const beyond = Math.max(8, Math.min(48, textWidth((columnLabels.at(-1) ?? "").slice(0, 60)) * 0.72));
+  const aside = (marginals ? (width < 480 ? RIGHT - 18 : RIGHT) : beyond) + (residual ? RESIDUAL : 0);
   const room = Math.max(40, width - left - aside);
   const name = widest(columnLabels, WIDEST_LABEL);
   const around = (marginals ? BELOW : 6) + Math.max(LINE + 6, Math.min(name, 90) * 0.72 + 18);
@@ -101,7 +103,7 @@ export function geometryOf({
   const cellX = Math.min(Math.max(LARGEST_CELL, fitX), fitX * scale);
   const cellY = Math.min(Math.max(LARGEST_CELL, fitY), fitY * scale);
   const wide = wideOnes(columnLabels, cellX);
-  const angle = wide === 0 || (wide < 0.2 && cellX >= 22) ? 0 : cellX >= 19 && name < 110 ? -45 : -90;
+  const angle = wide === 0 || (wide < 0.2 && cellX >= 14) ? 0 : cellX >= 19 && name < 110 ? -45 : -90;
   const top = Math.ceil(angle === 0 && wide === 0 ? LINE + 6 : angle === -90 ? name + 12 : name * 0.72 + 18);
   const across = Math.min(room, fitX * columns);
   const down = Math.min(high, fitY * rows);

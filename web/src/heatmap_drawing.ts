@@ -107,7 +107,7 @@ function pooled(pen: Pen, g: Geometry, d: Plain): void {
       for (let y = y0; y < y1; y++)
         for (let x = x0; x < x1; x++) {
           const at = y * wide + x;
-          if (!(value <= strongest[at]!)) strongest[at] = value;
+          if (!(Math.abs(value) <= Math.abs(strongest[at]!))) strongest[at] = value;
         }
     });
   }
@@ -116,12 +116,10 @@ function pooled(pen: Pen, g: Geometry, d: Plain): void {
 
 function coloured(values: Float32Array, wide: number, high: number, d: Plain): ImageData {
   const image = new ImageData(wide, high);
-  const { scale } = d.colours;
   values.forEach((value, i) => {
     if (value === 0) return;
-    const at = Number.isFinite(value)
-      ? 3 * Math.round(Math.min(1, Math.max(0, value / (d.largest || 1))) * 255)
-      : 3 * 110;
+    const scale = (value < 0 && d.colours.below) || d.colours.scale;
+    const at = Number.isFinite(value) ? 3 * Math.round(Math.min(1, Math.abs(value) / (d.largest || 1)) * 255) : 3 * 110;
     image.data.set([scale[at]!, scale[at + 1]!, scale[at + 2]!, 255], 4 * i);
   });
   return image;

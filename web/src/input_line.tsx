@@ -45,7 +45,7 @@ function Read({ trace, input }: { trace: LoadedTrace | undefined; input: string 
   const output = trace?.about.output;
   if (!input && typeof output !== "string") return null;
   return (
-    <p class="read" tabIndex={input.length > 400 ? 0 : undefined}>
+    <p class="read" tabIndex={input.length > 180 || input.includes("\n") ? 0 : undefined}>
       <bdi dir="auto">{input}</bdi>
       {typeof output === "string" && (
         <>

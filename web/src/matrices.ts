@@ -94,7 +94,9 @@ export function sparse(
 
 /** Where each row of k entries begins. */
 export function steps(rows: number, k: number): Int32Array {
-  return Int32Array.from({ length: rows + 1 }, (_, r) => r * k);
+  const from = new Int32Array(rows + 1);
+  for (let r = 1; r <= rows; r++) from[r] = r * k;
+  return from;
 }
 
 /** The edges of a graph as rows: query edges[0][e] looks at key edges[1][e]. */
@@ -134,15 +136,16 @@ export function mean(all: Matrix[]): Matrix {
   const index: number[] = [];
   const values: number[] = [];
   const residual = new Float32Array(rows);
+  // Where in this row's entries a column stands: one array for all rows, since maps made anew for each cost most.
+  const place = new Int32Array(columns).fill(-1);
   for (let r = 0; r < rows; r++) {
-    const sums = new Map<number, number>();
+    const first = index.length;
     for (const matrix of all) {
-      matrix.entries(r, (c, value) => sums.set(c, (sums.get(c) ?? 0) + value * share));
+      matrix.entries(r, (c, value) => {
+        if (place[c]! < first) place[c] = index.push(c) - 1;
+        values[place[c]!] = (values[place[c]!] ?? 0) + value * share;
+      });
       residual[r]! += (matrix.residual?.[r] ?? 0) * share;
-    }
-    for (const [column, value] of sums) {
-      index.push(column);
-      values.push(value);
     }
     from[r + 1] = index.length;
   }

@@ -20,6 +20,8 @@ export const START: State = {
 export interface Store {
   get(): State;
   set(change: Partial<State>): void;
+  /** all of it, as an address says it: what it does not name is as at the start */
+  put(state: State): void;
   subscribe(told: (state: State) => void): () => void;
   /** what `traces` are now: a live page gains some */
   settle(): void;
@@ -41,6 +43,7 @@ export function createStore(traces: () => PageTrace[], first: State): Store {
       // The step's first position depends on the site, so a new site keeps the step only where it has one.
       become({ ...state, ...fresh, ...change, more: { ...state.more, ...change.more } });
     },
+    put: become,
     subscribe(told) {
       listeners.add(told);
       return () => listeners.delete(told);

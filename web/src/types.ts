@@ -261,8 +261,11 @@ export interface View {
   title: string;
   /** one sentence: what one sees here */
   about: string;
-  serves(trace: PageTrace): boolean;
+  /** whether it has something for this trace, one of `traces` */
+  serves(trace: PageTrace, traces?: PageTrace[]): boolean;
   /** true: the view has its own site and head pickers, so the shell shows none */
   picks?: boolean;
+  /** whether a page about this trace opens here, and not at its first view */
+  front?(trace: PageTrace): boolean;
   Component: FunctionComponent<ViewProps>;
 }

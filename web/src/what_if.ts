@@ -45,16 +45,17 @@ export function maskKey({ step, ...place }: Place, key: number, everywhere: bool
   return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys: [key] }, key };
 }
 
-/** The changes with one more. A row has one state: setting it again replaces what was set before. */
+/** The changes with one more. A row has one state: setting it again replaces what was set before, hiding a position empties it there. */
 export function withChange(changes: readonly Change[], next: Change): Change[] {
   const { edit } = next;
-  const same = (other: EditJson) =>
-    other.edit === edit.edit &&
-    other.site === edit.site &&
-    other.head === edit.head &&
-    other.step === edit.step &&
-    (edit.edit === "set" || other.keys?.[0] === edit.keys?.[0]);
-  return [...changes.filter((change) => !same(change.edit)), next];
+  const meets = (other: EditJson) => other.site === edit.site && other.head === edit.head && (other.step === edit.step || edit.step === null);
+  const others = changes.flatMap((change) => {
+    const { edit: other } = change;
+    if (!meets(other)) return [change];
+    if (edit.edit === "mask" && other.edit === "set") return change.key === next.key ? [] : [{ ...change, edit: { ...other, row: dragged(other.row ?? [], next.key ?? 0, 0, true) } }];
+    return other.edit === edit.edit && (edit.edit === "set" || change.key === next.key) ? [] : [change];
+  });
+  return [...others, next];
 }
 
 /** Whether a change touches this row of this place. */
@@ -80,16 +81,24 @@ export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
 /** The tokens of an output as they read, one after the other; markers are left out. */
 export function pieces(axis: PageAxis, from = 0, to = axis.labels.length): string[] {
   const letters = axis.text === undefined ? null : [...axis.text];
+  const between = letters ? "" : gapOf(axis);
   let end = from > 0 ? (axis.spans?.[from - 1]?.[1] ?? 0) : 0;
   return axis.labels.slice(from, to).flatMap((label, i) => {
     if (isSpecial(axis, from + i)) return [];
     const span = letters && axis.spans?.[from + i];
-    if (!span || span[1] < end) return [plainLabel(label)];
+    if (!span || span[1] < end) return [(i ? between : "") + plainLabel(label)];
     // What stands between two tokens (a space) belongs to the second.
     const piece = letters.slice(end, span[1]).join("");
     end = span[1];
     return [piece];
   });
+}
+
+/** What stands between tokens that do not say so themselves: nothing between characters and word parts, a space between words. */
+function gapOf(axis: PageAxis): string {
+  const own = axis.labels.filter((_, i) => !isSpecial(axis, i));
+  const marked = own.some((label) => plainLabel(label) !== label);
+  return marked || own.every((label) => [...label].length <= 1) ? "" : " ";
 }
 
 /** A label without the marks that vocabularies use for spaces and for word parts. */

@@ -69,8 +69,8 @@ class Front:
     def _made(self, shown: Sequence[str], live: Mapping[str, Any]) -> Page:
         traces = self._traces(shown)
         # That a page may stand in no frame only a header can say.
-        policy = f"{html.policy(html.asset('explorer.js'), live=True)}; frame-ancestors 'none'"
-        return Page(html.page(traces, title=self.name, live=live), policy)
+        page = html.page(traces, title=self.name, live=live)
+        return Page(page, f"{html.policy_of(page)}; frame-ancestors 'none'")
 
     def _traces(self, inputs: Sequence[str]) -> list[Trace]:
         if not inputs:

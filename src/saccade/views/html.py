@@ -1,7 +1,7 @@
 """A trace as one HTML file that needs nothing else: the explorer, its data, and a policy that lets nothing in or out.
 
 Nothing of a trace is ever markup: tokens travel as JSON in which ``<`` is written ``\\u003c``, and the page's own script
-is the only one that its Content-Security-Policy lets run.
+is the only one that its Content-Security-Policy lets run. (It may be in parts: see :func:`chunks`.)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -34,14 +34,16 @@ def page(traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | 
         title: what the page is called; what the trace is about unless given.
         live: ``{"model": …, "api": …}`` where a server answers the page.
     """
-    script, style = asset("explorer.js"), asset("explorer.css")
     data = page_data(traces, title=title, live=live)
+    carried = chunks(data.header)
+    scripts = [asset(f"{name}.js") for name in carried]
+    style = "".join(asset(f"{name}.css") for name in carried)
     parts = [
         "<!doctype html>",
         '<html lang="en">',
         "<head>",
         '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy(script, live is not None)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts, live is not None)}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
         '<link rel="icon" href="data:,">',
@@ -52,7 +54,7 @@ def page(traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | 
         '<div id="saccade"></div>',
         f"<noscript>{_told(traces)}</noscript>",
         *_data(data),
-        f"<script>{script}</script>",
+        *(f"<script>{script}</script>" for script in scripts),
         "</body>",
         "</html>",
         "",
@@ -66,12 +68,35 @@ def save(trace: Traces, path: str | Path, *, title: str | None = None) -> None:
     write_bytes(path, page(trace, title=title).encode("utf-8"))
 
 
-def policy(script: str, live: bool = False) -> str:
-    """What the page may do: run its one script, show what it carries, and ask its own server where there is one."""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
+def chunks(header: Mapping[str, Any]) -> list[str]:
+    """The scripts that a page with this header needs: the explorer, and those of views that few pages have.
+
+    A page that a server answers has them all: the next trace may be another.
+    """
+    traces, live = header["traces"], header["live"] is not None
+    needed = {
+        "explorer": True,
+        "heads": live or any(len(trace["maps"]) > 1 for trace in traces),
+        "sources": live or any(map(_has_other_sources, traces)),
+        "beam": live or any(trace["tree"] for trace in traces),
+        "judging": live or len(traces) > 1 or any("faithfulness" in trace["about"] for trace in traces),
+    }
+    return [name for name, holds in needed.items() if holds]
+
+
+def _has_other_sources(trace: Mapping[str, Any]) -> bool:
+    """Whether it has more than texts that were read and written word by word."""
+    kinds = {name: axis["kind"] for name, axis in trace["axes"].items()}
+    pooled = any(map["queries"] == 1 or kinds.get(map["query"]) != "tokens" for map in trace["maps"])
+    return pooled or "labels" in trace["about"] or not {"tokens", "positions"}.issuperset(kinds.values())
+
+
+def policy(scripts: Sequence[str], live: bool = False) -> str:
+    """What the page may do: run its own scripts, show what it carries, and ask its own server where there is one."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode() for script in scripts)
     rules = {
         "default-src": "'none'",
-        "script-src": f"'sha256-{digest}'",
+        "script-src": " ".join(f"'sha256-{digest}'" for digest in digests),
         "style-src": "'unsafe-inline'",
         "img-src": "data: blob:",
         "media-src": "data: blob:",
@@ -80,6 +105,14 @@ def policy(script: str, live: bool = False) -> str:
         "form-action": "'none'",
     }
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
+
+
+def policy_of(page: str) -> str:
+    """The policy that a page carries, for a server that sends it as a header too."""
+    found = re.search('http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    if found is None:
+        raise SaccadeError("expected a page that saccade.views.html wrote, found one without a policy")
+    return found[1]
 
 
 def asset(name: str) -> str:

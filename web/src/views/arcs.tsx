@@ -1,29 +1,15 @@
 // Arcs: tokens and lines between them, as wide and as dark as one looks at the other.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { redraws } from "../exporting";
+import { useMemo, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { grouped } from "../grouping";
-import { useWidth } from "../heatmap";
-import { lineOf, number, short } from "../labels";
+import { type Line, lineOf, number, short } from "../labels";
 import { type Look, useLook } from "../look";
 import { Showing, Waiting } from "../parts";
-import { canvasPen, svgPen } from "../pen";
 import { useSay } from "../readout";
-import { useColours } from "../theme";
 import type { Part, View, ViewProps } from "../types";
-import { type Arcs, arriving, choose, leaving } from "./arcs_choice";
-import {
-  draw,
-  type Frame,
-  frameOf,
-  keyY,
-  queryY,
-  rowsInView,
-  type Scene,
-  type Shown,
-  type Token,
-  tokenAt,
-} from "./arcs_drawing";
+import { type Arcs, arriving, choose, leaving, type Links } from "./arcs_choice";
+import type { Scene, Token } from "./arcs_drawing";
+import { Picture } from "./arcs_picture";
 import "./arcs.css";
 
 export const arcs: View = {
@@ -42,39 +28,41 @@ function ArcsView({ trace, state, set }: ViewProps) {
 
 const SHARE = 0.5;
 
-function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" | "set">) {
+/** What is drawn, and where on the axes its rows and columns lie. */
+function useScene(look: Look, state: ViewProps["state"]): Scene & { rows: Line; columns: Line } {
   const { map } = look;
-  const rows = useMemo(
-    () => lineOf(look.query, state, map.step, map.step + map.queries),
-    [look, state.special, state.words],
-  );
-  const columns = useMemo(() => lineOf(look.key, state, 0, map.keys), [look, state.special, state.words]);
-  const scene = useMemo<Scene>(
-    () => ({
+  return useMemo(() => {
+    const rows = lineOf(look.query, state, map.step, map.step + map.queries);
+    const columns = lineOf(look.key, state, 0, map.keys);
+    return {
+      rows,
+      columns,
       isLine: map.query === map.key,
       matrix: grouped(look.weights, rows, columns, map.step),
       rowLabels: rows.labels,
       columnLabels: columns.labels,
       columnOf: (row) => columns.group[rows.from[row] ?? -1] ?? -1,
       rowOf: (column) => rows.group[columns.from[column] ?? -1] ?? -1,
-    }),
-    [look, rows, columns],
-  );
+    };
+  }, [look, state.special, state.words]);
+}
+
+function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" | "set">) {
+  const { map } = look;
+  const scene = useScene(look, state);
   const wanted = Number(state.more["arcs.mass"] ?? SHARE);
   const share = wanted >= 0 && wanted <= 1 ? wanted : SHARE;
   const chosen = useMemo(() => choose(scene.matrix, share), [scene, share]);
-  const into = useMemo(() => arriving(chosen, scene.columnLabels.length), [chosen]);
-  const locked = lockOf(state, scene, rows.group, columns.group);
+  const into = useMemo(() => arriving(chosen), [chosen]);
+  const locked = lockOf(state, scene, scene.rows.group, scene.columns.group);
   const [hover, tell] = useState<Token | null>(null);
   const focus = hover ?? locked;
   const near = useMemo(() => linksOf(scene, chosen, into, focus), [scene, chosen, focus?.side, focus?.at]);
   useSay(focus && saidOf(scene, chosen, near, focus));
-  const pick = (token: Token | null) => {
-    if (!token) return set({ key: null, more: { "arcs.lock": "" } });
-    const position = token.side === "query" ? rows.from[token.at] : columns.from[token.at];
-    const row = scene.isLine ? scene.rowOf(token.at) : -1;
-    if (token.side === "query") set({ step: position ?? state.step, key: null, more: { "arcs.lock": "query" } });
-    else set({ key: position ?? null, ...(row >= 0 ? { step: rows.from[row]! } : {}), more: { "arcs.lock": "key" } });
+  const pick = ({ side, at }: Token) => {
+    const row = side === "query" ? at : scene.isLine ? scene.rowOf(at) : -1;
+    const step = scene.rows.from[row] ?? state.step;
+    set({ step, key: side === "query" ? null : (scene.columns.from[at] ?? null), more: { "arcs.lock": side } });
   };
   const controls = (
     <>
@@ -82,24 +70,13 @@ function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" |
       <Showing axes={[look.query, look.key]} state={state} set={set} />
     </>
   );
+  const caption = <Caption look={look} scene={scene} arcs={chosen} share={share} />;
+  const name = `${map.site}: ${map.query} looking at ${map.key}`;
+  const given = { name, scene, arcs: chosen, near, focus, locked, onHover: tell };
   return (
-    <Figure
-      name="arcs"
-      controls={controls}
-      table={tableOf(scene, chosen)}
-      caption={<Caption look={look} scene={scene} arcs={chosen} share={share} />}
-    >
+    <Figure name="arcs" controls={controls} table={tableOf(scene, chosen)} caption={caption}>
       {scene.matrix.rows && scene.columnLabels.length ? (
-        <Picture
-          name={`${map.site}: ${map.query} looking at ${map.key}`}
-          scene={scene}
-          arcs={chosen}
-          near={near}
-          focus={focus}
-          locked={locked}
-          onHover={tell}
-          onPick={pick}
-        />
+        <Picture {...given} onPick={(token) => (token ? pick(token) : set({ key: null, more: { "arcs.lock": "" } }))} />
       ) : (
         <p class="empty">There are no tokens to draw arcs between.</p>
       )}
@@ -131,11 +108,6 @@ function Mass({ share, set }: { share: number; set(share: number): void }) {
       <output>{`${Math.round(100 * share)} %`}</output>
     </label>
   );
-}
-
-interface Links {
-  out: number[];
-  into: number[];
 }
 
 function linksOf(scene: Scene, chosen: Arcs, into: (column: number) => number[], focus: Token | null): Links {
@@ -193,9 +165,10 @@ function tableOf({ rowLabels, columnLabels, matrix }: Scene, { row, column, weig
 }
 
 function Caption({ look, scene, arcs: chosen, share }: { look: Look; scene: Scene; arcs: Arcs; share: number }) {
-  const { map, weights } = look;
+  const { weights } = look;
   const said = [`For each position the fewest arcs that together hold ${Math.round(100 * share)} % of its weight.`];
-  if (scene.isLine) said.push("Arcs at the left look back, those at the right ahead; of a chosen token, coloured ones leave it, plain ones reach it.");
+  if (scene.isLine)
+    said.push("Arcs at the left look back, those at the right ahead. Those that leave a chosen token are coloured.");
   if (look.averaged) said.push(`This is the mean of ${look.heads.length} heads.`);
   if (weights.partial) said.push("The line below a token is the weight that was not kept.");
   if (chosen.short)
@@ -203,139 +176,4 @@ function Caption({ look, scene, arcs: chosen, share }: { look: Look; scene: Scen
   if (chosen.broken) said.push(`${chosen.broken} positions have weights that are not numbers; those are not drawn.`);
   if (!weights.exact) said.push("Numbers are rounded to keep the page small (≈).");
   return <>{said.join(" ")}</>;
-}
-
-interface PictureProps {
-  name: string;
-  scene: Scene;
-  arcs: Arcs;
-  near: Links;
-  focus: Token | null;
-  locked: Token | null;
-  onHover(token: Token | null): void;
-  onPick(token: Token | null): void;
-}
-
-const CAPTION = 56; // pixels below the picture
-const TALLEST = 860;
-const DRAWN = 12_000; // arcs at once: more are no picture, and no quick one
-
-function Picture({ name, scene, arcs: chosen, near, focus, locked, onHover, onPick }: PictureProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const width = useWidth(box);
-  const colours = useColours();
-  const tallest = useTallest(box);
-  const [scrolled, scroll] = useState(0);
-  const frame = frameOf(scene, width, tallest, scrolled);
-  const drawn = useMemo(() => inView(scene, frame, chosen), [scene, chosen, frame.queryTop, frame.height]);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    const ctx = element?.getContext("2d");
-    if (!element || !ctx) return;
-    const density = window.devicePixelRatio || 1;
-    element.width = Math.round(frame.width * density);
-    element.height = Math.round(frame.height * density);
-    ctx.setTransform(density, 0, 0, density, 0, 0);
-    const shown: Shown = { arcs: chosen, drawn, ...near, focus };
-    draw(canvasPen(ctx), scene, frame, shown, colours);
-    redraws.set(element, () => {
-      const out: string[] = [];
-      draw(svgPen(out), scene, frame, shown, colours);
-      return out.join("");
-    });
-  });
-  useEffect(() => void (locked && reveal(box.current, scene, frame, locked)), [locked?.side, locked?.at]);
-  const at = (event: MouseEvent) => tokenAt(scene, frame, event.offsetX, event.offsetY);
-  const over = (token: Token | null) => (token?.side !== focus?.side || token?.at !== focus?.at) && onHover(token);
-  const click = (event: MouseEvent) => {
-    const token = at(event);
-    onPick(token && locked && token.side === locked.side && token.at === locked.at ? null : token);
-  };
-  return (
-    <div
-      class="arcs-window"
-      ref={box}
-      role="application"
-      aria-roledescription="arcs"
-      aria-label={`${name}: ${scene.rowLabels.length} looking at ${scene.columnLabels.length}. Arrows move, Escape lets go.`}
-      tabIndex={0}
-      style={{ height: `${frame.height}px` }}
-      onScroll={(event) => scroll(event.currentTarget.scrollTop)}
-      onKeyDown={(event) => keyed(event, scene, locked, onPick)}
-    >
-      <div style={{ height: `${frame.all}px` }}>
-        <canvas
-          ref={canvas}
-          style={{ width: `${frame.width}px`, height: `${frame.height}px` }}
-          onPointerMove={(event) => over(at(event))}
-          onPointerLeave={() => onHover(null)}
-          onClick={click}
-        />
-      </div>
-    </div>
-  );
-}
-
-/** The height with which the picture, its caption and the footer fit the window together. */
-function useTallest(box: { current: HTMLElement | null }): number {
-  const [height, tell] = useState(480);
-  useLayoutEffect(() => {
-    const measure = () => {
-      const top = (box.current?.getBoundingClientRect().top ?? 0) + scrollY;
-      const foot = document.querySelector<HTMLElement>(".footer")?.offsetHeight ?? 0;
-      tell(Math.max(320, Math.min(TALLEST, innerHeight - top - foot - CAPTION)));
-    };
-    measure();
-    addEventListener("resize", measure);
-    return () => removeEventListener("resize", measure);
-  }, []);
-  return height;
-}
-
-/** The arcs of the tokens in the window, the weakest first so that the strongest lie above. */
-function inView(scene: Scene, frame: Frame, chosen: Arcs): number[] {
-  const found = rowsInView(scene, frame).flatMap((row) => leaving(chosen, row));
-  found.sort((a, b) => chosen.weight[a]! - chosen.weight[b]!);
-  return found.length > DRAWN ? found.slice(found.length - DRAWN) : found;
-}
-
-/** Scrolls the window just so far that a token is in it. */
-function reveal(box: HTMLElement | null, scene: Scene, frame: Frame, token: Token): void {
-  if (!box || frame.all <= frame.height) return;
-  const y = token.side === "key" ? keyY(frame, token.at) : queryY(scene, frame, token.at);
-  const [own, top] =
-    token.side === "key" ? [scene.columnLabels.length, frame.keyTop] : [scene.rowLabels.length, frame.queryTop];
-  const far =
-    y < frame.line ? y - 2 * frame.line : y > frame.height - frame.line ? y - frame.height + 2 * frame.line : 0;
-  const most = own * frame.line + 8 - frame.height;
-  // Two columns of unequal length scroll by the same share.
-  if (far && most > 0) box.scrollTop = ((top + far) / most) * (frame.all - frame.height);
-}
-
-const STEPS: Record<string, number> = {
-  ArrowUp: -1,
-  ArrowDown: 1,
-  PageUp: -10,
-  PageDown: 10,
-  Home: -Infinity,
-  End: Infinity,
-};
-
-function keyed(event: KeyboardEvent, scene: Scene, locked: Token | null, onPick: (token: Token | null) => void): void {
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const side = locked?.side ?? (scene.isLine ? "key" : "query");
-  const count = (each: Token["side"]) => (each === "query" ? scene.rowLabels.length : scene.columnLabels.length);
-  const by = STEPS[event.key];
-  const clamped = (each: Token["side"], at: number): Token => ({
-    side: each,
-    at: Math.max(0, Math.min(count(each) - 1, at)),
-  });
-  if (by !== undefined) onPick(clamped(side, locked ? locked.at + by : by > 1 ? by : 0));
-  else if ((event.key === "ArrowLeft" || event.key === "ArrowRight") && !scene.isLine)
-    onPick(clamped(event.key === "ArrowLeft" ? "query" : "key", locked?.at ?? 0));
-  else if (event.key === "Escape" && locked) onPick(null);
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
 }

@@ -60,7 +60,7 @@ function rowOf(matrix: Matrix, r: number, share: number) {
 }
 
 /** The arcs that end at each column, the strongest first. */
-export function arriving(arcs: Arcs, columns: number): (column: number) => number[] {
+export function arriving(arcs: Arcs): (column: number) => number[] {
   const lists = new Map<number, number[]>();
   let ready = false;
   return (column) => {
@@ -68,7 +68,7 @@ export function arriving(arcs: Arcs, columns: number): (column: number) => numbe
       arcs.column.forEach((each, i) => {
         const list = lists.get(each);
         if (list) list.push(i);
-        else if (each < columns) lists.set(each, [i]);
+        else lists.set(each, [i]);
       });
       ready = true;
     }
@@ -80,4 +80,9 @@ export function arriving(arcs: Arcs, columns: number): (column: number) => numbe
 export function leaving(arcs: Arcs, row: number): number[] {
   const [first, last] = [arcs.from[row] ?? 0, arcs.from[row + 1] ?? 0];
   return Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
+}
+
+export interface Links {
+  out: number[];
+  into: number[];
 }

@@ -59,9 +59,8 @@ export function frameOf(scene: Scene, width: number, tallest: number, scrolled: 
   const all = count * LINE + 8;
   const height = Math.min(all, tallest);
   const share = all > height ? Math.max(0, Math.min(1, scrolled / (all - height))) : 0;
-  const top = (labels: string[]) => share * Math.max(0, labels.length * LINE + 8 - height);
+  const top = (labels: string[]) => Math.round(share * Math.max(0, labels.length * LINE + 8 - height));
   const room = {
-    width,
     height,
     all,
     line: LINE,
@@ -70,13 +69,14 @@ export function frameOf(scene: Scene, width: number, tallest: number, scrolled: 
   };
   if (scene.isLine) {
     const label = widest(columnLabels, most);
-    const reach = Math.max(40, Math.min(REACH, (width - label) / 2 - 4));
-    return { ...room, left: reach + 4, right: reach + 4 + label, reach };
+    const reach = Math.floor(Math.max(40, Math.min(REACH, (width - label) / 2 - 4)));
+    return { ...room, width: Math.min(width, 2 * reach + label + 8), left: reach + 4, right: reach + 4 + label, reach };
   }
   const left = widest(rowLabels, most);
   // A number stands beside a key that is looked at.
   const aside = widest(columnLabels, most) + 44;
-  return { ...room, left, right: Math.max(left + 40, Math.min(left + SPAN, width - aside)), reach: 0 };
+  const right = Math.floor(Math.max(left + 40, Math.min(left + SPAN, width - aside)));
+  return { ...room, width: Math.min(width, right + aside), left, right, reach: 0 };
 }
 
 export function tokenAt(scene: Scene, f: Frame, x: number, y: number): Token | null {

@@ -78,7 +78,7 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
       }
       caption={<Caption look={look} sound={player.can} problem={player.problem} />}
     >
-      <Picture sound={sound} row={state.step - map.step} hover={hover} locked={locked} onHover={(spot) => set({ hover: spot && spot.row >= 0 ? { step: map.step + spot.row, key: spot.frame } : null })} onPick={(spot) => set(spot ? { key: spot.frame, ...(spot.row >= 0 ? { step: map.step + spot.row } : {}) } : { key: null, hover: null })} play={play} stop={player.stop} playing={player.playing} line={playhead} told={(now) => (plan.current = now)} />
+      <Picture sound={sound} row={state.step - map.step} hover={hover} locked={locked} onHover={(spot) => set({ hover: spot && spot.row >= 0 ? { step: map.step + spot.row, key: spot.frame } : null })} onPick={(spot) => set({ hover: null, key: spot?.frame ?? null, ...(spot && spot.row >= 0 ? { step: map.step + spot.row } : {}) })} play={play} stop={player.stop} playing={player.playing} line={playhead} told={(now) => (plan.current = now)} />
     </Figure>
   );
 }
@@ -151,7 +151,7 @@ interface PictureProps {
   told(plan: Plan): void;
 }
 
-const AROUND = 330; // pixels of the page above and below the picture
+const AROUND = 366; // pixels of the page above and below the picture
 
 function Picture(props: PictureProps) {
   const { sound, row, hover, locked, onHover, onPick, play, playing } = props;

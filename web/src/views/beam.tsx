@@ -1,6 +1,7 @@
 // Beam: every way the search tried, left to right. The chosen path is the straight dark line; the others left it and died.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
+import { useWidth } from "../heatmap";
 import { number, short } from "../labels";
 import { worded } from "../look";
 import { Token, useSay } from "../readout";
@@ -41,7 +42,9 @@ function Beam({ trace, state, set, live }: ViewProps) {
   const open = (to: number) => select(to, tree.chosen[to] ? { view: "steps", key: null } : {});
   useSay(useMemo(() => saying(tree, axis, hovered ?? node), [tree, axis, hovered, node]));
   const [size, resize] = useState(1);
-  const places = useMemo(() => placesOf(tree, layout, SIZES[size]!), [tree, layout, size]);
+  const box = useRef<HTMLDivElement>(null);
+  const room = useWidth(box);
+  const places = useMemo(() => placesOf(tree, layout, SIZES[size]!, room), [tree, layout, size, room]);
   return (
     <Figure
       name="beam"
@@ -49,7 +52,7 @@ function Beam({ trace, state, set, live }: ViewProps) {
       controls={<Sizes size={size} resize={resize} />}
       caption={captionOf(tree, layout)}
     >
-      <Stage {...{ tree, layout, places, node, hovered, hover, select, open }} />
+      <Stage {...{ box, tree, layout, places, node, hovered, hover, select, open }} />
       <Asks {...{ tree, axis, node, open, live, trace }} then={(place) => set({ view: "steps", step: first + place })} />
     </Figure>
   );
@@ -69,6 +72,7 @@ function Sizes({ size, resize }: { size: number; resize(size: number): void }) {
 }
 
 interface StageProps {
+  box: { current: HTMLDivElement | null };
   tree: PageTree;
   layout: Layout;
   places: Places;
@@ -81,8 +85,7 @@ interface StageProps {
 
 const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 
-function Stage({ tree, layout, places, node, hovered, hover, select, open }: StageProps) {
-  const box = useRef<HTMLDivElement>(null);
+function Stage({ box, tree, layout, places, node, hovered, hover, select, open }: StageProps) {
   const [seen, see] = useState({ left: 0, right: 2000 });
   const look = () => {
     const element = box.current;
@@ -200,7 +203,7 @@ function saying(tree: PageTree, axis: PageAxis | undefined, node: number): Part[
   const sum = tree.log_prob[node] ?? NaN;
   const fate = tree.chosen[node] ? (tree.ended[node] ? "this is what it chose" : "on the chosen path") : fateOf(tree, node);
   const text = textOf(path, axis);
-  const said: Part[] = text ? [{ token: short(text) }, ": "] : [];
+  const said: Part[] = text && path.length > 1 ? [{ token: short(text) }, ": "] : [];
   said.push({ token: short(tree.labels[node]!) }, ` has log p ${number(ownLogProb(tree, node))}, the whole ${number(sum)} (p = ${number(Math.exp(sum), true, 3)}); ${fate}.`);
   return said;
 }

@@ -12,6 +12,7 @@ export const SIZES = [
 ];
 type Size = (typeof SIZES)[number];
 
+const WIDEST_GAP = 72;
 const LEFT = 14;
 const TOP = 22;
 const SQUARE = 9;
@@ -27,22 +28,25 @@ export interface Places {
   height: number;
 }
 
-export function placesOf(tree: PageTree, layout: Layout, size: Size): Places {
+/** Columns as wide as their labels ask for, and apart as far as the room of the page allows. */
+export function placesOf(tree: PageTree, layout: Layout, size: Size, room: number): Places {
   const depth = depthsOf(tree, layout.children);
   const label = tree.labels.map((each, node) => (tree.ended[node] ? "" : fitted(short(each, 40), size.widest, 15, true)));
   const parts = tree.labels.map((_, node) => (size.parts ? textWidth(sumOf(tree, node)) : 0));
   const wide = Float64Array.from(label, (text, node) => (tree.ended[node] ? SQUARE : Math.max(8, textWidth(text, 15, true))));
   const columns = new Float64Array(layout.columns + 1);
   depth.forEach((column, node) => (columns[column] = Math.max(columns[column]!, wide[node]!, parts[node]!)));
+  const needed = columns.reduce((sum, each) => sum + each, 2 * LEFT);
+  const gap = size.parts ? Math.max(size.gap, Math.min(WIDEST_GAP, (room - needed) / (layout.columns + 1))) : size.gap;
   const from = new Float64Array(layout.columns + 1);
-  for (let column = 0; column <= layout.columns; column++) from[column] = column ? from[column - 1]! + columns[column - 1]! + size.gap : LEFT + size.gap;
+  for (let column = 0; column <= layout.columns; column++) from[column] = column ? from[column - 1]! + columns[column - 1]! + gap : LEFT + size.gap;
   return {
     size,
     x: Float64Array.from(depth, (column) => from[column]!),
     wide,
     label,
     y: (node) => TOP + layout.row[node]! * size.row,
-    width: from[layout.columns]! + LEFT,
+    width: from[layout.columns]! - gap + LEFT,
     height: TOP + (layout.rows - 1) * size.row + (size.parts ? 40 : 22),
   };
 }
@@ -121,7 +125,7 @@ function Node({ tree, places, node, on, selected, hover, open }: NodeProps) {
   return (
     <g class={classes("node", chosen, on)} onPointerEnter={() => hover(node)} onClick={() => open(node)}>
       <rect class="touch" x={x - 6} y={y - 13} width={wide + 12} height={size.parts ? 42 : 22} />
-      {selected && <rect class="mark" x={x - 4} y={y - 12} width={wide + 8} height={24} rx="4" />}
+      {selected && <rect class="mark" x={x - 4} y={y - 11} width={wide + 8} height={22} rx="4" />}
       {ended ? (
         <rect class="end" x={x} y={y - SQUARE / 2} width={SQUARE} height={SQUARE} />
       ) : (

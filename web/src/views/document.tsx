@@ -52,9 +52,10 @@ interface Shading {
   line: Line;
   wording: Wording;
   nest: Nested;
-  /** of each group of the line: its weight, and how dark it is */
+  /** of each group of the line: its weight, what it is shaded by, and that as a share of the largest */
   weights: Float64Array;
   values: Float64Array;
+  strengths: Float64Array;
   largest: { at: number; value: number };
   /** the sentence of each group; −1: none */
   sentence: Int32Array;
@@ -71,7 +72,8 @@ function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], ro
   const lies = look.key.parent !== null;
   const sentence = Int32Array.from(line.from, (from) => (lies ? (look.key.within[from] ?? -1) : -1));
   const values = weights.map((weight, g) => (outer ? Math.sqrt(nest.outerWeight(sentence[g]!)) * weight : weight));
-  return { line, wording: wordingOf(look.key), nest, weights, values, largest: largestOf(values), sentence };
+  const largest = largestOf(values);
+  return { line, wording: wordingOf(look.key), nest, weights, values, strengths: values.map((value) => value / (largest.value || 1)), largest, sentence };
 }
 
 type DocumentProps = ViewProps & { look: Look; outer: Look | null; sites: string[] };
@@ -98,7 +100,7 @@ function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
     if (next === null) return;
     event.preventDefault();
     event.stopPropagation();
-    set(next < 0 ? { key: null, hover: null } : to(next));
+    set({ hover: null, ...(next < 0 ? { key: null } : to(next)) });
   };
   return (
     <Figure
@@ -136,7 +138,7 @@ function blocksOf({ line, sentence }: Shading, look: Look): { from: number; to: 
 }
 
 function Sentences({ shading, look, active, locked }: { shading: Shading; look: Look; active: number; locked: number }) {
-  const { line, nest, values, largest, weights, wording } = shading;
+  const { line, nest, strengths, weights, wording } = shading;
   const whole = look.key.kind === "sentences";
   const blocks = useMemo(() => blocksOf(shading, look), [shading]);
   const weigh = (block: { from: number; sentence: number }) => (whole ? weights[block.from]! : nest.outerWeight(block.sentence));
@@ -148,7 +150,7 @@ function Sentences({ shading, look, active, locked }: { shading: Shading; look: 
       {blocks.map((block) => {
         const text = (
           <p class="prose" dir="auto" key={block.from}>
-            <ShadedText axis={look.key} wording={wording} line={line} from={block.from} to={block.to} strength={(g) => values[g]! / (largest.value || 1)} active={active} locked={locked} />
+            <ShadedText axis={look.key} wording={wording} line={line} from={block.from} to={block.to} strengths={strengths} active={active} locked={locked} />
           </p>
         );
         if (!whole && !nest.outer) return text;

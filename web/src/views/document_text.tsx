@@ -1,5 +1,6 @@
 // Text as it was written, each word as dark as it was looked at.
 import { useMemo } from "preact/hooks";
+import type { Colours } from "../colours";
 import { isSpecial, type Line, short } from "../labels";
 import { useColours } from "../theme";
 import type { PageAxis } from "../types";
@@ -54,21 +55,27 @@ interface TextProps {
   /** groups of the line that are shown */
   from: number;
   to: number;
-  /** of each group between 0 and 1; not a number is hatched */
-  strength(group: number): number;
+  /** of each group of the line between 0 and 1; not a number is hatched */
+  strengths: ArrayLike<number>;
   /** the group under the pointer or locked */
   active: number;
   locked: number;
 }
 
-export function ShadedText({ axis, wording, line, from, to, strength, active, locked }: TextProps) {
-  const groups = useMemo(() => Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i), [from, to]);
-  return (
-    <>
-      {groups.map((group) => (
-        <Word key={group} axis={axis} wording={wording} line={line} group={group} first={group === from} strength={strength(group)} look={group === locked ? "locked" : group === active ? "active" : ""} />
-      ))}
-    </>
+export function ShadedText({ axis, wording, line, from, to, strengths, active, locked }: TextProps) {
+  const here = (group: number) => (group >= from && group < to ? group : -1);
+  const [now, held] = [here(active), here(locked)];
+  const colours = useColours();
+  // The same elements again, where nothing in these words has changed: a long document has thousands.
+  return useMemo(
+    () => (
+      <>
+        {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((group) => (
+          <Word key={group} axis={axis} wording={wording} line={line} group={group} first={group === from} strength={strengths[group]!} look={group === held ? "locked" : group === now ? "active" : ""} colours={colours} />
+        ))}
+      </>
+    ),
+    [axis, line, from, to, strengths, now, held, colours],
   );
 }
 
@@ -80,10 +87,10 @@ interface WordProps {
   first: boolean;
   strength: number;
   look: string;
+  colours: Colours;
 }
 
-function Word({ axis, wording, line, group, first, strength, look }: WordProps) {
-  const colours = useColours();
+function Word({ axis, wording, line, group, first, strength, look, colours }: WordProps) {
   const [from, to] = [line.from[group]!, line.to[group]!];
   const broken = !Number.isFinite(strength);
   const special = isSpecial(axis, from);

@@ -48,10 +48,13 @@ function GraphOf({ state, set, look, places, sites }: GraphProps) {
   const others = inward ? all.filter((each) => each.node !== node) : all;
   const self = inward ? all.find((each) => each.node === node) : undefined;
   const active = state.hover ? (incoming ? state.hover.step : state.hover.key) : -1;
-  const name = (at: number) => (incoming || !inward ? (incoming ? query : key) : key).labels[at] ?? String(at);
+  const name = (at: number) => (incoming ? query : key).labels[at] ?? String(at);
   const here = query.labels[node] ?? String(node);
-  useSay(said(here, name, all, all.find((each) => each.node === active), incoming, weights.exact));
-  const go = (to: number) => set(inward ? { step: to, key: null, hover: null, more: { "graph.node": to < map.step + map.queries ? -1 : to } } : { key: to });
+  useSay(said(here, inward ? node : -1, name, all, all.find((each) => each.node === active), incoming, weights.exact));
+  const go = (to: number) => {
+    const beyond = to >= map.step + map.queries;
+    set(inward ? { step: to, key: null, hover: null, ...(beyond || node !== state.step ? { more: { "graph.node": beyond ? to : -1 } } : {}) } : { key: to });
+  };
   const hover = (other: number | null) => set({ hover: other === null ? null : incoming ? { step: other, key: node } : { step: state.step, key: other } });
   return (
     <Figure
@@ -79,8 +82,8 @@ function GraphOf({ state, set, look, places, sites }: GraphProps) {
       <div class="graph">
         <Ring here={here} node={node} others={others} self={self} places={inward ? places : null} name={name} exact={weights.exact} active={active} go={go} hover={hover} />
         <div>
-          <List others={all} name={name} exact={weights.exact} active={active} go={go} hover={hover} />
           {places && <Overview places={places} count={key.labels.length} weights={weights} step={map.step} node={inward ? node : -1} others={others} inward={inward} go={go} />}
+          <List others={all} name={name} exact={weights.exact} active={active} go={go} hover={hover} />
         </div>
       </div>
     </Figure>
@@ -131,7 +134,7 @@ function Ring({ here, node, others, self, places, name, exact, active, go, hover
         ))}
         {ring.map(({ node: other, weight, x, y, angle }) => {
           const side = Math.abs(Math.cos(angle)) < 0.25 ? "middle" : Math.cos(angle) < 0 ? "end" : "start";
-          const [dx, dy] = side === "middle" ? [0, Math.sin(angle) < 0 ? -26 : 22] : [side === "end" ? -11 : 11, -3];
+          const [dx, dy] = side === "middle" ? [0, Math.sin(angle) < 0 ? -30 : 22] : [side === "end" ? -11 : 11, -3];
           return (
             <g key={other} class="reach" onClick={() => go(other)} onPointerEnter={() => hover(other)} onPointerLeave={() => hover(null)}>
               <circle cx={x} cy={y} r={6} fill={other === active ? colours.accent : colours.ink} stroke={colours.paper} stroke-width={2} />
@@ -158,19 +161,18 @@ function Ring({ here, node, others, self, places, name, exact, active, go, hover
 /** The node itself; the ring around it is as wide as its look at itself. */
 function Middle({ here, self, exact, largest }: { here: string; self: Neighbour | undefined; exact: boolean; largest: number }) {
   const colours = useColours();
-  const label = short(here, 18);
-  const wide = 9 * [...label].length + 20;
+  // A seam of the page's colour around the letters keeps them apart from the lines below.
+  const seam = { stroke: colours.paper, "stroke-width": 5, "paint-order": "stroke", "stroke-linejoin": "round" } as const;
   const own = self && Number.isFinite(self.weight) ? Math.min(14, (11 * Math.max(0, self.weight)) / largest) : 0;
   return (
     <g>
       {own > 0 && <circle r={14 + own / 2} fill="none" stroke={colours.shade(0.45)} stroke-width={own} />}
       <circle r={12} fill={colours.accent} stroke={colours.paper} stroke-width={3} />
-      <rect x={-wide / 2} y={28} width={wide} height={self ? 36 : 20} rx={4} fill={colours.paper} fill-opacity={0.86} />
-      <text y={39} text-anchor="middle" dominant-baseline="middle" font-weight="600" font-size={15}>
-        {label}
+      <text y={39} text-anchor="middle" dominant-baseline="middle" font-weight="600" font-size={15} {...seam}>
+        {short(here, 18)}
       </text>
       {self && (
-        <text class="quieter" y={56} text-anchor="middle" dominant-baseline="middle">
+        <text class="quieter" y={56} text-anchor="middle" dominant-baseline="middle" {...seam}>
           {`itself ${number(self.weight, exact)}`}
         </text>
       )}
@@ -250,16 +252,16 @@ function linesOf(weights: Matrix, step: number, xy: Float32Array): string {
   return out.length > MOST_LINES ? "" : out.join("");
 }
 
-function said(here: string, name: (node: number) => string, all: Neighbour[], chosen: Neighbour | undefined, incoming: boolean, exact: boolean): Part[] {
+function said(here: string, node: number, name: (node: number) => string, all: Neighbour[], chosen: Neighbour | undefined, incoming: boolean, exact: boolean): Part[] {
   const told = chosen ?? all[0];
   const focus: Part = { token: short(here) };
   if (!told) return [focus, incoming ? " is looked at by no one." : " looks at no one."];
   const other: Part = { token: short(name(told.node)) };
   if (!Number.isFinite(told.weight)) return [focus, " and ", other, " share a weight that is not a number."];
   const weight = ` (${number(told.weight, exact)}).`;
-  if (incoming) return chosen ? [other, " looked at ", focus, weight] : [other, " looked at ", focus, " more than any other did", weight];
-  const same = short(here) === short(name(told.node));
-  return [focus, chosen ? " looked at " : " looked most at ", ...(same ? ["itself"] : [other]), weight];
+  const same = told.node === node;
+  if (incoming) return [same ? focus : other, " looked at ", same ? "itself" : focus, chosen ? "" : " more than any other did", weight];
+  return [focus, chosen ? " looked at " : " looked most at ", same ? "itself" : other, weight];
 }
 
 function tableOf(all: Neighbour[], name: (node: number) => string, here: string, incoming: boolean, exact: boolean): Table {

@@ -3,15 +3,15 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
 import { number } from "../labels";
-import { useLoaded, useLook } from "../look";
+import { type Look, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { textWidth } from "../pen";
-import { moment, useSay } from "../readout";
+import { inWords, moment, useSay } from "../readout";
 import { useStill } from "../theme";
-import type { LoadedTrace, PageMap, View, ViewProps } from "../types";
+import type { LoadedTrace, PageMap, Part, View, ViewProps } from "../types";
 import { AlignmentOf } from "./alignment";
 import { distances, habitOf, HABITS, headName, type Order, ordered, saidOf } from "./heads_facts";
-import { briefly, inOrder, inPlace, siteKind, type SiteKind } from "./heads_layout";
+import { briefly, inOrder, inPlace, siteKinds, type SiteKind } from "./heads_layout";
 import { HeadWall } from "./heads_wall";
 import "./heads.css";
 
@@ -21,8 +21,19 @@ export const heads: View = {
   about: "Every head of every layer as a small picture: find the odd one, then open it.",
   serves: (trace) => trace.maps.length > 1,
   picks: true,
+  // Of a stack that only reads, no single head is the one to begin with.
+  front: (trace) => !trace.outputs && trace.maps.length > 3 && trace.maps.every((map) => map.query === map.key),
   Component: Heads,
 };
+
+/** What had the focus is gone when a head opens or closes; the keys go on in what took its place, once it is there. */
+function useArrival(box: { current: HTMLElement | null }, isThere: boolean, arrives: { current: boolean }): void {
+  useLayoutEffect(() => {
+    if (!isThere || !arrives.current) return;
+    arrives.current = false;
+    box.current?.querySelector<HTMLElement>("canvas[role=application]")?.focus({ preventScroll: true });
+  }, [isThere]);
+}
 
 /** Where the thumbnail that was opened stood, so that its map can grow out of it. */
 interface Flight {
@@ -33,28 +44,21 @@ interface Flight {
 function Heads(props: ViewProps) {
   const { trace, state, set } = props;
   const flight = useRef<Flight | null>(null);
-  const box = useRef<HTMLDivElement>(null);
   const isOpen = state.more["heads.open"] === true;
-  const was = useRef(isOpen);
-  useLayoutEffect(() => {
-    if (was.current === isOpen) return;
-    was.current = isOpen;
-    // What had the focus is gone; the keys go on in what took its place.
-    box.current?.querySelector<HTMLElement>("canvas[role=application]")?.focus({ preventScroll: true });
-  });
+  const arrives = useRef(false);
   const open = (map: PageMap, from: DOMRect, picture: HTMLCanvasElement) => {
     flight.current = { from, picture };
+    arrives.current = true;
     set({ site: map.site, head: map.head, key: null, hover: null, more: { "heads.open": true } });
   };
-  const back = () => set({ key: null, hover: null, more: { "heads.open": false } });
-  return (
-    <div ref={box}>
-      {isOpen ? (
-        <OpenHead {...props} flight={flight} back={back} />
-      ) : (
-        <Wall trace={trace} state={state} set={set} open={open} />
-      )}
-    </div>
+  const back = () => {
+    arrives.current = true;
+    set({ key: null, hover: null, more: { "heads.open": false } });
+  };
+  return isOpen ? (
+    <OpenHead {...props} flight={flight} arrives={arrives} back={back} />
+  ) : (
+    <Wall trace={trace} state={state} set={set} arrives={arrives} open={open} />
   );
 }
 
@@ -66,54 +70,79 @@ const ORDERS: Record<Order, string> = {
 };
 
 type WallProps = Pick<ViewProps, "trace" | "state" | "set"> & {
+  arrives: { current: boolean };
   open(map: PageMap, from: DOMRect, picture: HTMLCanvasElement): void;
 };
 
-function Wall({ trace, state, set, open }: WallProps) {
+function Wall({ trace, state, set, arrives, open }: WallProps) {
   const { value: thumbs, error } = useLoaded(() => thumbsOf(trace), [], trace);
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
+  useArrival(box, !!thumbs, arrives);
   const [hover, tell] = useState<PageMap | null>(null);
-  const kinds = useMemo(() => new Map(trace.maps.map((map) => [map, siteKind(trace, map)])), [trace]);
+  const kinds = useMemo(() => siteKinds(trace), [trace]);
   const there = KINDS.filter((kind) => [...kinds.values()].includes(kind));
   const kind = there.find((each) => each === state.more["heads.kind"]) ?? null;
   const order = (Object.keys(ORDERS) as Order[]).find((each) => each === state.more["heads.sort"]) ?? "place";
-  const maps = useMemo(() => trace.maps.filter((map) => kind === null || kinds.get(map) === kind), [trace, kind]);
-  const far = useMemo(
-    () =>
-      once(() =>
-        distances(
-          maps,
-          maps.map((map) => thumbs?.get(map) ?? null),
-        ),
-      ),
-    [maps, thumbs],
-  );
+  const maps = useMemo(() => trace.maps.filter((map) => kind === null || kinds.get(map) === kind), [kinds, kind]);
+  const far = useMemo(() => once(() => distances(maps, thumbs ?? new Map())), [maps, thumbs]);
   const shown = useMemo(() => ordered(maps, order, far), [maps, order, far]);
-  const wall = useMemo(() => {
-    const sites = [...new Set(shown.map((map) => map.site))];
-    const room = {
-      width,
-      tallest: window.innerHeight - 250,
-      nameWidth: Math.max(...sites.map((site) => textWidth(site))),
-    };
-    const brief = briefly(sites);
-    return order === "place"
-      ? inPlace(shown, room)
-      : inOrder(shown, room, (map) => [brief.get(map.site), ...(map.head === null ? [] : [map.head + 1])].join(" · "));
-  }, [shown, order, width]);
-  const chosen = shown.findIndex((map) => map.site === state.site && map.head === state.head);
-  const said = hover ?? shown[chosen] ?? null;
+  const wall = useMemo(() => wallOf(shown, order, width), [shown, order, width]);
+  const at = (place: number) => wall.placed[place]?.map ?? null;
+  const chosen = wall.placed.findIndex(({ map }) => map.site === state.site && map.head === state.head);
+  const said = hover ?? at(chosen);
   useSay(said && saidOf(trace, said));
-  const choose = (place: number) =>
-    shown[place] && set({ site: shown[place].site, head: shown[place].head, key: null });
-  const controls = (
+  const choose = (map: PageMap | null) => map && set({ site: map.site, head: map.head, key: null });
+  return (
+    <div ref={box}>
+      {thumbs ? (
+        <Figure
+          name="heads"
+          controls={<Controls kinds={there} kind={kind} order={order} set={set} />}
+          table={tableOf(shown, far)}
+          caption={<Caption maps={shown} order={order} />}
+        >
+          <HeadWall
+            wall={wall}
+            thumbs={thumbs}
+            chosen={chosen}
+            onHover={(place) => tell(at(place))}
+            onChoose={(place) => choose(at(place))}
+            onOpen={(place, from, picture) => open(at(place)!, from, picture)}
+          />
+        </Figure>
+      ) : (
+        <Waiting error={error} />
+      )}
+    </div>
+  );
+}
+
+const AROUND = 250; // pixels of the page above and below the wall
+
+function wallOf(maps: PageMap[], order: Order, width: number) {
+  const sites = [...new Set(maps.map((map) => map.site))];
+  const nameWidth = Math.max(...sites.map((site) => textWidth(site)));
+  const room = { width, tallest: window.innerHeight - AROUND, nameWidth };
+  return order === "place" ? inPlace(maps, room) : inOrder(maps, room, shortNames(sites));
+}
+
+/** "enc 3 · 5": where there is no room for more. */
+function shortNames(sites: string[]): (map: PageMap) => string {
+  const brief = briefly(sites);
+  return ({ site, head }) => [brief.get(site), ...(head === null ? [] : [head + 1])].join(" · ");
+}
+
+type Chosen = { kinds: SiteKind[]; kind: SiteKind | null; order: Order; set: ViewProps["set"] };
+
+function Controls({ kinds, kind, order, set }: Chosen) {
+  return (
     <>
-      {there.length > 1 && (
+      {kinds.length > 1 && (
         <Picker
           label="show"
           value={kind ?? ""}
-          choices={[{ value: "", label: "all" }, ...there.map((value) => ({ value, label: value }))]}
+          choices={[{ value: "", label: "all" }, ...kinds.map((value) => ({ value, label: value }))]}
           pick={(value) => set({ more: { "heads.kind": value } })}
         />
       )}
@@ -124,29 +153,6 @@ function Wall({ trace, state, set, open }: WallProps) {
         pick={(value) => set({ more: { "heads.sort": value } })}
       />
     </>
-  );
-  return (
-    <div ref={box}>
-      {thumbs ? (
-        <Figure
-          name="heads"
-          controls={controls}
-          table={tableOf(shown, maps, far)}
-          caption={<Caption maps={shown} order={order} />}
-        >
-          <HeadWall
-            wall={wall}
-            thumbs={thumbs}
-            chosen={chosen}
-            onHover={(place) => tell(shown[place] ?? null)}
-            onChoose={choose}
-            onOpen={(place, from, picture) => shown[place] && open(shown[place], from, picture)}
-          />
-        </Figure>
-      ) : (
-        <Waiting error={error} />
-      )}
-    </div>
   );
 }
 
@@ -172,43 +178,40 @@ function Caption({ maps, order }: { maps: PageMap[]; order: Order }) {
   ];
   if (order === "entropy") said.push("The narrowest looks come first.");
   if (order === "distance")
-    said.push(
-      "Those that differ most from the mean come first: half the difference of their rows, as these pictures show them.",
-    );
+    said.push("Those that differ most from the mean come first: half the difference of their rows in these pictures.");
   if (maps.some((map) => map.thumb && (map.thumb.rows < map.queries || map.thumb.columns < map.keys)))
     said.push("Where a map is larger than its picture, the strongest weight of each part shows.");
   return <>{said.join(" ")}</>;
 }
 
-function tableOf(shown: PageMap[], maps: PageMap[], far: () => (number | null)[]): Table {
+function tableOf(shown: PageMap[], far: () => Map<PageMap, number>): Table {
   const habits = HABITS.filter((habit) => shown.some((map) => map.habits?.[habit] !== undefined));
+  const name = shortNames([...new Set(shown.map((map) => map.site))]);
   return {
-    corner: "head",
+    corner: "site · head",
     columns: ["entropy (nats)", "distance", ...habits.map((habit) => `on ${habit}`)],
     rows: shown.length,
-    rowLabel: (row) => headName(shown[row]!),
+    rowLabel: (row) => name(shown[row]!),
     cell(row, column) {
       const map = shown[row]!;
       if (column === 0) return number(map.entropy, true, 3);
-      if (column === 1) return number(far()[maps.indexOf(map)], true, 3);
-      return number(map.habits?.[habits[column - 2]!], true, 3);
+      return number(column === 1 ? far().get(map) : map.habits?.[habits[column - 2]!], true, 3);
     },
   };
 }
 
-function OpenHead({
-  trace,
-  state,
-  set,
-  flight,
-  back,
-}: ViewProps & { flight: { current: Flight | null }; back(): void }) {
+interface OpenProps extends ViewProps {
+  flight: { current: Flight | null };
+  arrives: { current: boolean };
+  back(): void;
+}
+
+function OpenHead({ trace, state, set, flight, arrives, back }: OpenProps) {
   const { value: look, error } = useLook(trace, state);
   const box = useRef<HTMLDivElement>(null);
   const still = useStill();
-  const map = look?.map ?? null;
-  const at = state.hover ?? state;
-  useSay(look && moment(look, trace.about, at.step, at.key));
+  useSay(useSentence(look, trace, state));
+  useArrival(box, !!look, arrives);
   useEscape(() => state.key === null && back(), [state.key]);
   useLayoutEffect(() => {
     const { from, picture } = flight.current ?? {};
@@ -217,38 +220,48 @@ function OpenHead({
     flight.current = null;
     if (!still) fly(picture, from, canvas.getBoundingClientRect());
   }, [look]);
-  const place = trace.maps.findIndex((each) => each.site === map?.site && each.head === map?.head);
-  const go = (by: number) => {
-    const next = trace.maps[place + by];
-    if (next) set({ site: next.site, head: next.head, key: null, hover: null });
-  };
   return (
     <div ref={box}>
-      <div class="heads-bar">
-        <button class="quiet" onClick={back}>
-          ← all heads
-        </button>
-        <button class="quiet" aria-label="the head before" disabled={place <= 0} onClick={() => go(-1)}>
-          ◂
-        </button>
-        <span class="name">
-          {map && (look?.averaged ? `${map.site}, mean of ${look.heads.length} heads` : headName(map))}
-        </span>
-        <button
-          class="quiet"
-          aria-label="the next head"
-          disabled={place < 0 || place + 1 >= trace.maps.length}
-          onClick={() => go(1)}
-        >
-          ▸
-        </button>
-        {map && !look?.averaged && <span class="habit">{habitOf(trace, map)}</span>}
-      </div>
+      <Bar trace={trace} look={look} set={set} back={back} />
       {look ? (
         <AlignmentOf key={look.map.key} name="head" look={look} gold={trace.about.gold} state={state} set={set} />
       ) : (
         <Waiting error={error} />
       )}
+    </div>
+  );
+}
+
+/** The moment as the picture shows it: over whole words where those are shown. */
+function useSentence(look: Look | null, trace: LoadedTrace, state: ViewProps["state"]): Part[] | null {
+  const words = useMemo(() => (look && state.words ? inWords(look) : null), [look, state.words]);
+  const at = state.hover ?? state;
+  if (!words) return look && moment(look, trace.about, at.step, at.key);
+  const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
+  return moment(words.seen, trace.about, words.rows.group[at.step] ?? 0, key);
+}
+
+function Bar({ trace, look, set, back }: Pick<OpenProps, "trace" | "set" | "back"> & { look: Look | null }) {
+  const map = look?.map ?? null;
+  const place = trace.maps.findIndex((each) => each.site === map?.site && each.head === map?.head);
+  const beside = (by: number, label: string, sign: string) => {
+    const next = place < 0 ? undefined : trace.maps[place + by];
+    const go = () => next && set({ site: next.site, head: next.head, key: null, hover: null });
+    return (
+      <button class="quiet" aria-label={label} disabled={!next} onClick={go}>
+        {sign}
+      </button>
+    );
+  };
+  return (
+    <div class="heads-bar">
+      <button class="quiet" onClick={back}>
+        ← all heads
+      </button>
+      {beside(-1, "the head before", "◂")}
+      <span>{map && (look?.averaged ? `${map.site}, mean of ${look.heads.length} heads` : headName(map))}</span>
+      {beside(1, "the next head", "▸")}
+      {map && !look?.averaged && <span class="habit">{habitOf(trace, map)}</span>}
     </div>
   );
 }

@@ -34,6 +34,7 @@ export function breadth(map: PageMap): number | null {
 }
 
 const MOSTLY = 0.5;
+const FAINT = 0.1;
 
 /** "mostly the token before (0.83 of its weight); entropy 1.20 nats, …": only what was measured. */
 export function habitOf(trace: LoadedTrace, map: PageMap): string {
@@ -54,6 +55,7 @@ function whereTo(map: PageMap, axis: PageAxis): string {
   const share = `${map.kind === "top" ? "at least " : ""}${number(found.share)} of its weight`;
   if (found.share >= MOSTLY) return `mostly ${placed(found.habit, axis, map.keys)} (${share})`;
   if (wide !== null && wide > MOSTLY * map.keys) return "spread";
+  if (found.share < FAINT) return "no one place";
   return `no one place; most of all ${placed(found.habit, axis, map.keys)} (${share})`;
 }
 
@@ -70,23 +72,23 @@ export function saidOf(trace: LoadedTrace, map: PageMap): Part[] {
  * How far each head is from the mean of those of its shape, between 0 and 1: half the summed difference of their rows,
  * averaged over the rows; as thumbnails show them (rows scaled to one; of a large map the largest weight of each part).
  */
-export function distances(maps: PageMap[], thumbs: (Uint8Array | null)[]): (number | null)[] {
-  const groups = new Map<string, number[]>();
-  maps.forEach((map, i) => {
-    if (!map.thumb || !thumbs[i]) return;
-    const name = `${map.query} ${map.key} ${map.thumb.rows} ${map.thumb.columns}`;
-    groups.set(name, [...(groups.get(name) ?? []), i]);
-  });
-  const found: (number | null)[] = maps.map(() => null);
+export function distances(maps: PageMap[], thumbs: Map<PageMap, Uint8Array>): Map<PageMap, number> {
+  const groups = new Map<string, PageMap[]>();
+  for (const map of maps) {
+    if (!map.thumb || !thumbs.has(map)) continue;
+    const name = JSON.stringify([map.query, map.key, map.thumb.rows, map.thumb.columns]);
+    groups.set(name, [...(groups.get(name) ?? []), map]);
+  }
+  const found = new Map<PageMap, number>();
   for (const members of groups.values()) {
-    const { rows, columns } = maps[members[0]!]!.thumb!;
-    const shares = members.map((i) => rowShares(thumbs[i]!, rows, columns));
+    const { rows, columns } = members[0]!.thumb!;
+    const shares = members.map((map) => rowShares(thumbs.get(map)!, rows, columns));
     const mean = new Float32Array(rows * columns);
     for (const share of shares) for (let i = 0; i < mean.length; i++) mean[i]! += share[i]! / shares.length;
-    members.forEach((member, m) => {
+    members.forEach((map, m) => {
       let sum = 0;
       for (let i = 0; i < mean.length; i++) sum += Math.abs(shares[m]![i]! - mean[i]!);
-      found[member] = sum / 2 / Math.max(1, rows);
+      found.set(map, sum / 2 / Math.max(1, rows));
     });
   }
   return found;
@@ -105,12 +107,9 @@ function rowShares(thumb: Uint8Array, rows: number, columns: number): Float32Arr
 export type Order = "place" | "entropy" | "distance";
 
 /** Heads in order: the narrowest look first, or the oddest first; what has no figure comes last. */
-export function ordered(maps: PageMap[], order: Order, distance: () => (number | null)[]): PageMap[] {
+export function ordered(maps: PageMap[], order: Order, distance: () => Map<PageMap, number>): PageMap[] {
   if (order === "place") return maps;
-  const far = order === "distance" ? distance() : [];
-  const figure = (i: number) => (order === "entropy" ? (maps[i]!.entropy ?? Infinity) : -(far[i] ?? -Infinity));
-  return maps
-    .map((_, i) => i)
-    .sort((a, b) => (figure(a) === figure(b) ? a - b : figure(a) - figure(b)))
-    .map((i) => maps[i]!);
+  const far = order === "distance" ? distance() : null;
+  const figure = (map: PageMap) => (far ? -(far.get(map) ?? -Infinity) : (map.entropy ?? Infinity));
+  return [...maps].sort((a, b) => (figure(a) === figure(b) ? 0 : figure(a) - figure(b)));
 }

@@ -18,16 +18,21 @@ function isPast(query: PageAxis | undefined, key: PageAxis | undefined): boolean
   return key.labels.slice(1).every((label, i) => query.labels[i] === undefined || query.labels[i] === label);
 }
 
-export function siteKind(trace: Pick<PageTrace, "axes" | "maps">, map: PageMap): SiteKind {
-  const relation = relationOf(trace, map);
-  if (relation === "across") return "cross";
-  // What writes also looks across, or only at what it wrote; what only reads is an encoder.
-  const writes =
-    relation === "past" || trace.maps.some((each) => each.query === map.query && relationOf(trace, each) === "across");
-  return writes ? "decoder" : "encoder";
+/** What each map belongs to. What writes looks across too, or at what it wrote; what only reads is an encoder. */
+export function siteKinds(trace: Pick<PageTrace, "axes" | "maps">): Map<PageMap, SiteKind> {
+  const relations = new Map<string, ReturnType<typeof relationOf>>();
+  const relation = (map: PageMap) => {
+    const name = JSON.stringify([map.query, map.key]);
+    if (!relations.has(name)) relations.set(name, relationOf(trace, map));
+    return relations.get(name)!;
+  };
+  const writing = new Set(trace.maps.filter((map) => relation(map) === "across").map((map) => map.query));
+  const kind = (map: PageMap): SiteKind =>
+    relation(map) === "across" ? "cross" : relation(map) === "past" || writing.has(map.query) ? "decoder" : "encoder";
+  return new Map(trace.maps.map((map) => [map, kind(map)]));
 }
 
-/** Site names with what they all share left out, and words cut to three letters: for places with little room. */
+/** Site names with what they all share left out, and long words cut to three letters: for places with little room. */
 export function briefly(sites: string[]): Map<string, string> {
   const split = sites.map((site) => site.split("."));
   const shared = (i: number) =>
@@ -37,7 +42,7 @@ export function briefly(sites: string[]): Map<string, string> {
       const kept = split[s]!.filter((_, i) => !shared(i));
       return [
         site,
-        (kept.length ? kept : split[s]!).map((part) => (/\d/.test(part) ? part : part.slice(0, 3))).join(" "),
+        (kept.length ? kept : split[s]!).map((part) => (part.length < 6 ? part : part.slice(0, 3))).join(" "),
       ];
     }),
   );
@@ -93,7 +98,7 @@ export function inPlace(maps: PageMap[], { width, tallest, nameWidth }: Room): W
   const rows = new Map<string, PageMap[]>();
   for (const map of maps) rows.set(map.site, [...(rows.get(map.site) ?? []), map]);
   const columns = Math.max(1, ...[...rows.values()].map((row) => row.length));
-  const left = Math.min(nameWidth, width * 0.3) + 14;
+  const left = Math.ceil(Math.min(nameWidth, width * 0.3)) + 14;
   const fits = (width - left) / columns - gapOf((width - left) / columns);
   if (fits < SMALLEST || width < 480) return wrapped(rows, columns, width);
   // Small enough for the window if that is not too small to see; a wall that is taller anyway takes the width there is.

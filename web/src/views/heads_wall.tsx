@@ -1,16 +1,16 @@
 // The wall: every head's map as a small picture, all on one canvas. Marks lie above it, so that a hand moving over the
 // wall redraws nothing.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { Colours } from "../colours";
-import { redraws } from "../exporting";
-import { canvasPen, fitted, type Pen, svgPen } from "../pen";
+import { type Drawn, useDrawn } from "../drawn";
+import { fitted, type Pen } from "../pen";
 import { useColours } from "../theme";
 import type { PageMap } from "../types";
 import { moved, type Placed, placeAt, type Wall } from "./heads_layout";
 
 interface WallProps {
   wall: Wall;
-  thumbs: Map<PageMap, Uint8Array>;
+  thumbs: Thumbs;
   /** the place that keys move from; −1: none yet */
   chosen: number;
   onHover(place: number): void;
@@ -23,7 +23,7 @@ export function HeadWall({ wall, thumbs, chosen, onHover, onChoose, onOpen }: Wa
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = useColours();
   const [over, tell] = useState(-1);
-  usePicture(canvas, wall, thumbs, colours);
+  useDrawn(canvas, wall.width, wall.height, (...on) => draw(wall, thumbs, colours, ...on), [wall, thumbs, colours]);
   const hover = (place: number) => {
     if (place === over) return;
     tell(place);
@@ -120,48 +120,24 @@ export function showPlace(canvas: HTMLCanvasElement | null, wall: Wall, place: n
   else if (bottom > innerHeight - FOOT) scrollBy(0, bottom - innerHeight + FOOT);
 }
 
-function usePicture(
-  canvas: { current: HTMLCanvasElement | null },
-  wall: Wall,
-  thumbs: Map<PageMap, Uint8Array>,
-  colours: Colours,
-): void {
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    const ctx = element?.getContext("2d");
-    if (!element || !ctx) return;
-    const density = window.devicePixelRatio || 1;
-    element.width = Math.round(wall.width * density);
-    element.height = Math.round(wall.height * density);
-    ctx.setTransform(density, 0, 0, density, 0, 0);
-    draw(canvasPen(ctx), wall, thumbs, colours, density);
-    redraws.set(element, () => {
-      const out: string[] = [];
-      draw(svgPen(out), wall, thumbs, colours, 2);
-      return out.join("");
-    });
-  }, [wall, thumbs, colours]);
-}
+type Thumbs = Map<PageMap, Uint8Array>;
 
-function draw(pen: Pen, wall: Wall, thumbs: Map<PageMap, Uint8Array>, colours: Colours, density: number): void {
+function draw(wall: Wall, thumbs: Thumbs, colours: Colours, ...[pen, density, ctx]: Parameters<Drawn>): void {
   const { size } = wall;
   const palette = paletteOf(colours);
+  const side = Math.round(size * density);
   for (const { map, x, y } of wall.placed) {
     const thumb = thumbs.get(map);
-    if (thumb && map.thumb)
-      pen.pixels(
-        pixelsOf(thumb, map.thumb.rows, map.thumb.columns, Math.round(size * density), palette),
-        x,
-        y,
-        size,
-        size,
-      );
+    const image = thumb && map.thumb ? pixelsOf(thumb, map.thumb.rows, map.thumb.columns, side, palette) : null;
+    // Straight onto the canvas: a picture for each of hundreds of heads, only to copy it, would cost most of the time.
+    if (image && ctx) ctx.putImageData(image, Math.round(x * density), Math.round(y * density));
+    else if (image) pen.pixels(image, x, y, size, size);
     else pen.text("–", x + size / 2, y + size / 2, { fill: colours.quiet, align: "center" });
     pen.frame(x - 0.5, y - 0.5, size + 1, size + 1, colours.line, 1);
     entropyLine(pen, map, x, y + size + 4, size, colours);
   }
-  for (const { text, x, y, align, room } of wall.names)
-    pen.text(fitted(text, room), x, y, { fill: colours.quiet, align });
+  const style = { fill: colours.quiet };
+  for (const { text, x, y, align, room } of wall.names) pen.text(fitted(text, room), x, y, { ...style, align });
 }
 
 /** The mean entropy, out of that of an even look at everything. */

@@ -145,10 +145,10 @@ function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" 
     event.stopPropagation();
     if (event.key === "Escape") return set({ key: null, hover: null });
     const from = (inward ? state.step : state.key) ?? largestOf(overlay.row).at;
-    if (!move || (!inward && state.key === null)) return set(inward ? {} : { key: Math.max(0, from) });
+    if (!move || (!inward && state.key === null)) return set(inward ? {} : { key: Math.max(0, from), hover: null });
     const column = Math.max(0, Math.min(columns - 1, (from % columns) + move[0]));
     const row = Math.max(0, Math.min(rows - 1, Math.floor(from / columns) + move[1]));
-    set(inward ? { step: row * columns + column } : { key: row * columns + column });
+    set({ hover: null, [inward ? "step" : "key"]: row * columns + column });
   };
   return (
     <div ref={box}>

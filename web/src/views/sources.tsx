@@ -163,7 +163,7 @@ export function Answer({ about }: { about: About }) {
 export function Bar({ share }: { share: number }) {
   const width = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 0;
   return (
-    <span class="bar" aria-hidden="true">
+    <span class="length" aria-hidden="true">
       <span style={{ width: `${100 * width}%` }} />
     </span>
   );
@@ -175,5 +175,6 @@ export function opening(look: Look, about: About, step: number): Part[] {
   if (label === undefined) return ["It "];
   const token: Part = { token: short(label) };
   if (look.query.kind === "tokens") return [hasAnswer(about) || look.weights.rows === 1 ? "To decide on " : "To write ", token, " it "];
+  if (look.query.kind === "positions") return ["At ", token, " it "];
   return look.weights.rows > 1 ? ["For ", token, " it "] : ["It "];
 }

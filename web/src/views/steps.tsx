@@ -7,7 +7,7 @@ import { Switch, Waiting } from "../parts";
 import { useSay } from "../readout";
 import { siteOf } from "../state";
 import { useColours, useMedia } from "../theme";
-import type { View, ViewProps } from "../types";
+import type { Part, View, ViewProps } from "../types";
 import { touches } from "../what_if";
 import { type Hand, useHand } from "../what_if_hand";
 import { Controls, Told } from "../what_if_panel";
@@ -47,8 +47,7 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const moment = momentOf(decode, state, hand.draft, hand.session.changes);
   const before = useBefore(hand, state, step);
   const sum = Array.from(moment.row).reduce((all, weight) => all + weight, 0);
-  const held = hand.draft;
-  useSay(held && [held.pressed ? "You give " : "You would give ", { token: short(look?.key.labels[held.key] ?? "") }, ` a weight of ${number(held.row[held.key])}.`]);
+  useSay(saidOf(moment, hand, look?.key.labels ?? null));
   const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
   const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key, scores: moment.scores };
   const controls = (
@@ -63,6 +62,14 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
       {look ? <Picture {...{ decode, moment, hand, before, set }} locked={state.key} /> : <Bottleneck {...{ decode, moment, hand, before }} />}
     </Figure>
   );
+}
+
+/** What the readout says: what the hand is doing; without attention, what was written. Else the shell says where it looked. */
+function saidOf({ written, likely }: Moment, { draft }: Hand, labels: string[] | null): Part[] | null {
+  if (draft) return [draft.pressed ? "You give " : "You would give ", { token: short(labels?.[draft.key] ?? "") }, ` a weight of ${number(draft.row[draft.key])}.`];
+  if (labels || written === null) return null;
+  const found = likely.find((each) => each.label === written);
+  return ["It wrote ", { token: short(written) }, found ? ` (probability ${number(found.probability)}).` : "."];
 }
 
 /** What was likely at this step before the reader changed anything; null when nothing is changed. */
@@ -96,9 +103,9 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   return (
     <div class={hand.draft ? "steps held" : "steps"} data-stage={stage} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": moment.scores ? "minmax(52px, max-content) 1fr 1fr" : "minmax(52px, max-content) 1fr" }}>
       {present.map((column) => column !== "r" && (
-        <h3 key={column} class={`steps-head at-${column}`} data-tour={column}>
+        <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
           <Term column={column} word={column === "label" ? decode.look!.map.key : undefined} />
-        </h3>
+        </h2>
       ))}
       {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
       <Rows {...{ decode, moment, hand, masked, height, set, locked }} />

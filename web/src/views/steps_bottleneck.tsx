@@ -20,7 +20,8 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const { trace, read } = decode;
   const { shade } = useColours();
   const stacked = useMedia("(max-width: 720px)");
-  const source = read && trace.axis(trace.signals["encoder.state"]!.axis);
+  const sourceName = trace.signals["encoder.state"]?.axis;
+  const source = read && sourceName ? trace.axis(sourceName) : null;
   const count = source ? source.labels.length : 0;
   // Of a long input the end is shown: the last state is what goes on.
   const keys = Array.from({ length: Math.min(count, MOST_ROWS) }, (_, i) => Math.max(0, count - MOST_ROWS) + i);
@@ -35,9 +36,9 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
       {last && <p class="steps-said">{`There is no attention here. Everything it knows about the input has passed through these ${last.length} numbers.`}</p>}
       <div class="steps bottleneck" data-stage={4} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": "minmax(52px, max-content) 1fr" }}>
         {present.map((column) => column !== "r" && (
-          <h3 key={column} class={`steps-head at-${column}`} data-tour={column}>
+          <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
             <Term column={column} />
-          </h3>
+          </h2>
         ))}
         {source && (
           <>

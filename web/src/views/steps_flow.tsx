@@ -69,14 +69,16 @@ interface VectorProps {
 export function Vector({ place, title, name, values, missing, rows, tall, stacked, changed }: VectorProps) {
   return (
     <div class={`at-${place} vector${changed ? " changed" : ""}`} style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
-      {stacked && <h3 class="steps-head">{title}</h3>}
+      {stacked && <h2 class="steps-head">{title}</h2>}
       {values ? (
         <>
           <Strip values={values} name={name} height={stacked ? 20 : tall} down={!stacked} />
           <span class="size">{`${values.length} numbers`}</span>
         </>
       ) : (
-        <span class="missing">{missing}</span>
+        <span class="missing" style={stacked ? undefined : { height: `${tall}px` }}>
+          {missing}
+        </span>
       )}
     </div>
   );
@@ -100,9 +102,9 @@ export function Output({ title, moment, hand, before, axis, rows, stacked }: Out
   const missing = written !== null && likely.length > 0 && !likely.some((each) => each.label === written);
   return (
     <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
-      {stacked && <h3 class="steps-head">{title}</h3>}
+      {stacked && <h2 class="steps-head">{title}</h2>}
       {likely.length ? (
-        <ul>
+        <ul class={before ? "compares" : undefined}>
           {likely.map((each, i) => (
             <Likelihood key={i} each={each} chosen={each.label === written} was={before?.find((other) => other.label === each.label)} changed={before !== null} {...{ hand, axis, moment }} />
           ))}
@@ -111,7 +113,7 @@ export function Output({ title, moment, hand, before, axis, rows, stacked }: Out
       ) : (
         <p class="missing">{written === null ? "Outputs were not kept." : <>wrote <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept</>}</p>
       )}
-      {!moment.single && <Beginning hand={hand} />}
+      {moment.forced && <Beginning hand={hand} />}
     </div>
   );
 }
@@ -131,10 +133,10 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
   const special = isSpecial({ ...axis, special: undefined, labels: [each.label], kind: "tokens" }, 0);
   const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
   const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
-  const title = hand.reason ?? (special ? "A marker cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?");
+  const title = hand.reason ?? (special || !moment.forced ? "This cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?");
   return (
     <li class={chosen ? "likely chosen" : "likely"}>
-      <button class="quiet" disabled={!!hand.reason || hand.busy || special || chosen} title={title} aria-label={`write ${label} here`} onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}>
+      <button class="quiet" disabled={!!hand.reason || hand.busy || special || chosen || !moment.forced} title={title} aria-label={`write ${label} here`} onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}>
         <bdi dir="auto">{label}</bdi>
       </button>
       <span class="track">

@@ -11,13 +11,15 @@ const WIDTHS: Record<Column, string> = {
   a: "minmax(96px, 1.2fr)",
   r: "minmax(72px, 1fr)",
   c: "62px",
-  b: "62px",
+  b: "84px",
   s: "62px",
   p: "minmax(170px, 1.2fr)",
 };
 
 export function templateOf(columns: Column[]): string {
-  return columns.map((column) => `[${column}] ${WIDTHS[column]}`).join(" ") + " [end]";
+  // The context's equation needs the room of two columns.
+  const alone = !columns.includes("s");
+  return columns.map((column) => `[${column}] ${alone && column === "c" ? "96px" : WIDTHS[column]}`).join(" ") + " [end]";
 }
 
 const STAGES = 4; // e, α, c, p
@@ -42,7 +44,7 @@ export function useStage(step: number): number {
 }
 
 const [LOWEST, HIGHEST] = [13, 28];
-const AROUND = 400; // pixels that the rest of the page takes
+const AROUND = 410; // pixels that the rest of the page takes
 
 /** Rows as high as the window has room for: the equations below them should be in sight. */
 export function useRowHeight(rows: number): number {

@@ -22,6 +22,8 @@ export interface Decode {
   /** the decoder's own states */
   state: Vectors | null;
   outputs: Outputs | null;
+  /** whether what is looked at grows by one with each step: the model's own output */
+  growing: boolean;
 }
 
 /** What was likely at each step: row r is position first + r; one row alone stands for all steps (a classifier). */
@@ -52,7 +54,16 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
     vectors(trace, "decoder.state", written),
     outputsOf(trace, look),
   ]);
-  return { trace, look, scores, read, context, state: own, outputs };
+  return { trace, look, scores, read, context, state: own, outputs, growing: !!look && !read && isGrowing(look) };
+}
+
+/** Whether no row weighs anything beyond its own place: those positions were not written yet. */
+function isGrowing({ map, weights }: Look): boolean {
+  const more = map.keys - map.queries;
+  if (more < 0 || map.queries < 2) return false;
+  let beyond = false;
+  for (let row = 0; row < weights.rows && !beyond; row++) weights.entries(row, (key, weight) => (beyond ||= weight !== 0 && key > row + more));
+  return !beyond;
 }
 
 async function vectors(trace: LoadedTrace, name: string, axis: string | null): Promise<Vectors | null> {

@@ -1,6 +1,5 @@
 // One step of a decode: its rows, its vectors, and how its weights came about.
 import type { Weighed } from "../equations";
-import { writtenAxis } from "../footer";
 import type { State } from "../types";
 import { type Change, type Place, touches } from "../what_if";
 import type { Draft } from "../what_if_hand";
@@ -28,8 +27,8 @@ export interface Moment {
   state: Float32Array | null;
   likely: Likely[];
   written: string | null;
-  /** true: the output is one for all steps */
-  single: boolean;
+  /** whether the model can be made to write something else here: a class is not written */
+  forced: boolean;
 }
 
 /** Where the state stands, as edits name it. */
@@ -38,10 +37,10 @@ export function placeOf({ look }: Decode, step: number): Place | null {
 }
 
 /** How many positions the model has at a step: of its own output only what is written so far. */
-export function sizeAt({ look, trace }: Decode, step: number): number {
+export function sizeAt({ look, growing }: Decode, step: number): number {
   if (!look) return 0;
-  const growing = look.map.query === look.map.key && look.map.query === writtenAxis(trace);
-  return growing ? Math.min(look.map.keys, step + 1) : look.map.keys;
+  const { keys, queries } = look.map;
+  return growing ? Math.min(keys, step - look.map.step + 1 + keys - queries) : keys;
 }
 
 export function stepAt({ look, outputs, trace }: Decode, state: State): number {
@@ -55,7 +54,8 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const step = stepAt(decode, state);
   const own = decode.trace.outputs?.axis ?? look?.map.query ?? "";
   const single = !!decode.outputs?.single;
-  const ends = { single, state: vectorAt(decode.state, step), likely: likelyAt(decode.outputs, step), written: single ? null : (decode.trace.axis(own).labels[step] ?? null) };
+  const forced = !single && !decode.trace.about.labels;
+  const ends = { forced, state: vectorAt(decode.state, step), likely: likelyAt(decode.outputs, step), written: single ? null : (decode.trace.axis(own).labels[step] ?? null) };
   if (!look || !look.weights.rows) {
     const nothing = { row: [], exact: true, scores: null, shown: { keys: [], others: null }, key: -1, lit: null, weighed: { by: "unknown" as const }, context: null, summed: false };
     return { step, count: step + 1, ...nothing, ...ends };
@@ -80,7 +80,7 @@ function weighedBy({ look, trace }: Decode, scores: ArrayLike<number> | null, ro
   if (key >= 0 && isSoftmax(scores, row, look.weights.exact)) return { by: "softmax", score: scores[key]! };
   const told = trace.about.normalise;
   const name = told && typeof told === "object" ? (told as Record<string, unknown>)[look.site] : null;
-  return { by: "other", name: typeof name === "string" ? name.replace(/\(.*$/, "") : null };
+  return { by: "other", name: typeof name === "string" ? name : null };
 }
 
 function contextOf({ read, context, look }: Decode, step: number, row: ArrayLike<number>, draft: Draft | null): Pick<Moment, "context" | "summed"> {

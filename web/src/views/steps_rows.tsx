@@ -67,7 +67,7 @@ function Row(props: RowsProps & { at: number; line: number; range: Range }) {
   const { at, decode, moment, masked, height, set, locked, line, range } = props;
   const axis = decode.look!.key;
   const lit = moment.lit === at;
-  const classes = ["steps-row", lit && "lit", locked === at && "locked", masked.has(at) && "masked", isSpecial(axis, at) && "special"].filter(Boolean).join(" ");
+  const classes = ["steps-row", lit && "lit", locked === at && "locked", masked.has(at) && "masked", isSpecial(axis, at) && "special", at >= sizeAt(decode, moment.step) && "ahead"].filter(Boolean).join(" ");
   return (
     <div
       class={classes}
@@ -116,15 +116,12 @@ function Score({ score, range, told }: { score: number; range: Range; told: bool
   const zero = -range.low / span;
   const size = Number.isFinite(score) ? Math.abs(score) / span : 0;
   const left = score < 0 ? zero - size : zero;
-  // The number stands at the end of its bar, on the side where there is room.
-  const right = score >= 0 ? zero + size < 0.75 : left < 0.25;
-  const edge = right ? { left: `calc(${100 * (score >= 0 ? zero + size : zero)}% + 4px)` } : { right: `calc(${100 * (1 - (score >= 0 ? zero : left))}% + 4px)` };
   return (
     <span class="at-e track">
       <span class="zero" style={{ left: `${100 * zero}%` }} />
       <span class="score" style={{ left: `${100 * left}%`, width: `${100 * size}%`, background: signed(score < 0 ? -0.75 : 0.75) }} />
       {(told || !Number.isFinite(score)) && (
-        <span class="figure-at" style={edge}>
+        <span class="figure-at" style={{ left: `calc(${100 * (zero + (score > 0 ? size : 0))}% + 4px)` }}>
           {number(score)}
         </span>
       )}

@@ -19,7 +19,7 @@ export const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
   e: { word: "scores", letter: "e", sentence: "How well each position fits what the model is about to write. A score can be any number; higher means: look here." },
   a: { word: "weights", letter: "α", sentence: "The scores turned into shares that add up to 1: how much each position is looked at. The turning is called softmax." },
   c: { word: "context", letter: "c", sentence: "All states added up, each as much as its weight says: what the model takes from the input at this step." },
-  b: { word: "last state", letter: "h", sentence: "The encoder's state after the last position. This model looks at nothing else of the input." },
+  b: { word: "last", letter: "h", sentence: "The encoder's state after the last position. This model looks at nothing else of the input." },
   s: { word: "state", letter: "s", sentence: "What the decoder remembers of what it has written so far." },
   p: { word: "output", letter: "p", sentence: "How likely each next piece of the output is. The likeliest are shown." },
 };

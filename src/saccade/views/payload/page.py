@@ -22,7 +22,7 @@ from saccade.views.payload.habits import habits
 from saccade.views.payload.media import image_address, sound_address
 from saccade.views.payload.plan import Plan, plan
 from saccade.views.payload.weights import can_be_quantised, entropy, quantised, thumbnail, top
-from saccade.views.payload.words import words_in
+from saccade.views.payload.words import spans_in, words_in
 
 FORMAT = "saccade-page"
 VERSION = 1
@@ -160,6 +160,7 @@ class _Writer:
                 written[field.name] = self.blocks.add(content, "f32")
         if isinstance(axis, Tokens):
             written["words"] = words_in(axis)
+            written["spans"] = spans_in(axis) or ()
         return {name: content for name, content in written.items() if content is not None or name == "parent"}
 
     def maps(self, trace: Trace) -> list[dict[str, Any]]:

@@ -18,8 +18,13 @@ def words_in(axis: Tokens) -> list[int]:
     return numbers if len(set(numbers)) < len(numbers) else []
 
 
+def spans_in(axis: Tokens) -> list[tuple[int, int]] | None:
+    """The characters that each token covers: as the axis says, else where its label is found; None where it is not."""
+    return list(axis.spans) if len(axis.spans) == len(axis.labels) else _found(axis)
+
+
 def _by_place(axis: Tokens) -> list[int]:
-    spans = list(axis.spans) if len(axis.spans) == len(axis.labels) else _found(axis)
+    spans = spans_in(axis)
     if spans is None:
         return list(words_of(axis))
     words = _words(axis.text)

@@ -1,0 +1,67 @@
+"""The gallery: one look of each kind, in one page. Traces lie here as files; no weights do.
+
+``scripts/make_gallery.py`` makes them: it trains the built-in recipes and looks at an example with each. Of sources that no
+model here reads yet, generated traces stand in; each of them says so (``about["notes"]``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from saccade.errors import SaccadeError
+from saccade.trace.maps import Trace
+from saccade.views import html
+
+TITLE = "saccade: a gallery"
+ENDING = ".trace.gz"
+MODELS = {
+    "rnnsearch_dates": "a date, by RNNsearch",
+    "luong_dates": "the same date, by Luong's local attention",
+    "transformer_dates": "the same date, by a Transformer",
+    "seq2seq_cho_dates": "the same date, through one vector (no attention)",
+    "attentive_opinions": "an opinion, by a classifier that looks",
+    "bert_topics": "a missing word, by a small BERT",
+    "transformer_language_agreement": "a sentence that goes on, by a language model",
+    "pointer_sorting": "numbers sorted by pointing",
+}
+GENERATED = {
+    "document": "a document (generated)",
+    "picture": "a picture (generated)",
+    "sound": "a sound (generated)",
+    "graph": "a graph (generated)",
+    "visits": "visits to a hospital (generated)",
+    "reviews": "reviews (generated)",
+}
+
+
+def gallery() -> dict[str, Trace]:
+    """Every trace of the gallery by what the menu calls it."""
+    return {title: _read(name) for name, title in (MODELS | GENERATED).items()}
+
+
+def save(path: str | Path) -> Path:
+    """Write the gallery as one page."""
+    html.save(gallery(), path, title=TITLE)
+    return Path(path)
+
+
+def keep(trace: Trace, path: Path) -> None:
+    """Write a trace as the gallery keeps it: the same trace gives the same bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = trace.save(Path(folder) / "x.trace")
+        path.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+
+
+def _read(name: str) -> Trace:
+    file = resources.files("saccade.views.gallery").joinpath(f"{name}{ENDING}")
+    try:
+        content = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError) as error:
+        raise SaccadeError(f"the gallery's {name}{ENDING} cannot be read ({error}): install saccade again") from None
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / f"{name}.trace"
+        plain.write_bytes(content)
+        return Trace.load(plain)

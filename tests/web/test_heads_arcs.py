@@ -1,0 +1,123 @@
+"""The wall of heads and the arcs: found by a pointer, moved over by keys, opened and left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.web import made
+
+TRACE = made.transformer()
+
+
+@pytest.fixture
+def wall(show):
+    return show("transformer", view="heads")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").removeprefix("≈"))
+
+
+def entropies() -> list[float]:
+    return [float(-(map.weights * map.weights.log()).sum(1).mean()) for map in TRACE.maps]
+
+
+def test_the_wall_holds_every_head_with_its_entropy(wall):
+    rows = wall.table()[1:]
+    assert len(rows) == len(TRACE.maps)
+    assert [number(row[1]) for row in rows] == pytest.approx(entropies(), abs=6e-4)
+
+
+def test_heads_can_be_sorted_by_entropy(wall):
+    wall.page.get_by_label("order").select_option("entropy")
+    rows = wall.settled().table()[1:]
+    assert [number(row[1]) for row in rows] == pytest.approx(sorted(entropies()), abs=6e-4)
+    assert "heads.sort=entropy" in wall.address
+
+
+def test_only_one_kind_of_site_can_be_shown(wall):
+    wall.page.get_by_label("show").select_option("cross")
+    assert len(wall.settled().table()) - 1 == 3
+
+
+def test_keys_move_over_the_wall_enter_opens_a_head_and_escape_comes_back(wall):
+    wall.matrix.focus()
+    wall.press("Home", "ArrowRight", "ArrowDown")
+    assert "head=1" in wall.address
+    assert "site=encoder.layers.1.self_attention" in wall.address
+    wall.press("Enter")
+    wall.button("← all heads").wait_for()
+    rows = wall.table()[1:]
+    weights = TRACE.map("encoder.layers.1.self_attention", 1).weights
+    assert [number(text) for text in rows[2][1:]] == pytest.approx(weights[2].tolist(), abs=6e-4)
+    wall.press("Escape")
+    if wall.button("← all heads").count():
+        wall.press("Escape")  # the first let go of a cell
+    assert wall.button("← all heads").count() == 0
+    assert wall.page.evaluate("document.activeElement.getAttribute('role')") == "application"
+
+
+def test_a_click_opens_a_head_and_the_next_one_is_a_click_away(wall):
+    box = wall.matrix.bounding_box()
+    for share in (0.15, 0.25, 0.35, 0.5):
+        wall.page.mouse.move(box["x"] + share * box["width"], box["y"] + 40)
+        wall.settled()
+        if "head" in wall.said.lower():
+            break
+    wall.page.mouse.down()
+    wall.page.mouse.up()
+    wall.settled().button("the next head").click()
+    assert "heads.open=true" in wall.settled().address
+    wall.button("← all heads").click()
+    assert "heads.open=true" not in wall.settled().address
+
+
+@pytest.fixture
+def arcs(show):
+    return show("decode", view="arcs")
+
+
+def test_the_slider_of_arcs_chooses_how_much_of_each_row_is_drawn(arcs):
+    slider = arcs.stage.get_by_role("slider").first
+    few = len(arcs.table())
+    slider.focus()
+    arcs.press("End")
+    rows = arcs.table()[1:]
+    assert len(rows) + 1 > few
+    arcs.stage.get_by_role("slider").first.focus()
+    arcs.press("Home")
+    assert len(arcs.table()) - 1 <= len(rows)
+    assert "arcs.mass" in arcs.address
+
+
+def test_the_table_of_arcs_holds_the_weights_of_the_trace(arcs):
+    weights = {
+        (query, key): float(TRACE_DECODE[i, j])
+        for i, query in enumerate(made.WRITTEN)
+        for j, key in enumerate(made.READ)
+    }
+    heading, *rows = arcs.table()
+    found = 0
+    for row in rows:
+        texts = [text for text in row if text in made.WRITTEN or text in made.READ]
+        numbers = [number(text) for text in row if text.replace(".", "").replace("≈", "").isdigit() and "." in text]
+        if len(texts) >= 2 and numbers:
+            assert any(abs(weights[texts[0], texts[1]] - each) < 6e-4 for each in numbers), row
+            found += 1
+    assert found, (heading, rows[:2])
+
+
+TRACE_DECODE = made.decode().maps[0].weights
+
+
+def test_arcs_of_one_token_alone_by_pointer_and_by_keys(arcs):
+    picture = arcs.stage.get_by_role("application").first
+    picture.focus()
+    arcs.press("ArrowDown", "Enter")
+    said = arcs.said
+    assert any(word in said for word in (*made.WRITTEN, *made.READ))
+    arcs.press("Escape")
+    box = picture.bounding_box()
+    for share in (0.3, 0.4, 0.5, 0.6, 0.7):
+        arcs.page.mouse.move(box["x"] + 40, box["y"] + share * box["height"])
+    assert arcs.settled().said

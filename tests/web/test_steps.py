@@ -1,0 +1,141 @@
+"""Steps: one step of a decode, every number of it the trace's, by mouse and by keyboard; what if is off in a saved page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.web import made
+
+TRACE = made.decode()
+WEIGHTS, SCORES = TRACE.maps[0].weights, TRACE.maps[0].tensors["scores"]
+CHANCES = TRACE.outputs.probability
+DECIMAL = re.compile(r"(?<![\w.])[−-]?\d+\.\d+(?![\w.])")
+
+
+@pytest.fixture
+def page(show):
+    return show("decode", view="steps")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").removeprefix("≈"))
+
+
+def weights_of(page) -> list[float]:
+    sliders = page.stage.get_by_role("slider")
+    return [
+        float(value) for value in sliders.evaluate_all("all => all.map(each => each.getAttribute('aria-valuenow'))")
+    ]
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_the_table_twin_holds_scores_weights_and_outputs_of_the_step(show, step):
+    rows = show("decode", view="steps", step=step).table()[1:]
+    read, likely = rows[: len(made.READ)], rows[len(made.READ) :]
+    assert [number(row[1]) for row in read] == pytest.approx(SCORES[step].tolist(), abs=6e-4)
+    assert [number(row[2]) for row in read] == pytest.approx(WEIGHTS[step].tolist(), abs=6e-4)
+    assert [number(row[3]) for row in likely] == pytest.approx(CHANCES[step].tolist(), abs=6e-4)
+
+
+def test_one_row_a_position_shows_its_weight_and_stepping_moves_on(page):
+    assert weights_of(page) == pytest.approx(WEIGHTS[0].tolist(), abs=1e-4)
+    page.press("ArrowRight")
+    assert weights_of(page) == pytest.approx(WEIGHTS[1].tolist(), abs=1e-4)
+
+
+def test_every_decimal_on_the_stage_is_a_number_of_the_trace(page):
+    """Weights, scores, chances; what the equations say of them; the parts of words together; nothing else."""
+    step = 2
+    page.go(trace=1, view="steps", step=step, key=3)
+    known = [*WEIGHTS[step].tolist(), *SCORES[step].tolist(), *CHANCES[step].tolist(), float(WEIGHTS[step].sum())]
+    known += [float(SCORES[step].exp().sum()), *SCORES[step].exp().tolist(), float(WEIGHTS[step, 1:3].sum())]
+    known += [value for signal in TRACE.signals.values() for value in signal.values.flatten().tolist()]
+    found = DECIMAL.findall(page.stage.inner_text() + page.said)
+    assert len(found) > 6
+    strange = [text for text in found if not any(abs(number(text) - value) < 0.0051 for value in known)]
+    assert strange == []
+
+
+def test_a_pointer_over_a_row_lights_it_in_every_column_and_a_click_locks_it(page):
+    page.stage.get_by_role("slider").nth(3).hover()
+    assert "garden" in page.settled().said
+    assert f"{float(WEIGHTS[0, 3]):.2f}" in page.said or "weight" in page.said
+    page.stage.locator(".steps-label", has_text="garden").click()
+    assert "key=3" in page.settled().address
+    page.press("Escape")
+    assert "key=" not in page.address
+
+
+def test_up_and_down_go_from_row_to_row(page):
+    page.press("ArrowDown", "ArrowDown", "ArrowDown")
+    assert "key=2" in page.address
+    assert "##seen" in page.said
+    assert "key=1" in page.press("ArrowUp").address
+
+
+def test_equations_hold_the_values_of_the_row_in_focus(page):
+    before = page.go(trace=1, view="steps", step=1, key=3).stage.inner_text()
+    assert f"{float(SCORES[1, 3]):.2f}".replace("-", "−") in before
+    assert f"{float(WEIGHTS[1, 3]):.2f}" in before
+    after = page.go(trace=1, view="steps", step=1, key=4).stage.inner_text()
+    assert f"{float(SCORES[1, 4]):.2f}".replace("-", "−") in after
+
+
+def test_playing_goes_through_the_steps(show, gallery):
+    page = show("decode", view="steps")
+    page.page.emulate_media(reduced_motion="no-preference")
+    page.button("play").click()
+    page.page.get_by_text("step 2 of 5").wait_for()
+    page.button("pause").click()
+    assert weights_of(page.settled()) == pytest.approx(WEIGHTS[1].tolist(), abs=1e-4)
+
+
+def test_reduced_motion_jumps(page):
+    moving = "() => document.getAnimations().filter(each => each.playState === 'running').length"
+    page.press("ArrowRight")
+    assert page.page.evaluate(moving) == 0
+
+
+def test_in_a_saved_page_what_if_is_there_off_and_says_why(page):
+    group = page.page.get_by_role("group", name="what if")
+    assert "saved page" in group.inner_text()
+    for button in group.get_by_role("button").all():
+        assert button.is_disabled()
+    slider = page.stage.get_by_role("slider").nth(1)
+    before = weights_of(page)
+    box = slider.bounding_box()
+    page.page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2, steps=4)
+    page.page.mouse.up()
+    assert weights_of(page.settled()) == before
+
+
+def test_a_decode_without_attention_shows_the_bottleneck(show):
+    page = show("bottleneck", view="steps")
+    text = page.stage.inner_text()
+    assert "everything it knows" in text.lower()
+    assert "9 numbers" in text or "11 numbers" in text
+    assert page.press("ArrowRight").count == "step 2 of 5"
+
+
+def test_pictures_and_sounds_are_sources_too(show):
+    assert show("picture", view="steps").stage.get_by_role("slider").count() > 0
+    assert re.search(r"\d\.\d\d s", show("sound", view="steps").stage.inner_text())
+
+
+def test_a_long_source_shows_what_was_looked_at_and_sums_up_the_rest(opened):
+    import torch
+
+    from saccade.trace.axes import Tokens
+    from saccade.trace.maps import AttentionMap, Trace
+
+    weights = torch.full((3, 101), 0.1 / 99)
+    weights[:, 7], weights[:, 50] = 0.6, 0.3
+    axes = {"source": Tokens(tuple(f"s{i}" for i in range(101))), "target": Tokens(("a", "b", "c"))}
+    maps = (AttentionMap(made.SITE, "target", "source", "dense", {"weights": weights}, 0, keys=101),)
+    page = opened(Trace(axes, maps), hash="view=steps")
+    assert re.search(r"\d+ others, together 0\.\d+", page.stage.inner_text())
+    assert page.stage.get_by_role("slider").count() < 101

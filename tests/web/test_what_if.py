@@ -1,0 +1,145 @@
+"""What if it had looked elsewhere: a hand in the browser, and the same edit through ``bundle.predict``."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.trace.edits import Mask, edit_from_json
+from tests.web.made_model import INPUT, seen, serving
+
+SITE = "decoder.attention"
+
+
+@pytest.fixture(scope="package")
+def address(bundle):
+    with serving(bundle) as address:
+        yield address
+
+
+@pytest.fixture
+def page(visit, address):
+    """The server's page, and what it asks."""
+    page = visit(f"{address}#view=steps")
+    page.asked = []
+    page.page.on(
+        "request", lambda request: page.asked.append(request.post_data_json) if request.method == "POST" else None
+    )
+    return page
+
+
+def answered(page) -> str:
+    """The output after the model has answered."""
+    page.page.get_by_role("region", name="what you changed").wait_for()
+    page.page.get_by_text("asking the model").wait_for(state="detached")
+    page.settled()
+    return page.page.locator(".outcome .now .written").inner_text()
+
+
+def sliders(page):
+    return page.stage.get_by_role("slider")
+
+
+def weights_of(page) -> list[float]:
+    return [
+        float(value)
+        for value in sliders(page).evaluate_all("all => all.map(each => each.getAttribute('aria-valuenow'))")
+    ]
+
+
+def drag(page, position: int, share: float) -> None:
+    box = sliders(page).nth(position).bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.page.mouse.move(box["x"] + 3, middle)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + box["width"] * share / 2, middle, steps=3)
+    page.page.mouse.move(box["x"] + box["width"] * share, middle, steps=3)
+    page.page.mouse.up()
+
+
+def test_the_page_opens_with_what_the_bundle_predicts(page, bundle):
+    output, trace = seen(bundle)
+    assert page.page.get_by_role("textbox", name="input").input_value() == INPUT
+    assert page.page.get_by_role("group", name="output, one button a step").inner_text().split()[:-1] == output.split()
+    assert weights_of(page) == pytest.approx(trace.maps[0].weights[0].tolist(), abs=1e-4)
+
+
+def test_dragging_weight_gives_what_the_bundle_predicts_under_the_same_edit(page, bundle):
+    page.press("ArrowRight")  # the step that writes the animal
+    drag(page, 4, 0.97)
+    output = answered(page)
+    (asked,) = page.asked
+    (edit,) = asked["edits"]
+    assert (edit["edit"], edit["site"], edit["step"]) == ("set", SITE, 1)
+    assert edit["row"][4] == pytest.approx(0.97, abs=0.02)
+    assert sum(edit["row"]) == pytest.approx(1, abs=1e-4), "the others made room"
+    expected, trace = seen(bundle, edit_from_json(edit))
+    assert output == expected
+    assert output != seen(bundle)[0], "an edit that changes nothing would prove nothing"
+    assert weights_of(page) == pytest.approx(trace.maps[0].weights[1].tolist(), abs=1e-4)
+
+
+def test_an_edit_that_matters_underlines_what_became_different(page, bundle):
+    before, _ = seen(bundle)
+    hidden = {position: seen(bundle, Mask((position,), site=SITE))[0] for position in range(5)}
+    position = next(position for position, output in hidden.items() if output != before)
+    page.go(view="steps", key=position)
+    page.page.get_by_label("at every step").check()
+    page.page.get_by_role("group", name="what if").get_by_role("button", name="hide").click()
+    assert answered(page) == hidden[position]
+    (edit,) = page.asked[-1]["edits"]
+    assert (edit["edit"], edit["step"], edit["keys"]) == ("mask", None, [position])
+    different = page.page.get_by_role("region", name="what you changed").locator("u").all_inner_texts()
+    assert set("".join(different).split()) == set(before.split()) ^ set(hidden[position].split())
+
+
+def test_a_focused_weight_moves_by_keys_enter_asks_and_one_click_takes_it_back(page, bundle):
+    _, trace = seen(bundle)
+    page.go(view="steps", key=0)
+    sliders(page).nth(0).focus()
+    for _ in range(10):
+        page.page.keyboard.press("ArrowRight")
+    page.page.keyboard.press("Enter")
+    output = answered(page)
+    (edit,) = page.asked[-1]["edits"]
+    assert edit["row"][0] == pytest.approx(float(trace.maps[0].weights[0, 0]) + 0.5, abs=0.03)
+    assert output == seen(bundle, edit_from_json(edit))[0]
+    page.page.get_by_role("list", name="your changes").get_by_role("button", name="take back").first.click()
+    page.page.get_by_role("region", name="what you changed").wait_for(state="detached")
+    assert weights_of(page.settled()) == pytest.approx(trace.maps[0].weights[0].tolist(), abs=1e-4)
+
+
+def test_a_row_can_be_made_even(page, bundle):
+    page.page.get_by_role("button", name="make all equal").click()
+    output = answered(page)
+    (edit,) = page.asked[-1]["edits"]
+    assert edit["row"] == pytest.approx([0.2] * 5, abs=1e-4)
+    assert output == seen(bundle, edit_from_json(edit))[0]
+
+
+def test_a_forced_beginning_is_kept(page, bundle):
+    page.page.get_by_label("begin with").fill("the cat")
+    page.page.get_by_role("button", name="go", exact=True).click()
+    output = answered(page)
+    assert page.asked[-1]["prefix"] == "the cat"
+    assert output == seen(bundle, prefix="the cat")[0]
+    assert output.startswith("the cat")
+
+
+def test_another_input_is_run(page, bundle):
+    page.page.get_by_role("textbox", name="input").fill("der maus ist neu")
+    page.page.keyboard.press("Enter")
+    page.stage.get_by_role("slider", name="maus").wait_for()
+    (expected,) = bundle.predict(["der maus ist neu"])
+    tokens = page.settled().page.get_by_role("group", name="output, one button a step")
+    assert tokens.inner_text().split()[:-1] == expected.value.split()
+
+
+def test_what_the_server_refuses_is_told_in_words(page, complaints):
+    page.page.get_by_role("textbox", name="input").fill("x" * 200_000)
+    page.page.get_by_role("button", name="run", exact=True).click()
+    alert = page.page.get_by_role("alert")
+    alert.wait_for()
+    assert "at most" in alert.inner_text()
+    # A browser writes every answer above 399 to its console by itself.
+    assert all("422" in told for told in complaints)
+    complaints.clear()

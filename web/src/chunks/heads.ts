@@ -1,0 +1,5 @@
+// The wall of all layers and heads.
+import { add } from "../views";
+import { heads } from "../views/heads";
+
+add(heads);

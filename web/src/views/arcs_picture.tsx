@@ -1,0 +1,134 @@
+// The window on the tokens: it scrolls, a token under the hand or the keys stands out with its arcs.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useDrawn } from "../drawn";
+import { useWidth } from "../heatmap";
+import { useColours } from "../theme";
+import { type Arcs, leaving, type Links } from "./arcs_choice";
+import { draw, type Frame, frameOf, keyY, queryY, rowsInView, type Scene, type Token, tokenAt } from "./arcs_drawing";
+
+interface PictureProps {
+  name: string;
+  scene: Scene;
+  arcs: Arcs;
+  near: Links;
+  focus: Token | null;
+  locked: Token | null;
+  onHover(token: Token | null): void;
+  onPick(token: Token | null): void;
+}
+
+const CAPTION = 56; // pixels below the picture
+const TALLEST = 860;
+const SCROLLBAR = 16;
+const DRAWN = 12_000; // arcs at once: more are no picture, and no quick one
+
+export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPick }: PictureProps) {
+  const outer = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const width = useWidth(outer);
+  const colours = useColours();
+  const tallest = useTallest(outer);
+  const [scrolled, scroll] = useState(0);
+  const frame = frameOf(scene, width, tallest, scrolled);
+  const drawn = useMemo(() => inView(scene, frame, arcs), [scene, arcs, frame.queryTop, frame.height]);
+  useDrawn(canvas, frame.width, frame.height, (pen) =>
+    draw(pen, scene, frame, { arcs, drawn, ...near, focus }, colours),
+  );
+  useEffect(() => void (locked && reveal(box.current, scene, frame, locked)), [locked?.side, locked?.at]);
+  const at = (event: MouseEvent) => tokenAt(scene, frame, event.offsetX, event.offsetY);
+  const over = (token: Token | null) => (token?.side !== focus?.side || token?.at !== focus?.at) && onHover(token);
+  const click = (event: MouseEvent) => {
+    const token = at(event);
+    onPick(token && locked && token.side === locked.side && token.at === locked.at ? null : token);
+  };
+  const sizes = `${scene.rowLabels.length} looking at ${scene.columnLabels.length}`;
+  return (
+    <div ref={outer}>
+      <div
+        class="arcs-window"
+        ref={box}
+        role="application"
+        aria-roledescription="arcs"
+        aria-label={`${name}: ${sizes}. Arrow keys move, Escape lets go.`}
+        tabIndex={0}
+        style={{ width: `${Math.min(width, frame.width + SCROLLBAR)}px`, height: `${frame.height}px` }}
+        onScroll={(event) => scroll(event.currentTarget.scrollTop)}
+        onKeyDown={(event) => keyed(event, scene, locked, onPick)}
+      >
+        <div style={{ height: `${frame.all}px` }}>
+          <canvas
+            ref={canvas}
+            style={{ width: `${frame.width}px`, height: `${frame.height}px` }}
+            onPointerMove={(event) => over(at(event))}
+            onPointerLeave={() => onHover(null)}
+            onClick={click}
+          />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** The height with which the picture, its caption and the footer fit the window together. */
+function useTallest(box: { current: HTMLElement | null }): number {
+  const [height, tell] = useState(480);
+  useLayoutEffect(() => {
+    const measure = () => {
+      const top = (box.current?.getBoundingClientRect().top ?? 0) + scrollY;
+      const foot = document.querySelector<HTMLElement>(".footer")?.offsetHeight ?? 0;
+      tell(Math.floor(Math.max(320, Math.min(TALLEST, innerHeight - top - foot - CAPTION))));
+    };
+    measure();
+    addEventListener("resize", measure);
+    return () => removeEventListener("resize", measure);
+  }, []);
+  return height;
+}
+
+/** The arcs of the tokens in the window, the weakest first so that the strongest lie above. */
+function inView(scene: Scene, frame: Frame, chosen: Arcs): number[] {
+  const found = rowsInView(scene, frame).flatMap((row) => leaving(chosen, row));
+  found.sort((a, b) => chosen.weight[a]! - chosen.weight[b]!);
+  return found.length > DRAWN ? found.slice(found.length - DRAWN) : found;
+}
+
+/** Scrolls the window just so far that a token is in it. */
+function reveal(box: HTMLElement | null, scene: Scene, frame: Frame, token: Token): void {
+  if (!box || frame.all <= frame.height) return;
+  const y = token.side === "key" ? keyY(frame, token.at) : queryY(scene, frame, token.at);
+  const [own, top] =
+    token.side === "key" ? [scene.columnLabels.length, frame.keyTop] : [scene.rowLabels.length, frame.queryTop];
+  const far =
+    y < frame.line ? y - 2 * frame.line : y > frame.height - frame.line ? y - frame.height + 2 * frame.line : 0;
+  const most = own * frame.line + 8 - frame.height;
+  // Two columns of unequal length scroll by the same share.
+  if (far && most > 0) box.scrollTop = ((top + far) / most) * (frame.all - frame.height);
+}
+
+const STEPS: Record<string, number> = {
+  ArrowUp: -1,
+  ArrowDown: 1,
+  PageUp: -10,
+  PageDown: 10,
+  Home: -Infinity,
+  End: Infinity,
+};
+
+function keyed(event: KeyboardEvent, scene: Scene, locked: Token | null, onPick: (token: Token | null) => void): void {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const side = locked?.side ?? (scene.isLine ? "key" : "query");
+  const count = (each: Token["side"]) => (each === "query" ? scene.rowLabels.length : scene.columnLabels.length);
+  const sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+  const by = sideways && scene.isLine ? (event.key === "ArrowLeft" ? -1 : 1) : STEPS[event.key];
+  const clamped = (each: Token["side"], at: number): Token => ({
+    side: each,
+    at: Math.max(0, Math.min(count(each) - 1, at)),
+  });
+  if (by !== undefined) onPick(clamped(side, locked ? locked.at + by : by > 1 ? by : 0));
+  else if (sideways) onPick(clamped(event.key === "ArrowLeft" ? "query" : "key", locked?.at ?? 0));
+  else if (event.key === "Escape" && locked) onPick(null);
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}

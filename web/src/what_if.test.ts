@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { outputEquation, scoreEquation, weightEquation } from "./equations";
+import { plainText } from "./readout";
+import type { PageAxis } from "./types";
+import { differing, dragged, maskKey, pieces, prefixOf, saidOf, setRow, touches, uniform, withChange } from "./what_if";
+
+const PLACE = { site: "decoder.attention", head: 0, step: 6 };
+
+function tokens(labels: string[], more: Partial<PageAxis> = {}): PageAxis {
+  return { kind: "tokens", labels, parent: null, within: [], ...more };
+}
+
+function near(found: number[], expected: number[]): void {
+  assert.equal(found.length, expected.length);
+  found.forEach((value, i) => assert.ok(Math.abs(value - expected[i]!) < 1e-9, `${found} is not ${expected}`));
+}
+
+test("others make room in the proportion they had", () => {
+  near(dragged([0.5, 0.3, 0.2], 0, 0.8, true), [0.8, 0.12, 0.08]);
+  near(dragged([0.5, 0.3, 0.2], 0, 0, true), [0, 0.6, 0.4]);
+});
+
+test("without making room only the dragged weight changes", () => {
+  near(dragged([0.5, 0.3, 0.2], 1, 0.9, false), [0.5, 0.9, 0.2]);
+});
+
+test("where nobody else weighed anything they share alike", () => {
+  near(dragged([1, 0, 0], 0, 0.4, true), [0.4, 0.3, 0.3]);
+  near(dragged([1], 0, 0.4, true), [0.4]);
+});
+
+test("a drag ends at 0 and at 1, and what was no number becomes nothing", () => {
+  near(dragged([0.5, NaN, 0.5], 0, 1.7, true), [1, 0, 0]);
+  near(dragged([0.5, -1, 0.5], 0, -3, false), [0, 0, 0.5]);
+});
+
+test("an even row is even over what may be seen", () => {
+  near(uniform(4, null), [0.25, 0.25, 0.25, 0.25]);
+  near(uniform(4, [0, -Infinity, 3, -Infinity]), [0.5, 0, 0.5, 0]);
+});
+
+test("edits are written as the model reads them", () => {
+  assert.deepEqual(setRow(PLACE, [0.25, 0.75], 1).edit, { edit: "set", ...PLACE, row: [0.25, 0.75] });
+  assert.deepEqual(maskKey(PLACE, 3, false).edit, { edit: "mask", ...PLACE, keys: [3] });
+  assert.deepEqual(maskKey({ ...PLACE, head: null }, 3, true).edit, { edit: "mask", site: PLACE.site, head: null, step: null, keys: [3] });
+});
+
+test("a row has one state, and rows of other steps keep theirs", () => {
+  const first = setRow(PLACE, [1, 0], 0);
+  const other = setRow({ ...PLACE, step: 7 }, [1, 0], 0);
+  const again = setRow(PLACE, [0.5, 0.5], null);
+  assert.deepEqual(withChange([first, other], again), [other, again]);
+});
+
+test("hiding a position empties it in rows that were set", () => {
+  const set = setRow(PLACE, [0.5, 0.3, 0.2], 0);
+  const [changed, mask] = withChange([set], maskKey(PLACE, 1, true));
+  near(changed!.edit.row!, [5 / 7, 0, 2 / 7]);
+  assert.equal(mask!.kind, "mask");
+  assert.equal(withChange([set], maskKey(PLACE, 0, false)).length, 1, "the dragged position itself");
+});
+
+test("a change touches its own row, and every row where it names no step", () => {
+  const mask = maskKey(PLACE, 1, false);
+  assert.ok(touches(mask, PLACE));
+  assert.ok(!touches(mask, { ...PLACE, step: 5 }));
+  assert.ok(touches(maskKey(PLACE, 1, true), { ...PLACE, step: 5 }));
+  assert.ok(!touches(mask, { ...PLACE, site: "other" }));
+});
+
+test("a change is said in a few words", () => {
+  const axis = tokens(["maio", "2009"]);
+  assert.equal(plainText(saidOf(setRow(PLACE, [0.2, 0.8], 0), axis)), "maio weighs 0.20 at step 7");
+  assert.equal(plainText(saidOf(setRow(PLACE, [0.5, 0.5], null), axis)), "all weigh the same at step 7");
+  assert.equal(plainText(saidOf(maskKey(PLACE, 1, true), axis)), "2009 cannot be seen at every step");
+});
+
+test("what differs is told on both sides, moved parts and all", () => {
+  const told = differing([..."2009-05-05"], [..."2009-06-05"]);
+  assert.deepEqual(told.after.flatMap((is, i) => (is ? [i] : [])), [6]);
+  const longer = differing(["a", "b"], ["x", "a", "b", "c"]);
+  assert.deepEqual(longer.after, [true, false, false, true]);
+  assert.deepEqual(longer.before, [false, false]);
+  assert.deepEqual(differing([], ["a"]), { before: [], after: [true] });
+});
+
+test("an output reads as it was written, markers left out", () => {
+  assert.equal(pieces(tokens([..."20", "<eos>"])).join(""), "20");
+  assert.equal(pieces(tokens(["▁the", "▁cat", "s"])).join(""), " the cats");
+  assert.equal(pieces(tokens(["the", "cats", "<eos>"])).join(""), "the cats");
+  const words = tokens(["the", "cats", "."], { text: "the cats.", spans: [[0, 3], [4, 8], [8, 9]] });
+  assert.deepEqual(pieces(words), ["the", " cats", "."]);
+});
+
+test("a forced output follows what stood before it", () => {
+  assert.equal(prefixOf(tokens([..."2009-05", "<eos>"]), 6, "6"), "2009-06");
+  const words = tokens(["the", "cats", "."], { text: "the cats.", spans: [[0, 3], [4, 8], [8, 9]] });
+  assert.equal(prefixOf(tokens(["the", "cats"]), 1, "dogs"), "the dogs");
+  assert.equal(prefixOf(words, 1, "dogs"), "the dogs");
+  assert.equal(prefixOf(words, 0, "some"), "some");
+  assert.equal(prefixOf(words, 2, "!"), "the cats!");
+});
+
+test("an equation claims only what is known of the model", () => {
+  const site = "decoder.attention";
+  const of = (model: string, score?: string) => scoreEquation({ model, scores: score ? { [site]: score } : undefined }, site, 7, 15);
+  assert.equal(of("rnnsearch", "additive"), "e_{7,15} = v^{⊤} tanh(W s_{6} + U h_{15})");
+  assert.equal(of("luong", "general"), "e_{7,15} = s_{7}^{⊤} W h_{15}");
+  assert.equal(of("transformer", "scaled_dot"), "e_{7,15} = q_{7}^{⊤} k_{15} / √d");
+  assert.equal(of("mine", "my_score"), "e_{7,15} = score(q_{7}, k_{15})");
+  assert.equal(of("mine", "constructor"), "e_{7,15} = score(q_{7}, k_{15})");
+  assert.equal(of("mine"), "e_{7,15} = score(q_{7}, k_{15})");
+  assert.equal(weightEquation(7, 15, { by: "softmax", score: 4.21 }), "α_{7,15} = exp(4.21) / Σ_{i} exp(e_{7,i})");
+  assert.equal(weightEquation(7, 15, { by: "other", name: "softmax · gain" }), "α_{7,15} = softmax(e_{7})_{15} · gain");
+  assert.equal(weightEquation(7, 15, { by: "other", name: null }), "α_{7,15} = normalise(e_{7})_{15}");
+  assert.equal(weightEquation(7, 15, { by: "hand" }), "α_{7,15}");
+  assert.equal(outputEquation({ model: "mine" }, 7), "p_{7} = g(…)");
+});
