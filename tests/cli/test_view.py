@@ -138,3 +138,31 @@ def test_serving_hands_the_model_its_inputs_and_its_search_on(saccade, monkeypat
     assert not hasattr(asked, "host"), "the server's own default"
     [(name, bundle)] = asked.bundles.items()
     assert name == "one" and bundle.recipe.search.beam == 7
+
+
+def test_a_tested_page_says_how_far_to_trust_its_weights(saccade) -> None:
+    status, _, err = saccade("view", "one", "5. Mai 2009", "--truth", "--out", "tested.html")
+    assert status == 0, err
+    [trace] = header("tested.html")["traces"]
+    found = trace["about"]["faithfulness"]
+    assert found["sentence"] and {curve["name"] for curve in found["curves"]} and found["figures"]
+    for words in (("one", "5. Mai", "--truth"), ("a.trace", "--truth", "--out", "x.html")):
+        status, _, err = saccade("view", *words)
+        assert status == 1 and "--truth asks a run, for a page" in err
+
+
+def test_the_gallery_is_a_page_that_needs_no_run(saccade, tmp_path) -> None:
+    status, out, err = saccade("view", "--demo", "--out", str(tmp_path / "gallery.html"))
+    assert status == 0, err
+    assert "gallery.html" in out
+    kinds = {
+        axis["kind"] for trace in header(str(tmp_path / "gallery.html"))["traces"] for axis in trace["axes"].values()
+    }
+    assert {"tokens", "sentences", "grid", "frames", "nodes", "visits", "reviews"} <= kinds
+    for words, told in (
+        (("one", "--demo"), "found one beside it"),
+        (("--demo", "--out", "x.png"), "is a page"),
+        ((), "expected RUN"),
+    ):
+        status, _, err = saccade("view", *words)
+        assert status == 1 and told in err

@@ -59,8 +59,9 @@ class Watch:
         return route.abort()
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.seen.append(f"wrote to the console: {message.text}")
+        told = f"wrote to the console: {message.text[:200]}"
+        if message.type in ("error", "warning") and told not in self.seen:
+            self.seen.append(told)
 
     def _dialog(self, dialog: Dialog) -> None:
         self.seen.append(f"opened a dialog: {dialog.message}")
@@ -111,7 +112,7 @@ class Explorer:
     @property
     def count(self) -> str:
         """ "step 3 of 5"."""
-        return self.page.locator(".count").inner_text()
+        return self.page.locator(".scrubber .count").inner_text()
 
     @property
     def stage(self) -> Locator:

@@ -43,7 +43,7 @@ interface Letters {
   key: string;
 }
 
-/** These look from a state of the decoder at states of the encoder: RNNsearch from the state before, the others from that of the step. */
+/** These look from a decoder's state at an encoder's: RNNsearch's of the step before, the others' of the step itself. */
 const BEFORE = new Set(["rnnsearch"]);
 const NOW = new Set(["luong", "pointer"]);
 
@@ -91,7 +91,7 @@ export function contextEquation(step: number, checked: boolean): string {
   return `c_{${step}} = Σ_{i} α_{${step},i} ${checked ? "h" : "v"}_{i}`;
 }
 
-/** How the state came about: known of RNNsearch, whose state takes in the context; of others the page does not claim it. */
+/** How the state came about: known of RNNsearch, whose state takes in the context; nothing is claimed of others. */
 export function stateEquation(about: About, step: number): string | null {
   return BEFORE.has(about.model ?? "") ? `s_{${step}} = f(s_{${step - 1}}, y_{${step - 1}}, c_{${step}})` : null;
 }

@@ -74,7 +74,7 @@ function wideOnes(labels: string[], cell: number): number {
 }
 
 export function isUpright(label: string, cell: number): boolean {
-  return textWidth(label.slice(0, 60)) + 4 <= cell;
+  return textWidth(label.slice(0, 60)) + 2 <= cell;
 }
 
 export function geometryOf({

@@ -69,6 +69,7 @@ export function Heatmap(props: HeatmapProps) {
         aria-roledescription="matrix"
         aria-label={`${props.name}: ${matrix.rows} rows, ${matrix.columns} columns. Arrow keys move, Enter locks, Escape unlocks.`}
         tabIndex={0}
+        data-cells={[g.left, g.top, g.across, g.down].join(" ")}
         style={{
           width: `${g.width}px`,
           height: `${g.height}px`,

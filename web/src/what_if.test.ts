@@ -43,7 +43,13 @@ test("an even row is even over what may be seen", () => {
 test("edits are written as the model reads them", () => {
   assert.deepEqual(setRow(PLACE, [0.25, 0.75], 1).edit, { edit: "set", ...PLACE, row: [0.25, 0.75] });
   assert.deepEqual(maskKey(PLACE, 3, false).edit, { edit: "mask", ...PLACE, keys: [3] });
-  assert.deepEqual(maskKey({ ...PLACE, head: null }, 3, true).edit, { edit: "mask", site: PLACE.site, head: null, step: null, keys: [3] });
+  assert.deepEqual(maskKey({ ...PLACE, head: null }, 3, true).edit, {
+    edit: "mask",
+    site: PLACE.site,
+    head: null,
+    step: null,
+    keys: [3],
+  });
 });
 
 test("a row has one state, and rows of other steps keep theirs", () => {
@@ -78,7 +84,10 @@ test("a change is said in a few words", () => {
 
 test("what differs is told on both sides, moved parts and all", () => {
   const told = differing([..."2009-05-05"], [..."2009-06-05"]);
-  assert.deepEqual(told.after.flatMap((is, i) => (is ? [i] : [])), [6]);
+  assert.deepEqual(
+    told.after.flatMap((is, i) => (is ? [i] : [])),
+    [6],
+  );
   const longer = differing(["a", "b"], ["x", "a", "b", "c"]);
   assert.deepEqual(longer.after, [true, false, false, true]);
   assert.deepEqual(longer.before, [false, false]);
@@ -89,13 +98,27 @@ test("an output reads as it was written, markers left out", () => {
   assert.equal(pieces(tokens([..."20", "<eos>"])).join(""), "20");
   assert.equal(pieces(tokens(["▁the", "▁cat", "s"])).join(""), " the cats");
   assert.equal(pieces(tokens(["the", "cats", "<eos>"])).join(""), "the cats");
-  const words = tokens(["the", "cats", "."], { text: "the cats.", spans: [[0, 3], [4, 8], [8, 9]] });
+  const words = tokens(["the", "cats", "."], {
+    text: "the cats.",
+    spans: [
+      [0, 3],
+      [4, 8],
+      [8, 9],
+    ],
+  });
   assert.deepEqual(pieces(words), ["the", " cats", "."]);
 });
 
 test("a forced output follows what stood before it", () => {
   assert.equal(prefixOf(tokens([..."2009-05", "<eos>"]), 6, "6"), "2009-06");
-  const words = tokens(["the", "cats", "."], { text: "the cats.", spans: [[0, 3], [4, 8], [8, 9]] });
+  const words = tokens(["the", "cats", "."], {
+    text: "the cats.",
+    spans: [
+      [0, 3],
+      [4, 8],
+      [8, 9],
+    ],
+  });
   assert.equal(prefixOf(tokens(["the", "cats"]), 1, "dogs"), "the dogs");
   assert.equal(prefixOf(words, 1, "dogs"), "the dogs");
   assert.equal(prefixOf(words, 0, "some"), "some");
@@ -104,7 +127,8 @@ test("a forced output follows what stood before it", () => {
 
 test("an equation claims only what is known of the model", () => {
   const site = "decoder.attention";
-  const of = (model: string, score?: string) => scoreEquation({ model, scores: score ? { [site]: score } : undefined }, site, 7, 15);
+  const of = (model: string, score?: string) =>
+    scoreEquation({ model, scores: score ? { [site]: score } : undefined }, site, 7, 15);
   assert.equal(of("rnnsearch", "additive"), "e_{7,15} = v^{⊤} tanh(W s_{6} + U h_{15})");
   assert.equal(of("luong", "general"), "e_{7,15} = s_{7}^{⊤} W h_{15}");
   assert.equal(of("transformer", "scaled_dot"), "e_{7,15} = q_{7}^{⊤} k_{15} / √d");

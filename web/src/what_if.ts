@@ -1,8 +1,8 @@
-// What if it had looked elsewhere: rows as a hand changes them, edits as the model reads them, and what became of the output.
+// What if it had looked elsewhere: rows as a hand changes them, edits as the model reads them, and what came of it.
 import { isSpecial, number, short } from "./labels";
 import type { Answer, EditJson, Live, LoadedTrace, PageAxis, Part } from "./types";
 
-/** The row after its weight at `key` became `value`. With `room` the others share what is left in their old proportion. */
+/** The row after its weight at `key` became `value`. With `room` the others share the rest in their old proportion. */
 export function dragged(row: ArrayLike<number>, key: number, value: number, room: boolean): number[] {
   const set = Math.min(1, Math.max(0, value));
   const next = Array.from(row, (weight) => (weight > 0 && Number.isFinite(weight) ? weight : 0));
@@ -45,14 +45,18 @@ export function maskKey({ step, ...place }: Place, key: number, everywhere: bool
   return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys: [key] }, key };
 }
 
-/** The changes with one more. A row has one state: setting it again replaces what was set before, hiding a position empties it there. */
+/** The changes with one more. A row has one state: setting it again replaces it, hiding a position empties it there. */
 export function withChange(changes: readonly Change[], next: Change): Change[] {
   const { edit } = next;
-  const meets = (other: EditJson) => other.site === edit.site && other.head === edit.head && (other.step === edit.step || edit.step === null);
+  const meets = (other: EditJson) =>
+    other.site === edit.site && other.head === edit.head && (other.step === edit.step || edit.step === null);
   const others = changes.flatMap((change) => {
     const { edit: other } = change;
     if (!meets(other)) return [change];
-    if (edit.edit === "mask" && other.edit === "set") return change.key === next.key ? [] : [{ ...change, edit: { ...other, row: dragged(other.row ?? [], next.key ?? 0, 0, true) } }];
+    if (edit.edit === "mask" && other.edit === "set")
+      return change.key === next.key
+        ? []
+        : [{ ...change, edit: { ...other, row: dragged(other.row ?? [], next.key ?? 0, 0, true) } }];
     return other.edit === edit.edit && (edit.edit === "set" || change.key === next.key) ? [] : [change];
   });
   return [...others, next];
@@ -76,7 +80,7 @@ export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
   return [token, ` weighs ${number(edit.row?.[key ?? 0])} ${when}`];
 }
 
-// What was written -----------------------------------------------------------------------------------------------------------
+// What was written ----------------------------------------------------------------------------------------------------
 
 /** The tokens of an output as they read, one after the other; markers are left out. */
 export function pieces(axis: PageAxis, from = 0, to = axis.labels.length): string[] {
@@ -94,7 +98,7 @@ export function pieces(axis: PageAxis, from = 0, to = axis.labels.length): strin
   });
 }
 
-/** What stands between tokens that do not say so themselves: nothing between characters and word parts, a space between words. */
+/** What stands between tokens that do not say so: nothing between characters and word parts, a space between words. */
 function gapOf(axis: PageAxis): string {
   const own = axis.labels.filter((_, i) => !isSpecial(axis, i));
   const marked = own.some((label) => plainLabel(label) !== label);
@@ -112,8 +116,9 @@ export function plainLabel(label: string): string {
 /** The beginning that makes the model write `label` at `step` after what it wrote before. */
 export function prefixOf(axis: PageAxis, step: number, label: string): string {
   const before = pieces(axis, 0, step).join("");
-  const words =
-    axis.text !== undefined && axis.spans?.[step] !== undefined && [...axis.text][axis.spans[step]![0] - 1] === " ";
+  const start = axis.spans?.[step]?.[0];
+  const known = axis.text !== undefined && start !== undefined;
+  const words = known ? [...axis.text!][start - 1] === " " : gapOf(axis) === " ";
   const next = plainLabel(label);
   return before && words && !/^\s/.test(next) && !/\s$/.test(before) && !label.startsWith("##")
     ? `${before} ${next}`
@@ -150,7 +155,7 @@ export function differing(
   return told;
 }
 
-// What stands now ------------------------------------------------------------------------------------------------------------
+// What stands now -----------------------------------------------------------------------------------------------------
 
 /** What a reader changed so far, and the trace from before they changed anything. */
 export interface Session {

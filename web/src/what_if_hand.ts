@@ -2,7 +2,17 @@
 import { useEffect, useState } from "preact/hooks";
 import { worded } from "./look";
 import type { Live, LoadedTrace } from "./types";
-import { apply, type Change, dragged, isChanged, type Place, type Session, sessionOf, setRow, withChange } from "./what_if";
+import {
+  apply,
+  type Change,
+  dragged,
+  isChanged,
+  type Place,
+  type Session,
+  sessionOf,
+  setRow,
+  withChange,
+} from "./what_if";
 
 const SAVED = "This is a saved page: run “saccade view RUN --serve” to ask what if.";
 
@@ -55,7 +65,11 @@ export function useHand({ trace, place, row, size, stuck }: Held, live: Live | n
   const [busy, work] = useState(false);
   const [problem, tell] = useState<string | null>(null);
   const session = sessionOf(trace);
-  const reason = !live ? SAVED : typeof session.base.about.input !== "string" ? "What this model read is not text, so it cannot be asked again from here." : null;
+  const reason = !live
+    ? SAVED
+    : typeof session.base.about.input !== "string"
+      ? "What this model read is not text, so it cannot be asked again from here."
+      : null;
   useEffect(() => {
     hold(null);
     tell(null);

@@ -48,14 +48,28 @@ export function Controls({ hand, place, axis, at, scores, size, sum }: PanelProp
       {place && (
         <>
           {!hand.stuck && <span class="hint">drag a weight, or</span>}
-          <button class="small" disabled={off || label === null} onClick={() => hand.change(maskKey(place, at, everywhere))}>
+          <button
+            class="small"
+            disabled={off || label === null}
+            onClick={() => hand.change(maskKey(place, at, everywhere))}
+          >
             hide <bdi dir="auto">{label ?? "a row"}</bdi>
           </button>
           <Switch label="at every step" on={everywhere} set={spread} disabled={!!hand.reason} />
-          <button class="small" disabled={off || !!hand.stuck || size < 1} onClick={() => hand.change(setRow(place, uniform(size, scores), null))}>
+          <button
+            class="small"
+            disabled={off || !!hand.stuck || size < 1}
+            onClick={() => hand.change(setRow(place, uniform(size, scores), null))}
+          >
             make all equal
           </button>
-          <Switch label="others make room" on={hand.room} set={hand.makeRoom} disabled={!!hand.reason} title="When one weight changes, the others shrink or grow so that all still add up to 1." />
+          <Switch
+            label="others make room"
+            on={hand.room}
+            set={hand.makeRoom}
+            disabled={!!hand.reason}
+            title="When one weight changes, the others shrink or grow so that all still add up to 1."
+          />
         </>
       )}
       {hand.draft && !hand.draft.pressed && <Holding hand={hand} sum={sum} />}
@@ -80,7 +94,14 @@ export function Beginning({ hand }: { hand: Hand }) {
     <form class="beginning" data-export="no" onSubmit={go}>
       <label>
         <span>begin with</span>
-        <input type="text" dir="auto" title={hand.reason ?? undefined} value={text} disabled={!!hand.reason} onInput={(event) => write(event.currentTarget.value)} />
+        <input
+          type="text"
+          dir="auto"
+          title={hand.reason ?? undefined}
+          value={text}
+          disabled={!!hand.reason}
+          onInput={(event) => write(event.currentTarget.value)}
+        />
       </label>
       {!hand.reason && (
         <button class="small" type="submit" disabled={off || text === (prefix ?? "")}>
@@ -140,7 +161,10 @@ function Outcome({ trace, hand, set }: PanelProps) {
         {prefix !== null && (
           <li>
             <span>
-              begins with <bdi dir="auto" class="token">{short(prefix, 40)}</bdi>
+              begins with{" "}
+              <bdi dir="auto" class="token">
+                {short(prefix, 40)}
+              </bdi>
             </span>
             <button class="quiet" disabled={hand.busy} onClick={() => hand.begin(null)}>
               take back

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.options import Run, lines
+from saccade.cli.completion import trained_runs
+from saccade.cli.options import lines
 from saccade.cli.searching import Steering, with_options
 from saccade.errors import SaccadeError
 
@@ -23,7 +24,12 @@ PAGE, KEPT = ".html", ".trace"
 
 @with_options(Steering)
 def view(
-    run: Run,
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RUN", help="The folder of a trained run, or a .trace file.", autocompletion=trained_runs
+        ),
+    ] = None,
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
     ] = None,
@@ -35,6 +41,12 @@ def view(
         str | None, typer.Option(metavar="SITE", help="One place where the model looks, e.g. decoder.1.cross.")
     ] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="One head of each place, or of --site.")] = None,
+    truth: Annotated[
+        bool, typer.Option("--truth", help="Test the weights for the page: hide what was looked at, see what changes.")
+    ] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Write a gallery, an example of each kind, instead; needs no run.")
+    ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Open the page with the model behind it.", rich_help_panel=SERVING)
     ] = False,
@@ -56,6 +68,8 @@ def view(
     saccade view runs/my "a text" --out where.trace
     saccade view where.trace --out where.html
     saccade view runs/my "a text" --site decoder.1.cross --head 3
+    saccade view runs/my "a text" --truth --out where.html
+    saccade view --demo
 
     A page holds every step of every text in one file that needs nothing else. With --serve the model answers it: change the
     input, move its attention, and see what it writes then.
@@ -63,13 +77,23 @@ def view(
     Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
     where-2.svg, but one page. A .trace keeps every weight; saccade.Trace.load reads it, and RUN may be one.
     """
+    if demo:
+        _demo(run, out)
+        return
+    if run is None:
+        raise SaccadeError("command line: expected RUN, a trained run's folder or a .trace; --demo needs none")
     if serve:
-        _serve(run, inputs or [], options, {"--out": out, "--site": site, "--head": head}, port, host)
+        drawing = {"--out": out, "--site": site, "--head": head, "--truth": truth or None}
+        _serve(run, inputs or [], options, drawing, port, host)
         return
     if port is not None or host is not None:
         raise SaccadeError(f"command line: {'--port' if port is not None else '--host'} needs --serve")
     _check_ending(out)
-    shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out)
+    if truth and (_is_trace(run) or out is None or out.suffix.lower() not in (PAGE, KEPT)):
+        raise SaccadeError(
+            f"command line: --truth asks a run, for a page: saccade view RUN INPUT --truth --out x{PAGE}"
+        )
+    shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out, truth)
     chosen = [trace.only(site, head) for trace in shown]
     if out is None:
         _draw(chosen)
@@ -92,8 +116,26 @@ def _check_ending(out: Path | None) -> None:
         )
 
 
-def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | None) -> list[Trace]:
+def _demo(run: Path | None, out: Path | None) -> None:
+    """The gallery as a page, opened where a person sits before it."""
+    import webbrowser
+
+    from saccade.views import gallery
+
+    if run is not None:
+        raise SaccadeError(f"command line: --demo shows its own examples, found {run} beside it")
+    _check_ending(out)
+    if out is not None and out.suffix.lower() != PAGE:
+        raise SaccadeError(f"{out}: the gallery is a page: expected a file ending in {PAGE}")
+    path = gallery.save(out or Path("gallery.html"))
+    print(f"{path}  ({_size(path)})")
+    if out is None and sys.stdout.isatty():
+        webbrowser.open(path.resolve().as_uri())
+
+
+def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | None, truth: bool) -> list[Trace]:
     """What the run's model looked at for each input; pages and traces get every detail."""
+    from saccade.explain import erasure
     from saccade.trace.lens import DETAILS, Lens
 
     ending = "" if out is None else out.suffix.lower()
@@ -110,7 +152,7 @@ def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | 
             raise SaccadeError(
                 f"{run}: {bundle.recipe.model_name} does not look back at its input: there is nothing to draw{hint}"
             )
-        traces.append(prediction.trace)
+        traces.append(erasure.tested(bundle, text, prediction.trace) if truth else prediction.trace)
     return traces
 
 

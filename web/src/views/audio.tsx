@@ -154,29 +154,13 @@ interface PictureProps {
 const AROUND = 366; // pixels of the page above and below the picture
 
 function Picture(props: PictureProps) {
-  const { sound, row, hover, locked, onHover, onPick, play, playing } = props;
+  const { sound, hover, onHover, onPick, play, playing } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const colours = useColours();
   const width = useWidth(box);
   const plan = planOf(sound, width, Math.max(360, window.innerHeight - AROUND));
   props.told(plan);
-  const density = window.devicePixelRatio || 1;
-  const pictures = useMemo(() => ({ bands: sound.bands && bandsPicture(sound.bands, colours), weights: weightsPicture(sound, plan.span * density, colours) }), [sound, colours, plan.span, density]);
-  useLayoutEffect(() => {
-    const ctx = canvas.current?.getContext("2d");
-    if (!canvas.current || !ctx) return;
-    canvas.current.width = Math.round(plan.width * density);
-    canvas.current.height = Math.round(plan.height * density);
-    ctx.setTransform(density, 0, 0, density, 0, 0);
-    const highlight = { row, hover, locked, colours, density };
-    drawSound(canvasPen(ctx), plan, sound, pictures, highlight);
-    redraws.set(canvas.current, () => {
-      const out: string[] = [];
-      drawSound(svgPen(out), plan, sound, pictures, { ...highlight, hover: null });
-      return out.join("");
-    });
-  });
+  useDrawing(canvas, plan, props);
   const spot = (event: MouseEvent) => {
     const frame = canvas.current!.getBoundingClientRect();
     return spotAt(plan, sound, event.clientX - frame.left, event.clientY - frame.top);
@@ -197,7 +181,7 @@ function Picture(props: PictureProps) {
         ref={canvas}
         role="application"
         aria-roledescription="sound"
-        aria-label={`${sound.labels.length} written, ${sound.weights.columns} frames of sound. Arrow keys move, Enter plays what was heard there, Space plays or pauses, Escape lets go.`}
+        aria-label={`${sound.labels.length} steps written, ${sound.weights.columns} frames of sound. Arrow keys move, Enter plays what was heard there, Space plays or pauses, Escape lets go.`}
         tabIndex={0}
         style={{ width: `${plan.width}px`, height: `${plan.height}px`, cursor: "pointer" }}
         onPointerMove={move}
@@ -208,6 +192,26 @@ function Picture(props: PictureProps) {
       <div class="playhead" data-export="no" ref={props.line} style={{ height: `${plan.height - 26}px`, visibility: playing ? "visible" : "hidden" }} />
     </div>
   );
+}
+
+function useDrawing(canvas: { current: HTMLCanvasElement | null }, plan: Plan, { sound, row, hover, locked }: PictureProps): void {
+  const colours = useColours();
+  const density = window.devicePixelRatio || 1;
+  const pictures = useMemo(() => ({ bands: sound.bands && bandsPicture(sound.bands, colours), weights: weightsPicture(sound, plan.span * density, colours) }), [sound, colours, plan.span, density]);
+  useLayoutEffect(() => {
+    const ctx = canvas.current?.getContext("2d");
+    if (!canvas.current || !ctx) return;
+    canvas.current.width = Math.round(plan.width * density);
+    canvas.current.height = Math.round(plan.height * density);
+    ctx.setTransform(density, 0, 0, density, 0, 0);
+    const highlight = { row, hover, locked, colours };
+    drawSound(canvasPen(ctx), plan, sound, pictures, highlight);
+    redraws.set(canvas.current, () => {
+      const out: string[] = [];
+      drawSound(svgPen(out), plan, sound, pictures, { ...highlight, hover: null });
+      return out.join("");
+    });
+  });
 }
 
 const MOVES: Record<string, [number, number]> = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -269,7 +273,7 @@ function Caption({ look, sound, problem }: { look: Look; sound: boolean; problem
   const { weights, key, averaged, heads } = look;
   return (
     <>
-      {`${weights.rows} written from ${key.seconds ? timeOf(key, weights.columns) : `${weights.columns} frames`} of sound. `}
+      {`${weights.rows} steps, written from ${key.seconds ? timeOf(key, weights.columns) : `${weights.columns} frames`} of sound. `}
       {key.spectrogram && "Above, low tones are at the bottom, and louder ones stronger in colour. "}
       {sound ? "Click a cell to hear the stretch that was listened to." : (problem ?? "This trace holds no sound to play.")}
       {averaged && ` This is the mean of ${heads.length} heads.`}

@@ -53,7 +53,6 @@ export interface Highlight {
   hover: Spot | null;
   locked: Spot | null;
   colours: Colours;
-  density: number;
 }
 
 export function drawSound(pen: Pen, plan: Plan, sound: Sound, pictures: { bands: ImageData | null; weights: ImageData }, { row, hover, locked, colours }: Highlight): void {

@@ -1,4 +1,4 @@
-// Beam: every way the search tried, left to right. The chosen path is the straight dark line; the others left it and died.
+// Beam: every way the search tried, left to right. The chosen path is the straight dark line; the others left it.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
@@ -31,8 +31,11 @@ function Beam({ trace, state, set, live }: ViewProps) {
   const first = Math.max(0, (axis?.labels.length ?? chosen.length) - chosen.length);
   const [hovered, hover] = useState<number | null>(null);
   // A node that was picked stays picked until the step or the trace changes under it.
-  const [at, of, kept] = String(state.more["beam.node"] ?? "").split(" ").map(Number);
-  const picked = at === state.trace && of === state.step && kept !== undefined && tree.labels[kept] !== undefined ? kept : null;
+  const [at, of, kept] = String(state.more["beam.node"] ?? "")
+    .split(" ")
+    .map(Number);
+  const picked =
+    at === state.trace && of === state.step && kept !== undefined && tree.labels[kept] !== undefined ? kept : null;
   const node = picked ?? chosen[state.step - first] ?? chosen[0] ?? 0;
   const select = (to: number, change: Partial<State> = {}) => {
     const place = chosen.indexOf(to);
@@ -53,7 +56,10 @@ function Beam({ trace, state, set, live }: ViewProps) {
       caption={captionOf(tree, layout)}
     >
       <Stage {...{ box, tree, layout, places, node, hovered, hover, select, open }} />
-      <Asks {...{ tree, axis, node, open, live, trace }} then={(place) => set({ view: "steps", step: first + place })} />
+      <Asks
+        {...{ tree, axis, node, open, live, trace }}
+        then={(place) => set({ view: "steps", step: first + place })}
+      />
     </Figure>
   );
 }
@@ -103,9 +109,21 @@ function Stage({ box, tree, layout, places, node, hovered, hover, select, open }
     event.preventDefault();
     event.stopPropagation();
   };
-  const told = `beam search: ${tree.labels.length} nodes. Arrow keys move: left to what stood before, right to what came after, up and down to other branches; Enter opens the step.`;
+  const told =
+    `beam search: ${tree.labels.length} nodes. Arrow keys move: left to what stood before, right to what came after, ` +
+    "up and down to other branches; Enter opens the step.";
   return (
-    <div class="beam" ref={box} tabIndex={0} role="application" aria-roledescription="tree" aria-label={told} onScroll={look} onKeyDown={key} {...usePan(box)}>
+    <div
+      class="beam"
+      ref={box}
+      tabIndex={0}
+      role="application"
+      aria-roledescription="tree"
+      aria-label={told}
+      onScroll={look}
+      onKeyDown={key}
+      {...usePan(box)}
+    >
       <BeamDrawing {...{ tree, places, node: hovered ?? node, selected: node, hover, open, seen }} />
     </div>
   );
@@ -125,7 +143,8 @@ function usePan(box: { current: HTMLElement | null }) {
     onPointerDown(event: PointerEvent) {
       const element = box.current;
       moved.current = false;
-      if (element && event.pointerType === "mouse") from.current = { x: event.clientX, y: event.clientY, left: element.scrollLeft, top: element.scrollTop };
+      if (element && event.pointerType === "mouse")
+        from.current = { x: event.clientX, y: event.clientY, left: element.scrollLeft, top: element.scrollTop };
     },
     onPointerMove(event: PointerEvent) {
       if (!from.current || !event.buttons) return void (from.current = null);
@@ -166,7 +185,10 @@ function Asks({ tree, axis, node, open, live, trace, then }: AsksProps) {
   const [busy, work] = useState(false);
   const [problem, blame] = useState<string | null>(null);
   const path = pathTo(tree, node);
-  const prefix = textOf(path.map((each) => tree.labels[each]!), axis);
+  const prefix = textOf(
+    path.map((each) => tree.labels[each]!),
+    axis,
+  );
   const force = async () => {
     work(true);
     blame(null);
@@ -201,10 +223,18 @@ function Asks({ tree, axis, node, open, live, trace, then }: AsksProps) {
 function saying(tree: PageTree, axis: PageAxis | undefined, node: number): Part[] {
   const path = pathTo(tree, node).map((each) => tree.labels[each]!);
   const sum = tree.log_prob[node] ?? NaN;
-  const fate = tree.chosen[node] ? (tree.ended[node] ? "this is what it chose" : "on the chosen path") : fateOf(tree, node);
+  const fate = tree.chosen[node]
+    ? tree.ended[node]
+      ? "this is what it chose"
+      : "on the chosen path"
+    : fateOf(tree, node);
   const text = textOf(path, axis);
   const said: Part[] = text && path.length > 1 ? [{ token: short(text) }, ": "] : [];
-  said.push({ token: short(tree.labels[node]!) }, ` has log p ${number(ownLogProb(tree, node))}, the whole ${number(sum)} (p = ${number(Math.exp(sum), true, 3)}); ${fate}.`);
+  said.push(
+    { token: short(tree.labels[node]!) },
+    ` has log p ${number(ownLogProb(tree, node))}, `,
+    `the whole ${number(sum)} (p = ${number(Math.exp(sum), true, 3)}); ${fate}.`,
+  );
   return said;
 }
 
@@ -216,7 +246,14 @@ function fateOf(tree: PageTree, node: number): string {
 function tableOf(tree: PageTree, axis: PageAxis | undefined): Table {
   const cells: ((node: number) => string)[] = [
     (node) => String(pathTo(tree, node).length),
-    (node) => short(textOf(pathTo(tree, parentOf(tree, node)).map((each) => tree.labels[each]!), axis), 40),
+    (node) =>
+      short(
+        textOf(
+          pathTo(tree, parentOf(tree, node)).map((each) => tree.labels[each]!),
+          axis,
+        ),
+        40,
+      ),
     (node) => number(ownLogProb(tree, node), true, 3),
     (node) => number(tree.log_prob[node], true, 3),
     (node) => (tree.chosen[node] ? "chosen" : fateOf(tree, node)),
@@ -232,9 +269,12 @@ function tableOf(tree: PageTree, axis: PageAxis | undefined): Table {
 
 function captionOf(tree: PageTree, layout: Layout): string {
   const ended = tree.ended.filter(Boolean).length;
-  const finished = ended ? ` ${ended} ${ended === 1 ? "way was" : "ways were"} written to the end (squares; the filled one is the output).` : "";
+  const finished = ended
+    ? ` ${ended} ${ended === 1 ? "way was" : "ways were"} written to the end (squares; the filled one is the output).`
+    : "";
   return (
-    `Each column is a step. Under a token is the log-probability of all that was written up to it: the less below zero, the likelier. ` +
+    "Each column is a step. Under a token is the log-probability of all that was written up to it: the less below " +
+    "zero, the likelier. " +
     `${tree.labels.length} nodes in ${layout.columns} steps.${finished}`
   );
 }

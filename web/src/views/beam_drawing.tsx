@@ -1,4 +1,4 @@
-// The drawing of a beam's tree: only the columns in view, so that a search of a thousand steps is as quick as one of ten.
+// The drawing of a beam's tree: only the columns in view, so that a thousand steps are as quick as ten.
 import { number, short } from "../labels";
 import { fitted, textWidth } from "../pen";
 import type { PageTree } from "../types";
@@ -31,15 +31,20 @@ export interface Places {
 /** Columns as wide as their labels ask for, and apart as far as the room of the page allows. */
 export function placesOf(tree: PageTree, layout: Layout, size: Size, room: number): Places {
   const depth = depthsOf(tree, layout.children);
-  const label = tree.labels.map((each, node) => (tree.ended[node] ? "" : fitted(short(each, 40), size.widest, 15, true)));
+  const label = tree.labels.map((each, node) =>
+    tree.ended[node] ? "" : fitted(short(each, 40), size.widest, 15, true),
+  );
   const parts = tree.labels.map((_, node) => (size.parts ? textWidth(sumOf(tree, node)) : 0));
-  const wide = Float64Array.from(label, (text, node) => (tree.ended[node] ? SQUARE : Math.max(8, textWidth(text, 15, true))));
+  const wide = Float64Array.from(label, (text, node) =>
+    tree.ended[node] ? SQUARE : Math.max(8, textWidth(text, 15, true)),
+  );
   const columns = new Float64Array(layout.columns + 1);
   depth.forEach((column, node) => (columns[column] = Math.max(columns[column]!, wide[node]!, parts[node]!)));
   const needed = columns.reduce((sum, each) => sum + each, 2 * LEFT);
   const gap = size.parts ? Math.max(size.gap, Math.min(WIDEST_GAP, (room - needed) / (layout.columns + 1))) : size.gap;
   const from = new Float64Array(layout.columns + 1);
-  for (let column = 0; column <= layout.columns; column++) from[column] = column ? from[column - 1]! + columns[column - 1]! + gap : LEFT + size.gap;
+  for (let column = 0; column <= layout.columns; column++)
+    from[column] = column ? from[column - 1]! + columns[column - 1]! + gap : LEFT + size.gap;
   return {
     size,
     x: Float64Array.from(depth, (column) => from[column]!),
@@ -75,13 +80,22 @@ export function BeamDrawing({ tree, places, node, selected, hover, open, seen }:
   // What is chosen or pointed at lies on top of what is not.
   const order = [...shown].sort((one, other) => weight(tree, on, one) - weight(tree, on, other));
   return (
-    <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true" onPointerLeave={() => hover(null)}>
+    <svg
+      width={width}
+      height={height}
+      viewBox={`0 0 ${width} ${height}`}
+      aria-hidden="true"
+      onPointerLeave={() => hover(null)}
+    >
       <circle cx={LEFT} cy={TOP} r="3" fill="var(--ink)" />
       {order.map((each) => (
         <path key={each} class={classes("way", tree.chosen[each], on.has(each))} d={wayTo(tree, places, each)} />
       ))}
       {shown.map((each) => (
-        <Node key={each} {...{ tree, places, node: each, on: on.has(each), selected: each === selected, hover, open }} />
+        <Node
+          key={each}
+          {...{ tree, places, node: each, on: on.has(each), selected: each === selected, hover, open }}
+        />
       ))}
     </svg>
   );
@@ -104,7 +118,8 @@ function wayTo(tree: PageTree, places: Places, node: number): string {
   if (y1 === y0) return `M${x0} ${y0}H${x1}`;
   const turn = Math.max(x0, x[node]! - size.gap / 2 - 2);
   const round = Math.min(6, (y1 - y0) / 2, Math.max(0, x1 - turn));
-  return `M${x0} ${y0}H${turn - Math.min(round, turn - x0)}Q${turn} ${y0} ${turn} ${y0 + round}V${y1 - round}Q${turn} ${y1} ${turn + round} ${y1}H${x1}`;
+  const down = `M${x0} ${y0}H${turn - Math.min(round, turn - x0)}Q${turn} ${y0} ${turn} ${y0 + round}V${y1 - round}`;
+  return `${down}Q${turn} ${y1} ${turn + round} ${y1}H${x1}`;
 }
 
 interface NodeProps {

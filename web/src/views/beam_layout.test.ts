@@ -19,7 +19,10 @@ function tokens(labels: string[], text: string): PageAxis {
 
 test("the chosen path is one straight line at the top", () => {
   const { row } = layoutOf(TREE);
-  assert.deepEqual([0, 2, 4, 6].map((node) => row[node]), [0, 0, 0, 0]);
+  assert.deepEqual(
+    [0, 2, 4, 6].map((node) => row[node]),
+    [0, 0, 0, 0],
+  );
 });
 
 test("branches that leave later hang higher, and no two nodes share a place", () => {
@@ -57,7 +60,14 @@ test("a random tree never puts two nodes in one place", () => {
 test("a tree of nothing, and one whose parents are rubbish, have a place for every node", () => {
   const none: PageTree = { labels: [], parent: [], step: [], log_prob: [], ended: [], chosen: [] };
   assert.equal(layoutOf(none).columns, 0);
-  const odd: PageTree = { labels: ["a", "b"], parent: [1, 9], step: [0, 0], log_prob: [null, NaN], ended: [true, true], chosen: [false, false] };
+  const odd: PageTree = {
+    labels: ["a", "b"],
+    parent: [1, 9],
+    step: [0, 0],
+    log_prob: [null, NaN],
+    ended: [true, true],
+    chosen: [false, false],
+  };
   assert.deepEqual([...layoutOf(odd).row].sort(), [0, 1]);
 });
 

@@ -1,5 +1,5 @@
-// Where the nodes of a beam's tree stand. A step is a column; the chosen path is one straight line, and each branch hangs
-// below the node it left, as high as there is room.
+// Where the nodes of a beam's tree stand. A step is a column; the chosen path is one straight line, and each branch
+// hangs below the node it left, as high as there is room.
 import type { PageAxis, PageTree } from "../types";
 
 export interface Layout {
@@ -22,7 +22,9 @@ function familyOf(tree: PageTree): number[][] {
   });
   const rank = (node: number) => tree.log_prob[node] ?? -Infinity;
   for (const each of children)
-    each.sort((one, other) => Number(tree.chosen[other]) - Number(tree.chosen[one]) || rank(other) - rank(one) || one - other);
+    each.sort(
+      (one, other) => Number(tree.chosen[other]) - Number(tree.chosen[one]) || rank(other) - rank(one) || one - other,
+    );
   return children;
 }
 
@@ -82,7 +84,7 @@ export function layoutOf(tree: PageTree): Layout {
       }
   };
   settle({ nodes: lineFrom(count, children), from: -1, above: -1 }, 0);
-  for (let column = columns; column >= 0; ) {
+  for (let column = columns; column >= 0;) {
     const branch = waiting[column]!.pop();
     if (!branch) {
       column--;
@@ -96,7 +98,8 @@ export function layoutOf(tree: PageTree): Layout {
 
 function roomFor(branch: Branch, taken: Taken, most: number): number {
   for (const strictly of [true, false])
-    for (let row = branch.above + 1; row <= branch.above + most; row++) if (taken.fits(branch, row, strictly)) return row;
+    for (let row = branch.above + 1; row <= branch.above + most; row++)
+      if (taken.fits(branch, row, strictly)) return row;
   return branch.above + most + 1;
 }
 
@@ -151,10 +154,13 @@ export function textOf(labels: string[], axis: PageAxis | undefined): string {
 function pieced(words: string[]): string {
   if (words.some((word) => word.startsWith("##"))) return words.join(" ").replace(/ ##/g, "");
   if (words.some((word) => word.endsWith("@@"))) return words.join(" ").replace(/@@( |$)/g, "");
-  return words.join("").replace(/[▁Ġ]|<\/w>/g, " ").trim();
+  return words
+    .join("")
+    .replace(/[▁Ġ]|<\/w>/g, " ")
+    .trim();
 }
 
-/** Where an arrow key leads: to the parent, the first child, the sibling above or below (else the next node of that step). */
+/** Where an arrow key leads: to the parent, the first child, the next node of the same step above or below. */
 export function neighbour(tree: PageTree, layout: Layout, node: number, key: string): number {
   if (key === "ArrowLeft") return Math.max(parentOf(tree, node), -1) < 0 ? node : parentOf(tree, node);
   if (key === "ArrowRight") return layout.children[node]?.[0] ?? node;
@@ -164,7 +170,8 @@ export function neighbour(tree: PageTree, layout: Layout, node: number, key: str
   let found = node;
   for (let other = 0; other < depth.length; other++) {
     const away = (layout.row[other]! - here) * by;
-    if (depth[other] === depth[node] && away > 0 && (found === node || away < (layout.row[found]! - here) * by)) found = other;
+    if (depth[other] === depth[node] && away > 0 && (found === node || away < (layout.row[found]! - here) * by))
+      found = other;
   }
   return found;
 }

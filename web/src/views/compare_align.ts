@@ -13,7 +13,12 @@ export function aligned(one: string[], other: string[]): Pairing[] {
   const shorter = Math.min(one.length, other.length) - from;
   while (behind < shorter && one[one.length - 1 - behind] === other[other.length - 1 - behind]) behind++;
   const pairs: Pairing[] = Array.from({ length: from }, (_, i) => [i, i]);
-  pairs.push(...middle(one.slice(from, one.length - behind), other.slice(from, other.length - behind)).map(([a, b]): Pairing => [a < 0 ? a : a + from, b < 0 ? b : b + from]));
+  pairs.push(
+    ...middle(one.slice(from, one.length - behind), other.slice(from, other.length - behind)).map(([a, b]): Pairing => [
+      a < 0 ? a : a + from,
+      b < 0 ? b : b + from,
+    ]),
+  );
   for (let i = behind; i > 0; i--) pairs.push([one.length - i, other.length - i]);
   return pairs;
 }
@@ -34,9 +39,12 @@ function common(one: string[], other: string[]): Pairing[] {
   const longest = new Uint16Array((one.length + 1) * wide);
   for (let a = one.length - 1; a >= 0; a--)
     for (let b = other.length - 1; b >= 0; b--)
-      longest[a * wide + b] = one[a] === other[b] ? longest[(a + 1) * wide + b + 1]! + 1 : Math.max(longest[(a + 1) * wide + b]!, longest[a * wide + b + 1]!);
+      longest[a * wide + b] =
+        one[a] === other[b]
+          ? longest[(a + 1) * wide + b + 1]! + 1
+          : Math.max(longest[(a + 1) * wide + b]!, longest[a * wide + b + 1]!);
   const pairs: Pairing[] = [];
-  for (let [a, b] = [0, 0]; a < one.length && b < other.length; ) {
+  for (let [a, b] = [0, 0]; a < one.length && b < other.length;) {
     if (one[a] === other[b]) pairs.push([a++, b++]);
     else if (longest[(a + 1) * wide + b]! >= longest[a * wide + b + 1]!) a++;
     else b++;

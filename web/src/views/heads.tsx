@@ -218,7 +218,7 @@ function OpenHead({ trace, state, set, flight, arrives, back }: OpenProps) {
     const canvas = box.current?.querySelector("canvas");
     if (!look || !from || !picture || !canvas) return;
     flight.current = null;
-    if (!still) fly(picture, from, canvas.getBoundingClientRect());
+    if (!still) fly(picture, from, cellsOf(canvas));
   }, [look]);
   return (
     <div ref={box}>
@@ -279,22 +279,23 @@ function useEscape(leave: () => void, depends: unknown[]): void {
   }, depends);
 }
 
+/** Where the cells of a heatmap stand in the window. */
+function cellsOf(canvas: HTMLCanvasElement): DOMRect {
+  const box = canvas.getBoundingClientRect();
+  const [left = 0, top = 0, across = box.width, down = box.height] = canvas.dataset.cells?.split(" ").map(Number) ?? [];
+  return new DOMRect(box.left + left, box.top + top, across, down);
+}
+
 const FLIGHT = 240; // milliseconds
 
 /** A copy of the thumbnail grows to where its map stands, and gives way to it. */
 function fly(picture: HTMLCanvasElement, from: DOMRect, to: DOMRect): void {
-  const side = Math.min(to.width, to.height);
   picture.className = "heads-ghost";
-  picture.style.cssText = `left:${to.left}px;top:${to.top}px;width:${side}px;height:${side}px`;
+  picture.style.cssText = `left:${to.left}px;top:${to.top}px;width:${to.width}px;height:${to.height}px`;
   document.body.append(picture);
-  const start = `translate(${from.left - to.left}px, ${from.top - to.top}px) scale(${from.width / side})`;
-  const flown = picture.animate(
-    [
-      { transform: start, opacity: 1 },
-      { opacity: 0.9, offset: 0.7 },
-      { transform: "none", opacity: 0 },
-    ],
-    { duration: FLIGHT, easing: "cubic-bezier(.2,.7,.3,1)" },
-  );
+  const [x, y] = [from.width / to.width, from.height / to.height];
+  const start = `translate(${from.left - to.left}px, ${from.top - to.top}px) scale(${x}, ${y})`;
+  const stages = [{ transform: start }, { transform: "none", opacity: 0.95, offset: 0.8 }, { opacity: 0 }];
+  const flown = picture.animate(stages, { duration: FLIGHT, easing: "ease-out" });
   flown.onfinish = flown.oncancel = () => picture.remove();
 }

@@ -105,7 +105,8 @@ export function inPlace(maps: PageMap[], { width, tallest, nameWidth }: Room): W
   const down = (tallest - LINE) / rows.size - UNDER - 4;
   const size = Math.floor(Math.min(LARGEST, fits, down < READABLE ? COMFORTABLE : down));
   const [across, pitch] = [size + gapOf(size), size + UNDER + gapOf(size) - 4];
-  const wall: Wall = { width, height: LINE + rows.size * pitch, size, placed: [], names: [] };
+  const tight = Math.min(width, left + columns * across);
+  const wall: Wall = { width: tight, height: LINE + rows.size * pitch, size, placed: [], names: [] };
   for (let c = 0; c < columns && columns > 1; c++) {
     wall.names.push({ text: String(c + 1), x: left + c * across + size / 2, y: LINE / 2, align: "center", room: size });
   }

@@ -13,7 +13,7 @@ import { type Hand, useHand } from "../what_if_hand";
 import { Controls, Told } from "../what_if_panel";
 import { Bottleneck } from "./steps_bottleneck";
 import { Output, Ribbons, Vector } from "./steps_flow";
-import { templateOf, useRowHeight, useStage } from "./steps_layout";
+import { LOWEST, tallOf, templateOf, useRowHeight, useStage } from "./steps_layout";
 import { type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
 import { MOST_ROWS, type Moment, momentOf, placeOf, sizeAt, stepAt } from "./steps_moment";
 import { Rows, States } from "./steps_rows";
@@ -42,7 +42,9 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const place = placeOf(decode, step);
   const size = sizeAt(decode, step);
   const row = useMemo(() => (look && look.weights.rows ? look.weights.row(step - look.map.step) : []), [look, step]);
-  const stuck = look?.weights.partial ? "Only the largest weights of each step were kept, so a row cannot be set." : null;
+  const stuck = look?.weights.partial
+    ? "Only the largest weights of each step were kept, so a row cannot be set."
+    : null;
   const hand = useHand({ trace, place, row, size, stuck }, live);
   const moment = momentOf(decode, state, hand.draft, hand.session.changes);
   const before = useBefore(hand, state, step);
@@ -53,20 +55,40 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const controls = (
     <>
       <Controls {...panel} />
-      {long && <Switch label="every position" on={state.more["steps.all"] === true} set={(on) => set({ more: { "steps.all": on } })} />}
+      {long && (
+        <Switch
+          label="every position"
+          on={state.more["steps.all"] === true}
+          set={(on) => set({ more: { "steps.all": on } })}
+        />
+      )}
     </>
   );
   return (
-    <Figure name="steps" table={tableOf(decode, moment)} caption={<Caption decode={decode} moment={moment} />} controls={controls}>
+    <Figure
+      name="steps"
+      table={tableOf(decode, moment)}
+      caption={<Caption decode={decode} moment={moment} />}
+      controls={controls}
+    >
       <Told {...panel} />
-      {look ? <Picture {...{ decode, moment, hand, before, set }} locked={state.key} /> : <Bottleneck {...{ decode, moment, hand, before }} />}
+      {look ? (
+        <Picture {...{ decode, moment, hand, before, set }} locked={state.key} />
+      ) : (
+        <Bottleneck {...{ decode, moment, hand, before }} />
+      )}
     </Figure>
   );
 }
 
-/** What the readout says: what the hand is doing; without attention, what was written. Else the shell says where it looked. */
+/** What the readout says: what the hand does; without attention, what was written; else the shell speaks. */
 function saidOf({ written, likely }: Moment, { draft }: Hand, labels: string[] | null): Part[] | null {
-  if (draft) return [draft.pressed ? "You give " : "You would give ", { token: short(labels?.[draft.key] ?? "") }, ` a weight of ${number(draft.row[draft.key])}.`];
+  if (draft)
+    return [
+      draft.pressed ? "You give " : "You would give ",
+      { token: short(labels?.[draft.key] ?? "") },
+      ` a weight of ${number(draft.row[draft.key])}.`,
+    ];
   if (labels || written === null) return null;
   const found = likely.find((each) => each.label === written);
   return ["It wrote ", { token: short(written) }, found ? ` (probability ${number(found.probability)}).` : "."];
@@ -75,7 +97,10 @@ function saidOf({ written, likely }: Moment, { draft }: Hand, labels: string[] |
 /** What was likely at this step before the reader changed anything; null when nothing is changed. */
 function useBefore(hand: Hand, state: ViewProps["state"], step: number): Likely[] | null {
   const { base } = hand.session;
-  const { value } = useLoaded(async () => (hand.changed ? (await loadDecode(base, state)).outputs : null), [base, hand.changed]);
+  const { value } = useLoaded(
+    async () => (hand.changed ? (await loadDecode(base, state)).outputs : null),
+    [base, hand.changed],
+  );
   return hand.changed && value ? likelyAt(value, step) : null;
 }
 
@@ -94,24 +119,61 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const stage = useStage(moment.step);
   const rows = moment.shown.keys.length;
   const height = useRowHeight(rows);
-  const tall = Math.max(40, Math.min(rows * height, 260));
+  const tall = tallOf(rows * height);
   const touched = hand.session.changes.filter((change) => touches(change, placeOf(decode, moment.step)!));
   const masked = new Set(touched.flatMap((change) => (change.kind === "mask" ? [change.key!] : [])));
-  const present: Column[] = ["label", ...(decode.read ? ["h" as const] : []), ...(moment.scores ? ["e" as const] : []), "a", "r", "c", ...(decode.state ? ["s" as const] : []), "p"];
+  const present: Column[] = [
+    "label",
+    ...(decode.read ? ["h" as const] : []),
+    ...(moment.scores ? ["e" as const] : []),
+    "a",
+    "r",
+    "c",
+    ...(decode.state ? ["s" as const] : []),
+    "p",
+  ];
   const axis = decode.trace.axis(decode.trace.outputs?.axis ?? decode.look!.map.query);
   const vectors = { rows, tall, stacked };
   return (
-    <div class={hand.draft ? "steps held" : "steps"} data-stage={stage} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": moment.scores ? "minmax(52px, max-content) 1fr 1fr" : "minmax(52px, max-content) 1fr" }}>
-      {present.map((column) => column !== "r" && (
-        <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
-          <Term column={column} word={column === "label" ? decode.look!.map.key : undefined} />
-        </h2>
-      ))}
+    <div
+      class={`steps${hand.draft ? " held" : ""}${height < LOWEST ? " thin" : ""}`}
+      data-stage={stage}
+      style={{
+        "--columns": templateOf(present),
+        "--weight": shade(0.68),
+        "--columns-stacked": moment.scores ? "minmax(52px, max-content) 1fr 1fr" : "minmax(52px, max-content) 1fr",
+      }}
+    >
+      {present.map(
+        (column) =>
+          column !== "r" && (
+            <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
+              <Term column={column} word={column === "label" ? decode.look!.map.key : undefined} />
+            </h2>
+          ),
+      )}
       {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
       <Rows {...{ decode, moment, hand, masked, height, set, locked }} />
       <Ribbons moment={moment} height={height} tall={tall} />
-      <Vector place="c" title={<Term column="c" />} name={`context of step ${moment.count}`} values={moment.context} missing="not kept" changed={touched.length > 0 || !!hand.draft} {...vectors} />
-      {decode.state && <Vector place="s" title={<Term column="s" />} name={`state of step ${moment.count}`} values={moment.state} missing="not kept" {...vectors} />}
+      <Vector
+        place="c"
+        title={<Term column="c" />}
+        name={`context of step ${moment.count}`}
+        values={moment.context}
+        missing="not kept"
+        changed={touched.length > 0 || !!hand.draft}
+        {...vectors}
+      />
+      {decode.state && (
+        <Vector
+          place="s"
+          title={<Term column="s" />}
+          name={`state of step ${moment.count}`}
+          values={moment.state}
+          missing="not kept"
+          {...vectors}
+        />
+      )}
       <Output title={<Term column="p" />} {...{ moment, hand, before, axis, rows, stacked }} />
       <Equations decode={decode} moment={moment} />
     </div>
@@ -127,8 +189,21 @@ function tableOf(decode: Decode, moment: Moment): Table {
     const key = keys[row];
     if (key === undefined) return column === 2 ? number(likely[row - keys.length]?.probability, true, 3) : "";
     if (column === 2) return "";
-    return column === 0 ? (moment.scores ? number(moment.scores[key], true, 3) : "") : number(moment.row[key], moment.exact, 3);
+    return column === 0
+      ? moment.scores
+        ? number(moment.scores[key], true, 3)
+        : ""
+      : number(moment.row[key], moment.exact, 3);
   };
-  const rowLabel = (row: number) => (row < keys.length ? `${keys[row]! + 1} ${labels[keys[row]!] ?? ""}` : `output ${likely[row - keys.length]?.label ?? ""}`);
-  return { corner: `step ${moment.count}`, columns: ["score e", "weight α", "output p"], rows: keys.length + likely.length, rowLabel, cell };
+  const rowLabel = (row: number) =>
+    row < keys.length
+      ? `${keys[row]! + 1} ${labels[keys[row]!] ?? ""}`
+      : `output ${likely[row - keys.length]?.label ?? ""}`;
+  return {
+    corner: `step ${moment.count}`,
+    columns: ["score e", "weight α", "output p"],
+    rows: keys.length + likely.length,
+    rowLabel,
+    cell,
+  };
 }

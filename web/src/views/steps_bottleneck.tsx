@@ -3,7 +3,7 @@ import { short } from "../labels";
 import { useColours, useMedia } from "../theme";
 import type { Hand } from "../what_if_hand";
 import { Output, Vector } from "./steps_flow";
-import { templateOf, useRowHeight } from "./steps_layout";
+import { TALLEST, tallOf, templateOf, useRowHeight } from "./steps_layout";
 import { type Decode, type Likely, vectorAt } from "./steps_loading";
 import { MOST_ROWS, type Moment } from "./steps_moment";
 import { States } from "./steps_rows";
@@ -26,20 +26,40 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   // Of a long input the end is shown: the last state is what goes on.
   const keys = Array.from({ length: Math.min(count, MOST_ROWS) }, (_, i) => Math.max(0, count - MOST_ROWS) + i);
   const height = useRowHeight(keys.length);
-  const tall = Math.max(120, Math.min(keys.length * height, 260));
+  const tall = keys.length ? tallOf(keys.length * height) : TALLEST;
   const last = vectorAt(read, count - 1);
-  const present: Column[] = [...(source ? (["label", "h", "r", "b"] as const) : []), ...(decode.state ? (["s"] as const) : []), "p"];
+  const present: Column[] = [
+    ...(source ? (["label", "h", "r", "b"] as const) : []),
+    ...(decode.state ? (["s"] as const) : []),
+    "p",
+  ];
   const vectors = { rows: keys.length, tall, stacked };
   const axis = trace.axis(trace.outputs?.axis ?? "target");
   return (
     <>
-      {last && <p class="steps-said">{`There is no attention here. Everything it knows about the input has passed through these ${last.length} numbers.`}</p>}
-      <div class="steps bottleneck" data-stage={4} style={{ "--columns": templateOf(present), "--weight": shade(0.68), "--columns-stacked": "minmax(52px, max-content) 1fr" }}>
-        {present.map((column) => column !== "r" && (
-          <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
-            <Term column={column} />
-          </h2>
-        ))}
+      {last && (
+        <p class="steps-said">
+          There is no attention here. Everything it knows about the input has passed through
+          {` these ${last.length} numbers.`}
+        </p>
+      )}
+      <div
+        class="steps bottleneck"
+        data-stage={4}
+        style={{
+          "--columns": templateOf(present),
+          "--weight": shade(0.68),
+          "--columns-stacked": "minmax(52px, max-content) 1fr",
+        }}
+      >
+        {present.map(
+          (column) =>
+            column !== "r" && (
+              <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
+                <Term column={column} />
+              </h2>
+            ),
+        )}
         {source && (
           <>
             {keys.map((key, i) => (
@@ -52,10 +72,26 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
             ))}
             <States decode={decode} keys={keys} height={height} />
             <Funnel rows={keys.length} height={height} tall={tall} />
-            <Vector place="b" title={<Term column="b" />} name="last state of the encoder" values={last} missing="not kept" {...vectors} />
+            <Vector
+              place="b"
+              title={<Term column="b" />}
+              name="last state of the encoder"
+              values={last}
+              missing="not kept"
+              {...vectors}
+            />
           </>
         )}
-        {decode.state && <Vector place="s" title={<Term column="s" />} name={`state of step ${moment.count}`} values={moment.state} missing="not kept" {...vectors} />}
+        {decode.state && (
+          <Vector
+            place="s"
+            title={<Term column="s" />}
+            name={`state of step ${moment.count}`}
+            values={moment.state}
+            missing="not kept"
+            {...vectors}
+          />
+        )}
         <Output title={<Term column="p" />} {...{ moment, hand, before, axis, stacked }} rows={keys.length} />
         <Equations decode={decode} moment={moment} />
       </div>
@@ -68,7 +104,13 @@ function Funnel({ rows, height, tall }: { rows: number; height: number; tall: nu
   const total = rows * height;
   const [top, end] = [(total - tall) / 2, (total + tall) / 2];
   return (
-    <svg class="at-r ribbons" style={{ gridRow: `2 / span ${Math.max(1, rows)}`, height: `${total}px` }} viewBox={`0 0 100 ${total || 1}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg
+      class="at-r ribbons"
+      style={{ gridRow: `2 / span ${Math.max(1, rows)}`, height: `${total}px` }}
+      viewBox={`0 0 100 ${total || 1}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       <path class="funnel" d={`M0 0C55 0 45 ${top} 100 ${top}V${end}C45 ${end} 55 ${total} 0 ${total}Z`} />
     </svg>
   );

@@ -23,7 +23,10 @@ interface Band {
 export function bandsOf(weights: number[], rowHeight: number, tall: number): Band[] {
   const total = weights.length * rowHeight;
   const clean = weights.map((weight) => (weight > 0 && Number.isFinite(weight) ? weight : 0));
-  const sum = Math.max(1, clean.reduce((all, weight) => all + weight, 0));
+  const sum = Math.max(
+    1,
+    clean.reduce((all, weight) => all + weight, 0),
+  );
   let end = (total - tall) / 2;
   return clean.flatMap((weight, i) => {
     const thick = (weight / sum) * tall;
@@ -31,7 +34,8 @@ export function bandsOf(weights: number[], rowHeight: number, tall: number): Ban
     end += thick;
     if (thick < THINNEST) return [];
     const half = Math.max(THINNEST, Math.min(1, weight) * rowHeight) / 2;
-    const path = `M0 ${middle - half}C55 ${middle - half} 45 ${top} 100 ${top}V${top + thick}C45 ${top + thick} 55 ${middle + half} 0 ${middle + half}Z`;
+    const [high, low, bottom] = [middle - half, middle + half, top + thick];
+    const path = `M0 ${high}C55 ${high} 45 ${top} 100 ${top}V${bottom}C45 ${bottom} 55 ${low} 0 ${low}Z`;
     return [{ key: i, path, share: weight / sum }];
   });
 }
@@ -40,12 +44,27 @@ export function Ribbons({ moment, height, tall }: { moment: Moment; height: numb
   const { shade } = useColours();
   const { keys } = moment.shown;
   const total = keys.length * height;
-  const bands = bandsOf(keys.map((key) => moment.row[key]!), height, tall);
+  const bands = bandsOf(
+    keys.map((key) => moment.row[key]!),
+    height,
+    tall,
+  );
   const hand = moment.weighed.by === "hand";
   return (
-    <svg class="at-r ribbons" style={{ gridRow: `2 / span ${Math.max(1, keys.length)}`, height: `${total}px` }} viewBox={`0 0 100 ${total || 1}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg
+      class="at-r ribbons"
+      style={{ gridRow: `2 / span ${Math.max(1, keys.length)}`, height: `${total}px` }}
+      viewBox={`0 0 100 ${total || 1}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       {bands.map(({ key, path, share }) => (
-        <path key={keys[key]} d={path} class={`${moment.lit === keys[key] ? "lit" : ""} ${hand ? "changed" : ""}`} fill={shade(0.3 + 0.45 * share)} />
+        <path
+          key={keys[key]}
+          d={path}
+          class={`${moment.lit === keys[key] ? "lit" : ""} ${hand ? "changed" : ""}`}
+          fill={shade(0.3 + 0.45 * share)}
+        />
       ))}
     </svg>
   );
@@ -68,7 +87,10 @@ interface VectorProps {
 /** A context or a state: one strip, beside the rows, or below them on a narrow page. */
 export function Vector({ place, title, name, values, missing, rows, tall, stacked, changed }: VectorProps) {
   return (
-    <div class={`at-${place} vector${changed ? " changed" : ""}`} style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
+    <div
+      class={`at-${place} vector${changed ? " changed" : ""}`}
+      style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}
+    >
       {stacked && <h2 class="steps-head">{title}</h2>}
       {values ? (
         <>
@@ -106,12 +128,27 @@ export function Output({ title, moment, hand, before, axis, rows, stacked }: Out
       {likely.length ? (
         <ul class={before ? "compares" : undefined}>
           {likely.map((each, i) => (
-            <Likelihood key={i} each={each} chosen={each.label === written} was={before?.find((other) => other.label === each.label)} changed={before !== null} {...{ hand, axis, moment }} />
+            <Likelihood
+              key={i}
+              each={each}
+              chosen={each.label === written}
+              was={before?.find((other) => other.label === each.label)}
+              changed={before !== null}
+              {...{ hand, axis, moment }}
+            />
           ))}
           {missing && <li class="note-line">{`written: ${short(written, 24)}, which is not among them`}</li>}
         </ul>
       ) : (
-        <p class="missing">{written === null ? "Outputs were not kept." : <>wrote <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept</>}</p>
+        <p class="missing">
+          {written === null ? (
+            "Outputs were not kept."
+          ) : (
+            <>
+              wrote <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept
+            </>
+          )}
+        </p>
       )}
       {moment.forced && <Beginning hand={hand} />}
     </div>
@@ -133,15 +170,27 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
   const special = isSpecial({ ...axis, special: undefined, labels: [each.label], kind: "tokens" }, 0);
   const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
   const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
-  const title = hand.reason ?? (special || !moment.forced ? "This cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?");
+  const title =
+    hand.reason ??
+    (special || !moment.forced
+      ? "This cannot be forced"
+      : chosen
+        ? "This is what it wrote"
+        : "What if it had written this?");
   return (
     <li class={chosen ? "likely chosen" : "likely"}>
-      <button class="quiet" disabled={!!hand.reason || hand.busy || special || chosen || !moment.forced} title={title} aria-label={`write ${label} here`} onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}>
+      <button
+        class="quiet"
+        disabled={!!hand.reason || hand.busy || special || chosen || !moment.forced}
+        title={title}
+        aria-label={`write ${label} here`}
+        onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}
+      >
         <bdi dir="auto">{label}</bdi>
       </button>
       <span class="track">
         <span class="bar" style={{ width: `${100 * share}%` }} />
-        <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)` }}>
+        <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)`, "--share": `${100 * share}%` }}>
           {number(each.probability)}
           {moved && <span class="was">{` was ${was ? number(was.probability) : "less"}`}</span>}
         </span>

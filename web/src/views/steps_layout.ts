@@ -19,14 +19,24 @@ const WIDTHS: Record<Column, string> = {
 export function templateOf(columns: Column[]): string {
   // The context's equation needs the room of two columns.
   const alone = !columns.includes("s");
-  return columns.map((column) => `[${column}] ${alone && column === "c" ? "96px" : WIDTHS[column]}`).join(" ") + " [end]";
+  return (
+    columns.map((column) => `[${column}] ${alone && column === "c" ? "96px" : WIDTHS[column]}`).join(" ") + " [end]"
+  );
+}
+
+export const TALLEST = 260;
+const BELOW = 44; // pixels for what is said under a vector
+
+/** How tall a vector is beside rows of this height together. */
+export function tallOf(rows: number): number {
+  return Math.max(40, Math.min(rows - BELOW, TALLEST));
 }
 
 const STAGES = 4; // e, α, c, p
 const PACE = 250; // milliseconds each
 const HASTE = 300; // steps that follow one another faster are scrubbing
 
-/** How far the step has come: 1 scores, 2 weights, 3 context, 4 output. A step forward or back plays; a jump is there at once. */
+/** How far the step has come: 1 scores, 2 weights, 3 context, 4 output. One step plays; a jump is there at once. */
 export function useStage(step: number): number {
   const still = useStill();
   const [stage, reach] = useState(STAGES);
@@ -43,7 +53,8 @@ export function useStage(step: number): number {
   return stage;
 }
 
-const [LOWEST, HIGHEST] = [13, 28];
+export const LOWEST = 13; // below it a label has no room
+const HIGHEST = 28;
 const AROUND = 410; // pixels that the rest of the page takes
 
 /** Rows as high as the window has room for: the equations below them should be in sight. */

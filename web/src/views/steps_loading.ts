@@ -62,7 +62,8 @@ function isGrowing({ map, weights }: Look): boolean {
   const more = map.keys - map.queries;
   if (more < 0 || map.queries < 2) return false;
   let beyond = false;
-  for (let row = 0; row < weights.rows && !beyond; row++) weights.entries(row, (key, weight) => (beyond ||= weight !== 0 && key > row + more));
+  for (let row = 0; row < weights.rows && !beyond; row++)
+    weights.entries(row, (key, weight) => (beyond ||= weight !== 0 && key > row + more));
   return !beyond;
 }
 
@@ -98,5 +99,7 @@ export function likelyAt(outputs: Outputs | null, step: number): Likely[] {
   if (!outputs) return [];
   const row = outputs.single ? 0 : step - outputs.first;
   const labels = outputs.labels[row] ?? [];
-  return labels.map((label, i) => ({ label, probability: outputs.probability.at(row, i) })).sort((a, b) => (b.probability || 0) - (a.probability || 0));
+  return labels
+    .map((label, i) => ({ label, probability: outputs.probability.at(row, i) }))
+    .sort((a, b) => (b.probability || 0) - (a.probability || 0));
 }

@@ -55,9 +55,24 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const own = decode.trace.outputs?.axis ?? look?.map.query ?? "";
   const single = !!decode.outputs?.single;
   const forced = !single && !decode.trace.about.labels;
-  const ends = { forced, state: vectorAt(decode.state, step), likely: likelyAt(decode.outputs, step), written: single ? null : (decode.trace.axis(own).labels[step] ?? null) };
+  const ends = {
+    forced,
+    state: vectorAt(decode.state, step),
+    likely: likelyAt(decode.outputs, step),
+    written: single ? null : (decode.trace.axis(own).labels[step] ?? null),
+  };
   if (!look || !look.weights.rows) {
-    const nothing = { row: [], exact: true, scores: null, shown: { keys: [], others: null }, key: -1, lit: null, weighed: { by: "unknown" as const }, context: null, summed: false };
+    const nothing = {
+      row: [],
+      exact: true,
+      scores: null,
+      shown: { keys: [], others: null },
+      key: -1,
+      lit: null,
+      weighed: { by: "unknown" as const },
+      context: null,
+      summed: false,
+    };
     return { step, count: step + 1, ...nothing, ...ends };
   }
   const at = step - look.map.step;
@@ -66,15 +81,38 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const hovered = state.hover && state.hover.step === step ? state.hover.key : null;
   const lit = draft?.key ?? hovered ?? state.key;
   const scores = decode.scores?.row(at) ?? null;
-  const shown = shownKeys(row, lit, state.more["steps.all"] === true ? Infinity : MOST_ROWS, look.weights.residual?.[at] ?? 0);
+  const shown = shownKeys(
+    row,
+    lit,
+    state.more["steps.all"] === true ? Infinity : MOST_ROWS,
+    look.weights.residual?.[at] ?? 0,
+  );
   const key = lit ?? heaviest(row);
   const place = placeOf(decode, step)!;
   const byHand = !!draft || changes.some((change) => change.edit.edit === "set" && touches(change, place));
   const weighed = weighedBy(decode, scores, kept, key, byHand);
-  return { step, count: at + 1, row, exact: look.weights.exact, scores, shown, key, lit, weighed, ...contextOf(decode, step, kept, draft), ...ends };
+  return {
+    step,
+    count: at + 1,
+    row,
+    exact: look.weights.exact,
+    scores,
+    shown,
+    key,
+    lit,
+    weighed,
+    ...contextOf(decode, step, kept, draft),
+    ...ends,
+  };
 }
 
-function weighedBy({ look, trace }: Decode, scores: ArrayLike<number> | null, row: ArrayLike<number>, key: number, byHand: boolean): Weighed {
+function weighedBy(
+  { look, trace }: Decode,
+  scores: ArrayLike<number> | null,
+  row: ArrayLike<number>,
+  key: number,
+  byHand: boolean,
+): Weighed {
   if (byHand) return { by: "hand" };
   if (!scores || !look) return { by: "unknown" };
   if (key >= 0 && isSoftmax(scores, row, look.weights.exact)) return { by: "softmax", score: scores[key]! };
@@ -83,9 +121,15 @@ function weighedBy({ look, trace }: Decode, scores: ArrayLike<number> | null, ro
   return { by: "other", name: typeof name === "string" ? name : null };
 }
 
-function contextOf({ read, context, look }: Decode, step: number, row: ArrayLike<number>, draft: Draft | null): Pick<Moment, "context" | "summed"> {
+function contextOf(
+  { read, context, look }: Decode,
+  step: number,
+  row: ArrayLike<number>,
+  draft: Draft | null,
+): Pick<Moment, "context" | "summed"> {
   const kept = vectorAt(context, step);
-  if (!kept || !read || look?.weights.partial || read.values.columns !== kept.length) return { context: kept, summed: false };
+  if (!kept || !read || look?.weights.partial || read.values.columns !== kept.length)
+    return { context: kept, summed: false };
   const summed = isSum(weightedSum(row, read.values, read.first), kept, look?.weights.exact);
   return { context: summed && draft ? weightedSum(draft.row, read.values, read.first) : kept, summed };
 }

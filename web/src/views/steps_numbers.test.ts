@@ -18,7 +18,13 @@ test("weights are called a softmax only where they are one", () => {
   const scores = [0.5, 2, -1];
   const weights = softmax(scores)!;
   assert.ok(isSoftmax(scores, weights));
-  assert.ok(!isSoftmax(scores, weights.map((weight) => weight * 0.9)), "a gain");
+  assert.ok(
+    !isSoftmax(
+      scores,
+      weights.map((weight) => weight * 0.9),
+    ),
+    "a gain",
+  );
   assert.ok(!isSoftmax(scores, [0, 1, 0]), "an edit, a hard choice");
   assert.ok(!isSoftmax(scores, [0.5, 0.5]), "another length");
   assert.ok(!isSoftmax(scores, [NaN, NaN, NaN]));
@@ -63,5 +69,11 @@ test("nothing is heaviest where nothing weighs anything", () => {
 
 test("ribbons are as wide as their weights, and those of nothing are not drawn", () => {
   const bands = bandsOf([0.75, 0, NaN, 0.25], 10, 100);
-  assert.deepEqual(bands.map(({ key, share }) => [key, share]), [[0, 0.75], [3, 0.25]]);
+  assert.deepEqual(
+    bands.map(({ key, share }) => [key, share]),
+    [
+      [0, 0.75],
+      [3, 0.25],
+    ],
+  );
 });

@@ -18,7 +18,7 @@ export function softmax(scores: ArrayLike<number>): Float64Array | null {
   return shares.map((share) => share / sum);
 }
 
-/** Whether these weights are the softmax of these scores: a gain, another normaliser or an edit makes them something else. */
+/** Whether these weights are the softmax of these scores: a gain, another normaliser, an edit make others. */
 export function isSoftmax(scores: ArrayLike<number>, weights: ArrayLike<number>, exact = true): boolean {
   const expected = softmax(scores);
   if (!expected || expected.length !== weights.length) return false;
@@ -52,7 +52,13 @@ export interface Shown {
 }
 
 /** All positions while they fit; of many, those that weigh something (and `keep`), never more than fit. */
-export function shownKeys(weights: ArrayLike<number>, keep: number | null, most: number, residual = 0, least = 0.005): Shown {
+export function shownKeys(
+  weights: ArrayLike<number>,
+  keep: number | null,
+  most: number,
+  residual = 0,
+  least = 0.005,
+): Shown {
   const all = Array.from({ length: weights.length }, (_, key) => key);
   if (all.length <= most) return { keys: all, others: residual > 0 ? { count: 0, mass: residual } : null };
   const weight = (key: number) => (key === keep ? Infinity : Number.isNaN(weights[key]) ? 1 : weights[key]!);

@@ -1,15 +1,17 @@
 // The rows of Steps: one a position of what was read, the same row through label, state, score and weight.
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { isSpecial, number, short } from "../labels";
 import { useWidth } from "../heatmap";
 import { useColours } from "../theme";
-import type { PageAxis, ViewProps } from "../types";
+import type { Matrix, PageAxis, ViewProps } from "../types";
 import { largestSize } from "../vectors";
 import type { Hand } from "../what_if_hand";
 import type { Decode } from "./steps_loading";
 import { type Moment, sizeAt } from "./steps_moment";
 
 const STEP = 0.05; // what a key press moves
+const HEAVY = 0.1; // a weight whose numbers and label are always told
+const LEAST = 0.005; // a smaller weight is told where it is pointed at
 const MOVED = 4; // pixels before a press becomes a drag
 
 export interface RowsProps {
@@ -24,16 +26,20 @@ export interface RowsProps {
 
 export function Rows(props: RowsProps) {
   const { moment } = props;
-  const range = rangeOf(props.decode, moment);
+  const whole = useMemo(() => rangeOf(props.decode.scores), [props.decode]);
+  const range = whole ?? rangeOf(null, moment.scores);
   const { keys, others } = moment.shown;
   return (
     <>
       {keys.map((key, i) => (
-        <Row key={key} at={key} line={i + 2} range={range} {...props} />
+        <Row key={key} at={key} line={i + 2} range={range!} {...props} />
       ))}
       {others && (
         <div class="steps-row others" style={{ gridRow: keys.length + 2 }}>
-          <span class="at-label others-said">{`${others.count ? `${others.count} others` : "what was not kept"}, together ${number(others.mass, moment.exact)}`}</span>
+          <span class="at-label others-said">
+            {others.count ? `${others.count} others` : "what was not kept"}
+            {`, together ${number(others.mass, moment.exact)}`}
+          </span>
           <span class="at-a track">
             <span class="bar" style={{ width: `${100 * Math.min(1, others.mass)}%` }} />
           </span>
@@ -50,16 +56,17 @@ interface Range {
 
 const MANY = 1 << 18; // scores looked through for one scale; beyond it each step has its own
 
-/** One scale for all steps, zero included, so that bars of two steps can be compared. */
-function rangeOf({ scores }: Decode, moment: Moment): Range {
+/** One scale for all steps, zero included, so that bars of two steps can be compared; null where there are too many. */
+function rangeOf(scores: Matrix | null, row: ArrayLike<number> | null = null): Range | null {
+  if (scores && scores.rows * scores.columns > MANY) return null;
   const range = { low: 0, high: 0 };
   const see = (value: number) => {
     if (!Number.isFinite(value)) return;
     range.low = Math.min(range.low, value);
     range.high = Math.max(range.high, value);
   };
-  if (scores && scores.rows * scores.columns <= MANY) for (let r = 0; r < scores.rows; r++) scores.entries(r, (_, value) => see(value));
-  else Array.from(moment.scores ?? []).forEach(see);
+  for (let r = 0; scores && r < scores.rows; r++) scores.entries(r, (_, value) => see(value));
+  Array.from(row ?? []).forEach(see);
   return range;
 }
 
@@ -67,7 +74,17 @@ function Row(props: RowsProps & { at: number; line: number; range: Range }) {
   const { at, decode, moment, masked, height, set, locked, line, range } = props;
   const axis = decode.look!.key;
   const lit = moment.lit === at;
-  const classes = ["steps-row", lit && "lit", locked === at && "locked", masked.has(at) && "masked", isSpecial(axis, at) && "special", at >= sizeAt(decode, moment.step) && "ahead"].filter(Boolean).join(" ");
+  const classes = [
+    "steps-row",
+    lit && "lit",
+    locked === at && "locked",
+    moment.row[at]! >= HEAVY && "heavy",
+    masked.has(at) && "masked",
+    isSpecial(axis, at) && "special",
+    at >= sizeAt(decode, moment.step) && "ahead",
+  ]
+    .filter(Boolean)
+    .join(" ");
   return (
     <div
       class={classes}
@@ -77,18 +94,24 @@ function Row(props: RowsProps & { at: number; line: number; range: Range }) {
       onClick={() => set({ key: locked === at ? null : at })}
     >
       <Label axis={axis} at={at} height={height} />
-      {moment.scores && <Score score={moment.scores[at]!} range={range} told={lit || moment.key === at || moment.row[at]! >= 0.1} />}
+      {moment.scores && (
+        <Score score={moment.scores[at]!} range={range} told={lit || moment.key === at || moment.row[at]! >= HEAVY} />
+      )}
       <Weight {...props} />
     </div>
   );
 }
 
 function Label({ axis, at, height }: { axis: PageAxis; at: number; height: number }) {
+  const pictured = axis.kind === "grid" && !!axis.image && !!axis.width;
+  const label = short(axis.labels[at] ?? "", 24);
+  // Beside its piece of the picture a place needs only its row and column.
+  const said = pictured ? `${Math.floor(at / axis.width!) + 1} · ${(at % axis.width!) + 1}` : label;
   return (
-    <span class="at-label steps-label">
+    <span class="at-label steps-label" title={said === label ? undefined : label}>
       <span class="place">{at + 1}</span>
-      {axis.kind === "grid" && axis.image && <Patch axis={axis} at={at} size={height - 2} />}
-      <bdi dir="auto">{axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : short(axis.labels[at] ?? "", 24)}</bdi>
+      {pictured && <Patch axis={axis} at={at} size={height - 2} />}
+      <bdi dir="auto">{axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : said}</bdi>
     </span>
   );
 }
@@ -102,12 +125,30 @@ function Patch({ axis, at, size }: { axis: PageAxis; at: number; size: number })
     picture.onload = () => {
       const ctx = canvas.current?.getContext("2d");
       const [w, h] = [picture.width / width, picture.height / height];
-      ctx?.drawImage(picture, (at % width) * w, Math.floor(at / width) * h, w, h, 0, 0, ctx.canvas.width, ctx.canvas.height);
+      ctx?.drawImage(
+        picture,
+        (at % width) * w,
+        Math.floor(at / width) * h,
+        w,
+        h,
+        0,
+        0,
+        ctx.canvas.width,
+        ctx.canvas.height,
+      );
     };
     picture.src = axis.image ?? "";
     return () => void (picture.onload = null);
   }, [axis, at]);
-  return <canvas ref={canvas} width={2 * size} height={2 * size} style={{ width: `${size}px`, height: `${size}px` }} aria-hidden="true" />;
+  return (
+    <canvas
+      ref={canvas}
+      width={2 * size}
+      height={2 * size}
+      style={{ width: `${size}px`, height: `${size}px` }}
+      aria-hidden="true"
+    />
+  );
 }
 
 function Score({ score, range, told }: { score: number; range: Range; told: boolean }) {
@@ -119,7 +160,10 @@ function Score({ score, range, told }: { score: number; range: Range; told: bool
   return (
     <span class="at-e track">
       <span class="zero" style={{ left: `${100 * zero}%` }} />
-      <span class="score" style={{ left: `${100 * left}%`, width: `${100 * size}%`, background: signed(score < 0 ? -0.75 : 0.75) }} />
+      <span
+        class="score"
+        style={{ left: `${100 * left}%`, width: `${100 * size}%`, background: signed(score < 0 ? -0.75 : 0.75) }}
+      />
       {(told || !Number.isFinite(score)) && (
         <span class="figure-at" style={{ left: `calc(${100 * (zero + (score > 0 ? size : 0))}% + 4px)` }}>
           {number(score)}
@@ -132,19 +176,13 @@ function Score({ score, range, told }: { score: number; range: Range; told: bool
 function Weight({ at, decode, moment, hand, set }: RowsProps & { at: number }) {
   const weight = moment.row[at]!;
   const share = Number.isFinite(weight) ? Math.max(0, Math.min(1, weight)) : 0;
-  const start = useRef<{ x: number; drags: boolean } | null>(null);
-  const slider = useRef<HTMLSpanElement>(null);
   const free = !hand.stuck && at < sizeAt(decode, moment.step);
-  const valueAt = (x: number) => {
-    const box = slider.current!.getBoundingClientRect();
-    return (x - box.left) / Math.max(1, box.width);
-  };
+  const drags = useDrag(at, free, hand);
   const name = `weight of ${short(decode.look!.key.labels[at] ?? "", 40)}, position ${at + 1}`;
   const marked = moment.weighed.by === "hand" ? " changed" : "";
   return (
     <span
       class={`at-a track weight${free ? " free" : ""}${marked}`}
-      ref={slider}
       role="slider"
       tabIndex={at === moment.key ? 0 : -1}
       aria-label={name}
@@ -155,39 +193,54 @@ function Weight({ at, decode, moment, hand, set }: RowsProps & { at: number }) {
       aria-disabled={!free}
       title={hand.stuck ?? undefined}
       onKeyDown={(event) => pressed(event, at, weight, moment, hand, set)}
-      onPointerDown={(event) => {
-        if (!free || event.button !== 0) return;
-        start.current = { x: event.clientX, drags: false };
-        event.currentTarget.setPointerCapture(event.pointerId);
-      }}
-      onPointerMove={(event) => {
-        const from = start.current;
-        if (!from || (!from.drags && Math.abs(event.clientX - from.x) < MOVED)) return;
-        from.drags = true;
-        hand.drag(at, valueAt(event.clientX), true);
-      }}
-      onPointerUp={() => {
-        if (start.current?.drags) hand.keep();
-      }}
-      onPointerCancel={() => {
-        start.current = null;
-        hand.letGo();
-      }}
-      onClick={(event) => {
-        // The end of a drag is no click on the row.
-        if (start.current?.drags) event.stopPropagation();
-        start.current = null;
-      }}
+      {...drags}
     >
       <span class="bar" style={{ width: `${100 * share}%` }} />
-      <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)` }}>
-        {Number.isFinite(weight) ? (weight >= 0.005 || moment.lit === at ? number(weight, moment.exact) : "") : "–"}
+      <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)`, "--share": `${100 * share}%` }}>
+        {weight < LEAST && moment.lit !== at ? "" : number(weight, moment.exact)}
       </span>
     </span>
   );
 }
 
-function pressed(event: KeyboardEvent, at: number, weight: number, moment: Moment, hand: Hand, set: ViewProps["set"]): void {
+/** What a pointer does to a bar: a press alone is a click on the row, a press that moves is a drag. */
+function useDrag(at: number, free: boolean, hand: Hand) {
+  const start = useRef<{ x: number; drags: boolean } | null>(null);
+  return {
+    onPointerDown(event: PointerEvent) {
+      if (!free || event.button !== 0) return;
+      start.current = { x: event.clientX, drags: false };
+      (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+    },
+    onPointerMove(event: PointerEvent) {
+      const from = start.current;
+      if (!from || (!from.drags && Math.abs(event.clientX - from.x) < MOVED)) return;
+      from.drags = true;
+      const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+      hand.drag(at, (event.clientX - box.left) / Math.max(1, box.width), true);
+    },
+    onPointerUp() {
+      if (start.current?.drags) hand.keep();
+    },
+    onPointerCancel() {
+      start.current = null;
+      hand.letGo();
+    },
+    onClick(event: MouseEvent) {
+      if (start.current?.drags) event.stopPropagation();
+      start.current = null;
+    },
+  };
+}
+
+function pressed(
+  event: KeyboardEvent,
+  at: number,
+  weight: number,
+  moment: Moment,
+  hand: Hand,
+  set: ViewProps["set"],
+): void {
   const by = { ArrowRight: STEP, "+": STEP, "=": STEP, ArrowLeft: -STEP, "-": -STEP, "−": -STEP }[event.key];
   const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (by !== undefined) hand.drag(at, Math.round(((weight || 0) + by) * 100) / 100, false);
@@ -204,7 +257,7 @@ function pressed(event: KeyboardEvent, at: number, weight: number, moment: Momen
   event.stopPropagation();
 }
 
-/** The states that are read, one thin strip a row, in one canvas: their numbers are many and do not change with the step. */
+/** The states that are read, one thin strip a row, in one canvas: their numbers are many and the same at all steps. */
 export function States({ decode, keys, height }: { decode: Decode; keys: number[]; height: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -219,7 +272,9 @@ export function States({ decode, keys, height }: { decode: Decode; keys: number[
     ctx.canvas.width = Math.round(width * density);
     ctx.canvas.height = Math.round(total * density);
     ctx.scale(density, density);
-    const rows = keys.map((key) => (key >= read.first && key - read.first < read.values.rows ? read.values.row(key - read.first) : null));
+    const rows = keys.map((key) =>
+      key >= read.first && key - read.first < read.values.rows ? read.values.row(key - read.first) : null,
+    );
     const largest = Math.max(0, ...rows.map((row) => (row ? largestSize(row) : 0))) || 1;
     const gap = height > 6 ? 2 : 0;
     rows.forEach((row, line) => {
@@ -232,7 +287,12 @@ export function States({ decode, keys, height }: { decode: Decode; keys: number[
   }, [decode, keys.join(), height, width, colours]);
   return (
     <div class="at-h" style={{ gridRow: `2 / span ${Math.max(1, keys.length)}` }} ref={box}>
-      <canvas ref={canvas} role="img" aria-label={`states of the encoder: ${keys.length} rows of ${read.values.columns} numbers`} style={{ display: "block", width: "100%", height: `${total}px` }} />
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={`states of the encoder: ${keys.length} rows of ${read.values.columns} numbers`}
+        style={{ display: "block", width: "100%", height: `${total}px` }}
+      />
     </div>
   );
 }

@@ -14,12 +14,37 @@ interface Meaning {
 }
 
 export const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
-  label: { word: "read", letter: "", sentence: "What the model reads, one row a position. Each row keeps its place through all columns." },
-  h: { word: "states", letter: "h", sentence: "What the encoder made of each position: a list of numbers, blue above zero and brown below." },
-  e: { word: "scores", letter: "e", sentence: "How well each position fits what the model is about to write. A score can be any number; higher means: look here." },
-  a: { word: "weights", letter: "α", sentence: "The scores turned into shares that add up to 1: how much each position is looked at. The turning is called softmax." },
-  c: { word: "context", letter: "c", sentence: "All states added up, each as much as its weight says: what the model takes from the input at this step." },
-  b: { word: "last", letter: "h", sentence: "The encoder's state after the last position. This model looks at nothing else of the input." },
+  label: {
+    word: "read",
+    letter: "",
+    sentence: "What the model reads, one row a position. Each row keeps its place through all columns.",
+  },
+  h: {
+    word: "states",
+    letter: "h",
+    sentence: "What the encoder made of each position: a list of numbers, blue above zero and brown below.",
+  },
+  e: {
+    word: "scores",
+    letter: "e",
+    sentence: "How well each position fits what the model is about to write. Any number; higher means: look here.",
+  },
+  a: {
+    word: "weights",
+    letter: "α",
+    sentence:
+      "The scores turned into shares that add up to 1: how much each position is looked at. The usual way is softmax.",
+  },
+  c: {
+    word: "context",
+    letter: "c",
+    sentence: "All states added up, each as much as its weight says: what the model takes from the input at this step.",
+  },
+  b: {
+    word: "last",
+    letter: "h",
+    sentence: "The encoder's state after the last position. This model looks at nothing else of the input.",
+  },
   s: { word: "state", letter: "s", sentence: "What the decoder remembers of what it has written so far." },
   p: { word: "output", letter: "p", sentence: "How likely each next piece of the output is. The likeliest are shown." },
 };
@@ -31,7 +56,12 @@ export function Term({ column, word }: { column: Exclude<Column, "r">; word?: st
   const id = `means-${column}`;
   return (
     <span class="term">
-      <button aria-describedby={id} onClick={() => toggle(!open)} onBlur={() => toggle(false)} onKeyDown={(event) => event.key === "Escape" && toggle(false)}>
+      <button
+        aria-describedby={id}
+        onClick={() => toggle(!open)}
+        onBlur={() => toggle(false)}
+        onKeyDown={(event) => event.key === "Escape" && toggle(false)}
+      >
         {word ?? meaning.word} {meaning.letter && <i>{meaning.letter}</i>}
       </button>
       <span role="tooltip" id={id} class={open ? "means open" : "means"} data-export="no">
@@ -78,7 +108,8 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
           <br />
           <span class="equation">
             <i>p</i>
-            <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>) = <b>{number(likeliest.probability)}</b>
+            <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>) ={" "}
+            <b>{number(likeliest.probability)}</b>
           </span>
         </p>
       )}
@@ -88,10 +119,18 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
   const { look, scores, context } = decode;
-  const said = ["One step at a time: scores become weights, weights mix the states into one context, and from it comes the output."];
-  if (look?.averaged) said.push(`The weights are the mean of ${look.heads.length} heads: choose one head to see its scores.`);
+  const said = [
+    "One step at a time: scores become weights, weights mix the states into one context, and from it comes the output.",
+  ];
+  if (look?.averaged)
+    said.push(`The weights are the mean of ${look.heads.length} heads: choose one head to see its scores.`);
   else if (look && !scores) said.push("The scores were not kept, only the weights.");
-  if (look && !context) said.push(look.averaged || look.heads.length > 1 ? "The contexts of single heads were not kept." : "The context was not kept.");
+  if (look && !context)
+    said.push(
+      look.averaged || look.heads.length > 1
+        ? "The contexts of single heads were not kept."
+        : "The context was not kept.",
+    );
   if (moment.weighed.by === "other") said.push("These weights are not a plain softmax of the scores.");
   if (look?.weights.partial) said.push("Only the largest weights of each step were kept.");
   if (!moment.exact) said.push("Numbers are rounded to keep the page small (≈).");

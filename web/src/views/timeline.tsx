@@ -121,8 +121,8 @@ function Line(props: LineProps) {
   const numbers = useMemo(() => room(x, order.map((i) => textWidth(number(weights[i], exact))), place, width), [x, place, weights]);
   const base = TOP + HIGH;
   const tall = (i: number) => (Number.isFinite(weights[order[i]!]!) ? (Math.max(0, weights[order[i]!]!) / largest) * HIGH : HIGH);
-  // A number that would lie on its neighbour's bar stays away; the one that is chosen is always there.
-  const free = (i: number) => i === place || [i - 1, i + 1].every((j) => !(j in x) || tall(j) < tall(i) || Math.abs(x[j]! - x[i]!) > (thick + 30) / 2);
+  // A number that would lie on its neighbour's bar stays away, and all do where marks are thin; the chosen one is always there.
+  const free = (i: number) => i === place || (gap > 15 && [i - 1, i + 1].every((j) => !(j in x) || tall(j) < tall(i) || Math.abs(x[j]! - x[i]!) > (thick + 30) / 2));
   return (
     <div ref={box} class="timeline" role="group" tabIndex={0} aria-label={`${order.length} marks on a line; arrow keys move, Escape lets go`} style={{ overflowX: width > seen ? "auto" : undefined }} onPointerLeave={() => hover(null)} onKeyDown={(event) => keyed(event, props)}>
       <svg width={width} height={base + 34} viewBox={`0 0 ${width} ${base + 34}`} aria-hidden="true">

@@ -1,4 +1,4 @@
-// Truth: how far to trust these weights. One sentence, then the curves behind it; or, plainly, that nobody has tested them.
+// Truth: how far to trust these weights. One sentence, then the curves behind it; or, plainly, that nobody tested them.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
@@ -18,11 +18,17 @@ export const truth: View = {
   Component: Truth,
 };
 
+const CAPTION =
+  "Each curve hides another choice of positions; the same output is asked for throughout. " +
+  "The further the dark curve falls below the others, the more these weights say.";
+
 /** What a trace says of its weights, as far as it can be read: it may come from anywhere. */
 function foundIn(trace: PageTrace): Faithfulness | null {
   const found = trace.about.faithfulness;
   if (!found || typeof found !== "object" || typeof found.sentence !== "string") return null;
-  const curves = (Array.isArray(found.curves) ? found.curves : []).filter((curve) => Array.isArray(curve?.x) && Array.isArray(curve?.y));
+  const curves = (Array.isArray(found.curves) ? found.curves : []).filter(
+    (curve) => Array.isArray(curve?.x) && Array.isArray(curve?.y),
+  );
   return { sentence: found.sentence, figures: found.figures ?? {}, curves };
 }
 
@@ -37,8 +43,9 @@ function Untested() {
     <div class="empty">
       <p>Nobody has tested these weights: it was not measured for this page.</p>
       <p>
-        That a model looked somewhere does not prove that it went by what it saw. The test is to hide what it looked at most and see whether its output
-        becomes less likely, more than when anything else is hidden. <code>saccade view RUN INPUT --truth --out page.html</code> makes a page that holds it.
+        That a model looked somewhere does not prove that it went by what it saw. The test is to hide what it looked at
+        most and see whether its output becomes less likely, more than when anything else is hidden.{" "}
+        <code>saccade view RUN INPUT --truth --out page.html</code> makes a page that holds it.
       </p>
     </div>
   );
@@ -50,22 +57,27 @@ function Tested({ found }: { found: Faithfulness }) {
   const here = at && groups[at.group];
   useSay(here && at ? saying(here, at.index) : []);
   return (
-    <Figure name="truth" table={groups.length ? tableOf(groups) : null} caption={groups.length ? "Each curve hides another choice of positions; the same output is asked for throughout. The further the dark curve falls below the others, the more these weights say." : null}>
+    <Figure name="truth" table={groups.length ? tableOf(groups) : null} caption={groups.length ? CAPTION : null}>
       <p class="verdict">{found.sentence}</p>
       <div class="tested">
-      <div class="curves">
-        {groups.map((curves, group) => (
-          <Curves key={group} curves={curves} at={at?.group === group ? at.index : null} point={(index) => point(index === null ? null : { group, index })} />
-        ))}
-      </div>
-      <dl class="figures">
-        {Object.entries(found.figures).map(([name, figure]) => (
-          <>
-            <dt>{spoken(name)}</dt>
-            <dd>{Number.isInteger(figure) ? String(figure) : number(figure, true, 3)}</dd>
-          </>
-        ))}
-      </dl>
+        <div class="curves">
+          {groups.map((curves, group) => (
+            <Curves
+              key={group}
+              curves={curves}
+              at={at?.group === group ? at.index : null}
+              point={(index) => point(index === null ? null : { group, index })}
+            />
+          ))}
+        </div>
+        <dl class="figures">
+          {Object.entries(found.figures).map(([name, figure]) => (
+            <>
+              <dt>{spoken(name)}</dt>
+              <dd>{Number.isInteger(figure) ? String(figure) : number(figure, true, 3)}</dd>
+            </>
+          ))}
+        </dl>
       </div>
     </Figure>
   );
@@ -88,19 +100,26 @@ function pointsOf(curves: Curve[]): number[] {
 /** "4 positions hidden: most looked at 0.40, at random 0.99, …" */
 function saying(curves: Curve[], index: number): Part[] {
   const x = pointsOf(curves)[index]!;
-  const values = curves.flatMap((curve) => (curve.x.includes(x) ? [`${curve.name} ${number(finite(curve.y[curve.x.indexOf(x)]))}`] : []));
+  const values = curves.flatMap((curve) =>
+    curve.x.includes(x) ? [`${curve.name} ${number(finite(curve.y[curve.x.indexOf(x)]))}`] : [],
+  );
   return [`${number(x, true, 0)} ${curves[0]!.x_label}: ${values.join(", ")}.`];
 }
 
 function Curves({ curves, at, point }: { curves: Curve[]; at: number | null; point(index: number | null): void }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
-  const names = Math.min(width * 0.42, 12 + Math.max(...curves.map((curve) => textWidth(short(curve.name, 32), 13, true))));
-  const chart = chartOf(curves, width, names);
+  const room = Math.min(
+    width * 0.42,
+    12 + Math.max(...curves.map((curve) => textWidth(short(curve.name, 32), 13, true))),
+  );
+  const chart = chartOf(curves, width, room);
   const points = pointsOf(curves);
   const key = (event: KeyboardEvent) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const to = move ? Math.max(0, Math.min(points.length - 1, at === null ? (move > 0 ? 0 : points.length - 1) : at + move)) : { Home: 0, End: points.length - 1 }[event.key];
+    const to = move
+      ? Math.max(0, Math.min(points.length - 1, at === null ? (move > 0 ? 0 : points.length - 1) : at + move))
+      : { Home: 0, End: points.length - 1 }[event.key];
     if (to === undefined && event.key !== "Escape") return;
     point(to ?? null);
     event.preventDefault();
@@ -108,17 +127,44 @@ function Curves({ curves, at, point }: { curves: Curve[]; at: number | null; poi
   };
   const moved = (event: PointerEvent) => {
     const x = event.clientX - (box.current?.getBoundingClientRect().left ?? 0);
-    point(points.reduce((best, each, i) => (Math.abs(chart.x(each) - x) < Math.abs(chart.x(points[best]!) - x) ? i : best), 0));
+    point(
+      points.reduce(
+        (best, each, i) => (Math.abs(chart.x(each) - x) < Math.abs(chart.x(points[best]!) - x) ? i : best),
+        0,
+      ),
+    );
   };
-  const told = `${curves[0]!.y_label} by ${curves[0]!.x_label}: ${curves.map((curve) => curve.name).join(", ")}. Left and right arrows read the points.`;
+  const names = curves.map((curve) => curve.name).join(", ");
+  const told = `${curves[0]!.y_label} by ${curves[0]!.x_label}: ${names}. Left and right arrows read the points.`;
   return (
-    <div ref={box} tabIndex={0} role="application" aria-roledescription="chart" aria-label={told} onKeyDown={key} onPointerMove={moved} onPointerLeave={() => point(null)}>
+    <div
+      ref={box}
+      tabIndex={0}
+      role="application"
+      aria-roledescription="chart"
+      aria-label={told}
+      onKeyDown={key}
+      onPointerMove={moved}
+      onPointerLeave={() => point(null)}
+    >
       <Drawing chart={chart} curves={curves} points={points} at={at} width={width} />
     </div>
   );
 }
 
-function Drawing({ chart, curves, points, at, width }: { chart: Chart; curves: Curve[]; points: number[]; at: number | null; width: number }) {
+function Drawing({
+  chart,
+  curves,
+  points,
+  at,
+  width,
+}: {
+  chart: Chart;
+  curves: Curve[];
+  points: number[];
+  at: number | null;
+  width: number;
+}) {
   const { x, y, left, right, top, bottom, height } = chart;
   return (
     <svg viewBox={`0 0 ${width} ${height}`} width={width} height={height} aria-hidden="true">
@@ -144,9 +190,15 @@ function Drawing({ chart, curves, points, at, width }: { chart: Chart; curves: C
       {at !== null && <line class="now" x1={x(points[at]!)} x2={x(points[at]!)} y1={top} y2={bottom} />}
       {[...curves.keys()].reverse().map((i) => (
         <>
-          <path class={i ? "curve" : "curve first"} d={chart.paths[i]} stroke-dasharray={["", "", "5 4", "1.5 3"][i % 4]} />
+          <path
+            class={i ? "curve" : "curve first"}
+            d={chart.paths[i]}
+            stroke-dasharray={["", "", "5 4", "1.5 3"][i % 4]}
+          />
           {curves[i]!.x.map((each, j) =>
-            Number.isFinite(finite(curves[i]!.y[j])) && Number.isFinite(each) ? <circle class={i ? "dot" : "dot first"} cx={x(each)} cy={y(curves[i]!.y[j]!)} r={i ? 2.5 : 3.5} /> : null,
+            Number.isFinite(finite(curves[i]!.y[j])) && Number.isFinite(each) ? (
+              <circle class={i ? "dot" : "dot first"} cx={x(each)} cy={y(curves[i]!.y[j]!)} r={i ? 2.5 : 3.5} />
+            ) : null,
           )}
           <text class={i ? "name" : "name first"} x={right + 12} y={chart.names[i]}>
             {short(curves[i]!.name, 32)}

@@ -41,13 +41,26 @@ export function chartOf(curves: Curve[], width: number, names: number): Chart {
   const y = (value: number) => bottom - ((value - y0) / (y1 - y0 || 1)) * down;
   const paths = curves.map((curve) => pathOf(curve, x, y));
   const ends = curves.map((curve) => y(curve.y.map(finite).filter(Number.isFinite).at(-1) ?? 0));
-  return { left, right, top, bottom, height: bottom + 50, x, y, ticks: shares ? [0, 0.5, 1] : [y0, y1], marks: apart(xs, x), paths, names: spread(ends, top, bottom) };
+  return {
+    left,
+    right,
+    top,
+    bottom,
+    height: bottom + 50,
+    x,
+    y,
+    ticks: shares ? [0, 0.5, 1] : [y0, y1],
+    marks: apart(xs, x),
+    paths,
+    names: spread(ends, top, bottom),
+  };
 }
 
 /** The places of points that have room for their numbers. */
 function apart(xs: number[], x: (value: number) => number): number[] {
   const kept: number[] = [];
-  for (const value of [...new Set(xs)].sort((one, other) => one - other)) if (!kept.length || x(value) - x(kept.at(-1)!) > 22) kept.push(value);
+  for (const value of [...new Set(xs)].sort((one, other) => one - other))
+    if (!kept.length || x(value) - x(kept.at(-1)!) > 22) kept.push(value);
   return kept;
 }
 
@@ -72,6 +85,8 @@ export function spread(wanted: number[], top: number, bottom: number): number[] 
   const order = [...wanted.keys()].sort((one, other) => wanted[one]! - wanted[other]!);
   const placed = [...wanted];
   order.forEach((i, n) => (placed[i] = Math.max(wanted[i]!, n ? placed[order[n - 1]!]! + LINE : top)));
-  [...order].reverse().forEach((i, n, all) => (placed[i] = Math.min(placed[i]!, n ? placed[all[n - 1]!]! - LINE : bottom)));
+  [...order]
+    .reverse()
+    .forEach((i, n, all) => (placed[i] = Math.min(placed[i]!, n ? placed[all[n - 1]!]! - LINE : bottom)));
   return placed;
 }

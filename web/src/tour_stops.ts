@@ -1,0 +1,171 @@
+// The stops of the tour: what is said at each, with the words and numbers of the trace that is shown.
+import { isSpecial, number, short, wordAt } from "./labels";
+import { isNarrow } from "./tour_place";
+import type { LoadedTrace, Part } from "./types";
+import type { Decode } from "./views/steps_loading";
+import type { Moment } from "./views/steps_moment";
+import { heaviest } from "./views/steps_numbers";
+import { pieces } from "./what_if";
+
+export interface Stop {
+  title: string;
+  said: Part[];
+  /** what it points at: everything that this selector finds */
+  at: string;
+}
+
+const TURNED = 0.5; // of a full weight: what it is worth that something is turned into something else, not copied
+
+/** The step that shows most: it looks at one word, and writes something that is not in it. */
+export function clearest({ look }: Decode, step: number): number {
+  if (!look) return step;
+  let best = { step: look.map.step, worth: -1 };
+  for (let row = 0; row < look.weights.rows; row++) {
+    const weights = look.weights.row(row);
+    const key = heaviest(weights);
+    const written = look.query.labels[look.map.step + row] ?? "";
+    if (key < 0 || isSpecial(look.key, key) || isSpecial(look.query, look.map.step + row)) continue;
+    const { text, from, to } = wordAt(look.key, key);
+    const share = weights.slice(from, to).reduce((sum, weight) => sum + weight, 0);
+    const worth = share + (text.includes(written.trim()) ? 0 : TURNED);
+    if (worth > best.worth) best = { step: look.map.step + row, worth };
+  }
+  return best.step;
+}
+
+export function stopsOf(decode: Decode, moment: Moment): Stop[] {
+  const { look, trace } = decode;
+  const token = (text: string): Part => ({ token: short(text, 40) });
+  const input = trace.about.input;
+  const read: Part[] =
+    typeof input === "string" && input ? ["The model has read ", token(input)] : ["The model has read its input"];
+  const before =
+    moment.written === null
+      ? ""
+      : pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join("");
+  const sofar: Part[] = [
+    ...read,
+    ...(before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "]),
+  ];
+  return [
+    ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
+    outputStop(moment, !!look),
+    againStop(trace, !!look),
+  ];
+}
+
+function lookStops({ look, read }: Decode, moment: Moment, sofar: Part[]): Stop[] {
+  const { scores, row, key, exact } = moment;
+  const axis = look!.key;
+  const here: Part = { token: short(axis.labels[key] ?? "", 24) };
+  const word = key < 0 ? { text: "", from: 0, to: 0 } : wordAt(axis, key);
+  const inWord: Part[] = word.to - word.from > 1 ? [" in ", { token: short(word.text, 24) }] : [];
+  const top: Part[] =
+    scores && key >= 0
+      ? [` The highest is ${number(scores[key])}, for `, here, ...inWord, "."]
+      : [" (These were not kept here.)"];
+  const share = Array.from(row)
+    .slice(word.from, word.to)
+    .reduce((sum, weight) => sum + weight, 0);
+  const states = read
+    ? `Each position has a state h, a list of ${read.values.columns} numbers. `
+    : "Each position has a state: a list of numbers. ";
+  return [
+    {
+      title: "Scores",
+      at: scores ? ".steps .at-e" : ".steps .at-label",
+      said: [
+        ...sofar,
+        "To find what comes next it gives each position it read a score e: how well does this fit now?",
+        ...top,
+      ],
+    },
+    weightStop(moment, key < 0 ? [] : [{ token: short(word.text, 24) }, ` gets ${number(share, exact)} of it.`]),
+    {
+      title: "Context",
+      at: ".steps .at-r, .steps .at-c",
+      said: [
+        states,
+        "The model adds the states up, each as much as its weight says",
+        isNarrow() ? ". " : "; the ribbons show how much comes from where. ",
+        "The sum is the context c: what it takes from the input at this step.",
+      ],
+    },
+  ];
+}
+
+/** How scores became weights is only called softmax where the page has checked it. */
+function weightStop({ weighed, scores }: Moment, share: Part[]): Stop {
+  const soft = weighed.by === "softmax" || !scores;
+  const how = soft
+    ? "Softmax turns the scores into weights α, none below zero and together 1: how the looking is shared out. "
+    : "The scores are turned into weights α, none below zero: how the looking is shared out. ";
+  const title = soft ? "Softmax: scores become weights" : "Scores become weights";
+  return { title, at: ".steps .at-a", said: ["A score can be any number. ", how, ...share] };
+}
+
+function plainStops({ read }: Decode, sofar: Part[]): Stop[] {
+  const size = read ? `${read.values.columns} numbers` : "a list of numbers";
+  return [
+    {
+      title: "Reading",
+      at: ".steps .at-h",
+      said: [...sofar, `After each position its state is ${size}: what it made of the input so far.`],
+    },
+    {
+      title: "The bottleneck",
+      at: ".steps .at-r, .steps .at-b",
+      said: [
+        "Only the last state goes on. Everything the model will ever know about the input has to fit into it: ",
+        "it cannot look back.",
+      ],
+    },
+    {
+      title: "State",
+      at: ".steps .at-s",
+      said: ["From that vector the decoder starts, and changes its own state s with everything it writes."],
+    },
+  ];
+}
+
+function outputStop({ likely, written }: Moment, looks: boolean): Stop {
+  const found = likely.find((each) => each.label === written) ?? likely[0];
+  const told: Part[] = found
+    ? [
+        { token: short(found.label, 24) },
+        ` has probability ${number(found.probability)}.`,
+        found.label === written ? " It was written." : "",
+      ]
+    : ["How likely they were was not kept here."];
+  return {
+    title: "Output",
+    at: ".steps .at-p",
+    said: [
+      looks ? "From the context and its own state s" : "From its state",
+      " the model works out how likely each next piece is. ",
+      ...told,
+    ],
+  };
+}
+
+function againStop(trace: LoadedTrace, looks: boolean): Stop {
+  const axis = trace.axis(trace.outputs?.axis ?? trace.maps.at(-1)?.query ?? "");
+  const count = axis.labels.length;
+  const last = axis.labels.at(-1) ?? "";
+  const ended: Part[] =
+    trace.about.stopped === "eos"
+      ? [" it wrote ", { token: short(last, 24) }, ", which means stop."]
+      : [" it came to its end."];
+  return {
+    title: "And again, until it stops",
+    at: ".scrubber",
+    said: [
+      looks
+        ? "Then the same for the next piece: new scores, new weights, a new context. "
+        : "Then the same for the next piece, from the changed state. ",
+      `After ${count} steps`,
+      ...ended,
+      " Press play to watch, or choose any step.",
+    ],
+  };
+}
