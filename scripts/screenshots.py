@@ -27,7 +27,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 SETTLED = "() => document.querySelector('main') && !document.querySelector('[aria-busy=true]')"
 MOST = 250_000  # bytes of a picture
-COLOURS = (128, 64, 32)
+COLOURS = (256, 128, 64, 32)
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ SHOTS = {
     "steps": Shot(DATES, "steps", {"step": 6}),
     "steps-dark": Shot(DATES, "steps", {"step": 6}, dark=True),
     "steps-phone": Shot(DATES, "steps", {"step": 6}, width=390, height=844),
-    "bottleneck": Shot("seq2seq_cho_dates", "steps", {"step": 6}),
+    "bottleneck": Shot("seq2seq_cho_dates", "steps", {"step": 6}, height=880),
     "tour": Shot(DATES, "steps", act=tour),
     "alignment": Shot(DATES, "alignment", {"step": 6}),
-    "heads": Shot(TRANSFORMER, "heads"),
+    "heads": Shot(TRANSFORMER, "heads", act=point(0.37, 0.62), height=880),
     "arcs": Shot(TRANSFORMER, "arcs", {"step": 6}),
-    "beam": Shot(DATES, "beam", {"step": 6}),
+    "beam": Shot(DATES, "beam", {"step": 6}, height=880),
     "truth": Shot(DATES, "truth"),
-    "compare": Shot(DATES, "compare"),
+    "compare": Shot(DATES, "compare", {"step": 6, "key": 19}, height=1080),
     "document": Shot("document", "document"),
     "image": Shot("picture", "image", {"step": 2}),
     "audio": Shot("sound", "audio", {"step": 3}),
@@ -100,11 +100,13 @@ def take(page: Page, shot: Shot, path: Path) -> bytes:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture in few colours, as few as keep it below what a page of documentation should load."""
+    """The same picture in a small file: as it is where that is small enough, else in fewer and fewer colours."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    for colours in COLOURS:
+    for colours in (None, *COLOURS):
+        # Photographs need the dither; where colours are few and flat it changes nothing.
+        fewer = picture if colours is None else picture.quantize(colours, dither=Image.Dither.FLOYDSTEINBERG)
         out = io.BytesIO()
-        picture.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+        fewer.save(out, "PNG", optimize=True)
         if out.tell() <= MOST:
             break
     return out.getvalue()

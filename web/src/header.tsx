@@ -73,7 +73,7 @@ function factsOf(page: PageData, trace: LoadedTrace | undefined): string[] {
 
 /** Figures between 0 and 1 are shares; others (BLEU) stand as they are. */
 function percent(value: number): string {
-  return value >= 0 && value <= 1 ? `${number(100 * value, true, 1)} %` : number(value, true, 1);
+  return value >= 0 && value <= 1 ? `${number(100 * value, true, 1)}\u00a0%` : number(value, true, 1);
 }
 
 function hasAddress(): boolean {

@@ -144,7 +144,7 @@ function Outcome({ trace, hand, set }: PanelProps) {
         <dt>now</dt>
         <dd class="now">
           <Written pieces={now} marked={told.after} /> <Score trace={trace} />
-          {same && <span class="hint"> nothing changed</span>}
+          {same && <span class="hint"> the same</span>}
         </dd>
       </dl>
       <ul class="changes" aria-label="your changes">

@@ -25,6 +25,7 @@ function fits(map: PageMap, trace: PageTrace): boolean {
 
 export const documents: View = {
   id: "document",
+  front: (trace) => !trace.outputs, // not of a text that is written step by step
   title: "Document",
   about: "The text itself: the stronger a word’s colour, the more it was looked at.",
   picks: true,

@@ -18,6 +18,7 @@ function fits(map: PageMap, trace: PageTrace): boolean {
 
 export const graph: View = {
   id: "graph",
+  front: (trace) => !trace.outputs, // not of a text that is written step by step
   title: "Graph",
   about: "One node and its neighbours: the wider a line, the more was looked along it.",
   picks: true,

@@ -22,6 +22,7 @@ function fits(map: PageMap, trace: PageTrace): boolean {
 
 export const timeline: View = {
   id: "timeline",
+  front: (trace) => !trace.outputs, // not of a text that is written step by step
   title: "Timeline",
   about: "One mark a visit or review: the higher its bar, the more it was looked at.",
   picks: true,
