@@ -115,6 +115,9 @@ FAULTS = {
     "a port without serving": (["one", "x", "--port", "7"], "--port needs --serve"),
     "a host without serving": (["one", "x", "--host", "::"], "--host needs --serve"),
     "a file while serving": (["one", "--serve", "--out", "x.html"], "--out does not go with --serve"),
+    "a gallery to serve": (["--demo", "--serve"], "--serve does not go with --demo"),
+    "a gallery's weights to test": (["--demo", "--truth"], "--truth does not go with --demo"),
+    "a beam for the gallery": (["--demo", "--beam", "3"], "--demo has no model behind it"),
     "a wish while serving": (["one", "--serve", "--prefix", "2"], "--prefix does not go with --serve"),
 }
 

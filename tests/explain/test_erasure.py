@@ -13,6 +13,7 @@ import saccade
 from saccade import api
 from saccade.attention.core import attend
 from saccade.attention.scores import dot
+from saccade.data.batching import collate
 from saccade.errors import SaccadeError
 from saccade.explain import erasure
 from saccade.recipes.recipe import read_recipe
@@ -88,6 +89,14 @@ def test_weights_that_cost_little_more_than_chance_are_called_a_hint() -> None:
     assert "do not say" in erasure._sentence({**drops, erasure.MOST: 0.2}, per_step=False)
 
 
+def test_hiding_may_make_an_output_more_likely_and_no_drop_is_minus_nothing() -> None:
+    drops = {erasure.MOST: -0.3, erasure.CHANCE: -0.001, erasure.LEAST: 0.0}
+    rose = erasure._sentence(drops, per_step=False)
+    assert "made its output more likely (by 0.30)" in rose and "do not say" in rose
+    assert "-0.00" not in erasure._sentence({**drops, erasure.MOST: -0.001}, per_step=False)
+    assert "at random 0.00" in erasure._sentence({**drops, erasure.MOST: 0.3}, per_step=False)
+
+
 def test_the_first_point_is_the_untouched_output_and_k_doubles_to_half_of_the_positions() -> None:
     judge = Judge((0, 5, 0, 0, 0, 0, 0))
     curves = erasure.curve(judge, "x")["curves"]
@@ -133,6 +142,22 @@ def test_a_text_under_masks_is_as_likely_as_when_it_is_forced_under_them(bundle)
     assert forced.value == made.value, "the search under masks goes on after the output: choose another input"
     most = erasure.curve(bundle, ASKED, draws=1)["curves"][0]
     assert most["y"][1] == pytest.approx(exp(forced.log_prob / len(weights)), rel=1e-4)
+
+
+def test_an_output_that_did_not_end_is_tested_without_an_end_however_long_it_is(bundle, monkeypatch) -> None:
+    written = "the dog is red " * 9  # 36 tokens, where data.max_length is 30
+    curves = erasure.curve(bundle, ASKED, written.strip(), ended=False, draws=1)["curves"]
+    tokens = bundle.task.target.encode(written.strip())
+    batch = collate([(bundle.task.source.encode(ASKED), tokens)], [0])
+    with torch.no_grad():
+        logits = bundle.network.eval()(batch.source, batch.source_lengths, batch.target_in)[0].log_softmax(-1)
+    likely = [float(logits[step, token]) for step, token in enumerate(tokens)]
+    assert curves[0]["y"][0] == pytest.approx(exp(sum(likely) / 36), rel=1e-4)
+    seen: dict = {}
+    monkeypatch.setattr(erasure, "curve", lambda *_, **options: seen.update(options) or {})
+    for stopped in ("length", "eos"):
+        erasure.tested(bundle, ASKED, Trace(about={"output": "the dog", "stopped": stopped}))
+        assert seen["ended"] is (stopped == "eos")
 
 
 def test_a_tested_trace_carries_its_curves_and_nothing_else_changes(bundle) -> None:

@@ -130,6 +130,8 @@ FAULTS = {
     "search": ({"inputs": ["a"], "search": [5]}, 422, "search", "expected a mapping"),
     "beam": ({"inputs": ["a"], "search": {"beam": 10**9}}, 422, "search.beam", "expected at most 64"),
     "samples": ({"inputs": ["a"], "search": {"sample": {}, "n_best": 10**9}}, 422, "search.n_best", "at most 64"),
+    "half a list": ({"inputs": ["a"], "search": {"n_best": 2.5}}, 422, "search.n_best", "a whole number"),
+    "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "found too large a one"),
     "misspelt": ({"inputs": ["a"], "search": {"baem": 3}}, 422, "search.baem", "did you mean 'beam'?"),
     "a number as text": ({"inputs": ["a"], "search": {"beam": "3"}}, 422, "search.beam", "a whole number"),
 }  # fmt: skip
@@ -345,6 +347,13 @@ def test_a_model_that_fails_is_one_clear_error_and_the_next_request_is_served(bu
         assert "division by zero" in caplog.text
         monkeypatch.undo()
         assert client.post(ADDRESS, json={"inputs": [TEXT]}).status_code == 200
+
+
+def test_a_fault_outside_a_prediction_is_one_clear_error_too(bundle, monkeypatch) -> None:
+    monkeypatch.setattr("saccade.server.app.described", lambda *_: 1 / 0)
+    app = create_app({"my": bundle})
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        refused(client.get("/v1/models"), 500, None, "the server failed on this request")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb"])

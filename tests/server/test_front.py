@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from saccade.errors import InputError, SaccadeError
 from saccade.server import create_app
+from saccade.views import html
 
 
 def shown(page: str) -> dict:
@@ -74,6 +76,27 @@ def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -
         assert shown(client.get("/").text)["traces"] == []
         time.sleep(0.7)
         assert len(shown(client.get("/").text)["traces"]) == 1
+
+
+def test_examples_that_come_while_a_page_is_made_are_on_the_next(bundle, explorer, monkeypatch) -> None:
+    asked = threading.Event()
+
+    class Late(Without):
+        def examples(self, count):
+            asked.wait(5)
+            return ["der hund ist rot"]
+
+    def making(*traces, **options):
+        asked.set()
+        time.sleep(0.2)
+        return page(*traces, **options)
+
+    page = html.page
+    monkeypatch.setattr("saccade.server.front.PATIENCE", 0.05)
+    monkeypatch.setattr(html, "page", making)
+    with TestClient(create_app({"my": Late(bundle)}), base_url="http://localhost") as client:
+        assert shown(client.get("/").text)["live"]["examples"] == []
+        assert shown(client.get("/").text)["live"]["examples"] == ["der hund ist rot"]
 
 
 def test_the_policy_lets_the_pages_own_script_ask_its_own_server_and_nothing_else(bundle, explorer) -> None:

@@ -89,6 +89,11 @@ def test_a_host_or_port_that_cannot_be_is_one_clear_error(bundle) -> None:
         run({"my": bundle}, host="192.0.2.1", page=False)
 
 
+def test_a_name_that_no_address_can_hold_is_one_clear_error(bundle) -> None:
+    with pytest.raises(SaccadeError, match="host: expected an address of this machine, found 'aaaa"):
+        run({"my": bundle}, host="a" * 70, page=False)
+
+
 def test_addresses_can_be_clicked_on() -> None:
     assert _address("127.0.0.1", 8100) == "http://127.0.0.1:8100/"
     assert _address("0.0.0.0", 1) == "http://127.0.0.1:1/"
@@ -101,6 +106,18 @@ def test_a_page_that_was_not_built_is_told_before_anything_is_served(bundle, mon
 
     monkeypatch.setattr("saccade.views.html.asset", missing)
     with pytest.raises(SaccadeError, match="is not built"):
+        run({"my": bundle}, port=0)
+
+
+def test_a_view_that_was_not_built_is_told_before_anything_is_served(bundle, monkeypatch) -> None:
+    def missing(name: str) -> str:
+        if name.startswith("explorer"):
+            return ""
+        raise SaccadeError(f"the explorer's {name} is not built")
+
+    monkeypatch.setattr("saccade.views.html.asset", missing)
+    monkeypatch.setattr("saccade.server.running._serve", lambda *_: None)
+    with pytest.raises(SaccadeError, match=r"heads\.js is not built"):
         run({"my": bundle}, port=0)
 
 

@@ -72,3 +72,11 @@ def test_a_file_that_is_gone_is_said_to_be(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(shown.resources, "files", lambda package: tmp_path)
     with pytest.raises(SaccadeError, match=r"rnnsearch_dates\.trace\.gz cannot be read"):
         shown.gallery()
+
+
+def test_a_damaged_file_is_said_to_be(tmp_path, monkeypatch) -> None:
+    kept = shown.resources.files("saccade.views.gallery").joinpath("rnnsearch_dates.trace.gz").read_bytes()
+    (tmp_path / "rnnsearch_dates.trace.gz").write_bytes(kept[:10] + b"\xff" * 7 + kept[17:])
+    monkeypatch.setattr(shown.resources, "files", lambda package: tmp_path)
+    with pytest.raises(SaccadeError, match=r"rnnsearch_dates\.trace\.gz cannot be read"):
+        shown.gallery()

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import struct
 import wave
 
 import matplotlib.image
@@ -20,7 +21,7 @@ from saccade.trace.axes import Frames, Grid, Nodes, Reviews, Tokens
 from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
 from saccade.views.payload import page_data
-from saccade.views.payload.plan import EXACT
+from saccade.views.payload.plan import EXACT, ROOM
 from saccade.views.payload.weights import LEVELS, quantised
 
 NUMPY = {"f32": "<f4", "u8": "u1", "i32": "<i4"}
@@ -247,6 +248,13 @@ def test_a_picture_and_a_sound_travel_inside_the_page():
     assert np.array_equal(decoded(page, frames["spectrogram"]), spectrogram.numpy())
 
 
+def test_something_is_left_of_a_large_thin_picture():
+    strip = Grid(("a",), height=1, width=1, image=torch.full((5000, 2, 3), 9, dtype=torch.uint8))
+    address = page_data(Trace(axes={"a": strip})).header["traces"][0]["axes"]["a"]["image"]
+    content = base64.b64decode(address.partition(",")[2])
+    assert struct.unpack(">II", content[16:24]) == (1, 1000)
+
+
 def test_a_large_picture_is_made_smaller():
     image = torch.full((1500, 2100, 3), 77, dtype=torch.uint8)
     page = page_data(Trace({"patches": Grid(("a",), height=1, width=1, image=image)}))
@@ -282,6 +290,55 @@ def test_a_menu_names_traces_by_their_inputs_and_tells_equal_ones_apart():
     assert len(names[3]) == 80 and names[3].endswith("…")
     assert header["title"] == "dates · 5 inputs"
     assert [trace["name"] for trace in page_data({"one": traces[0]}).header["traces"]] == ["one"]
+
+
+@pytest.mark.parametrize("inputs", [("x · y",) * 3, ("a", "a", "a · 2"), ("a", "a · 2", "a")])
+def test_no_trace_is_lost_whatever_inputs_are_called(inputs):
+    traces = [Trace(about={"input": each}) for each in inputs]
+    shown = page_data(traces).header["traces"]
+    assert [each["about"]["input"] for each in shown] == list(inputs)
+    assert len({each["name"] for each in shown}) == 3
+
+
+ODD = {
+    "spans beyond their text": {"source": Tokens(("a", "b"), text="a", spans=((0, 1), (1, 2)))},
+    "spans without a text": {"source": Tokens(("a", "b"), spans=((0, 1), (1, 2)))},
+    "a sound at no rate": {"source": Frames(("a",), audio=torch.rand(7))},
+    "a picture without pixels": {"source": Grid(("a",), height=1, width=1, image=torch.zeros(0, 5, 3).byte())},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_axis_leaves_out_what_cannot_be_shown(odd):
+    axis = page_data(Trace(axes=ODD[odd])).header["traces"][0]["axes"]["source"]
+    assert axis["labels"] == list(ODD[odd]["source"].labels)
+    assert not axis.get("spans") and "audio" not in axis and "image" not in axis
+
+
+@pytest.mark.parametrize("image", [torch.zeros(7, 5).byte(), torch.zeros(7, 5, 4).byte(), torch.zeros(7, 5, 3)])
+def test_a_picture_of_another_form_is_one_clear_error(image):
+    with pytest.raises(SaccadeError, match=r"expected uint8 \[rows, columns, 3\], found"):
+        page_data(Trace(axes={"source": Grid(("a",), height=1, width=1, image=image)}))
+
+
+@pytest.mark.parametrize(("notes", "told"), [(None, None), ("cut", ["cut"]), (["cut", "odd"], ["cut", "odd"])])
+def test_notes_may_be_none_one_or_several(notes, told):
+    assert page_data(Trace(about={"notes": notes})).header["traces"][0]["about"]["notes"] == told
+
+
+def test_a_set_is_written_in_one_order():
+    told = page_data(Trace(about={"words": {"b", "c", "a"}, "recipe": ["odd"]})).header["traces"][0]["about"]
+    assert told["words"] == ["a", "b", "c"]
+
+
+def test_many_weights_that_are_no_numbers_do_not_make_a_page_large():
+    weights = torch.rand(300, 300)
+    weights[3, 5] = math.nan
+    maps = tuple(AttentionMap("s", "a", "b", "dense", {"weights": weights}, head=n, keys=300) for n in range(24))
+    data = page_data(Trace(maps=maps))
+    assert sum(map(len, data.blocks)) < ROOM
+    assert [each["kind"] for each in data.header["traces"][0]["maps"]] == ["top"] * 24
+    assert "24 of 24 maps" in data.header["traces"][0]["about"]["notes"][0]
 
 
 def test_a_page_may_hold_no_trace_and_a_trace_nothing():

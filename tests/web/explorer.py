@@ -52,6 +52,10 @@ class Watch:
         context.on("weberror", lambda error: self.seen.append(f"threw {error.error}"))
         context.on("dialog", self._dialog)
 
+    def check(self) -> None:
+        """Fails if there was anything."""
+        assert not self.seen, "\n".join(self.seen)
+
     def _request(self, route: Route) -> None:
         if route.request.url.startswith(LOCAL):
             return route.continue_()

@@ -160,8 +160,8 @@ def other_decode() -> Trace:
 
 @cache
 def long() -> Trace:
-    """More than a screen holds: 600 positions, of which the 5 largest weights of each row were kept."""
-    T, k = 600, 5
+    """More than a screen holds: 150 positions, of which the 5 largest weights of each row were kept."""
+    T, k = 150, 5
     index = (torch.arange(T)[:, None] + torch.arange(k) - 2).clamp(0, T - 1)
     kept = torch.tensor([0.4, 0.2, 0.1, 0.1, 0.05]).repeat(T, 1)
     tensors = {"index": index, "weights": kept, "residual": 1 - kept.sum(1)}

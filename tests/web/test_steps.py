@@ -68,11 +68,12 @@ def test_a_pointer_over_a_row_lights_it_in_every_column_and_a_click_locks_it(pag
     assert "key=" not in page.address
 
 
-def test_up_and_down_go_from_row_to_row(page):
-    page.press("ArrowDown", "ArrowDown", "ArrowDown")
-    assert "key=2" in page.address
+def test_up_and_down_go_from_row_to_row_and_begin_at_the_one_looked_at_most(page):
+    most = int(WEIGHTS[0].argmax())
+    page.press("ArrowDown", "ArrowDown")
+    assert f"key={most + 2}" in page.address
     assert "##seen" in page.said
-    assert "key=1" in page.press("ArrowUp").address
+    assert f"key={most + 1}" in page.press("ArrowUp").address
 
 
 def test_equations_hold_the_values_of_the_row_in_focus(page):
@@ -139,3 +140,15 @@ def test_a_long_source_shows_what_was_looked_at_and_sums_up_the_rest(opened):
     page = opened(Trace(axes, maps), hash="view=steps")
     assert re.search(r"\d+ others, together 0\.\d+", page.stage.inner_text())
     assert page.stage.get_by_role("slider").count() < 101
+
+
+def test_a_bar_that_cannot_be_dragged_leaves_the_arrows_to_the_steps(page):
+    page.stage.get_by_role("slider").nth(1).click(force=True)
+    page.page.keyboard.press("ArrowRight")
+    assert page.settled().count == f"step 2 of {len(made.WRITTEN)}"
+
+
+def test_space_at_the_last_step_plays_from_the_first(show):
+    page = show("decode", view="steps", step=len(made.WRITTEN) - 1)
+    page.page.keyboard.press("Space")
+    assert page.settled().count == f"step 1 of {len(made.WRITTEN)}"

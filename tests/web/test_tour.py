@@ -51,6 +51,20 @@ def test_five_stops_walk_from_the_scores_to_the_end(asked):
     assert tour(asked).count() == 0
 
 
+def test_who_decides_once_is_not_said_to_write_step_by_step(opened):
+    trace = made.decode()
+    trace.about["labels"] = {"der": 0.9, "die": 0.1}
+    page = opened(trace, hash="view=steps")
+    page.button("What am I looking at?").click()
+    said = ""
+    for stop in range(4):
+        said += tour(page).inner_text()
+        tour(page).get_by_role("button", name="next" if stop < 3 else "done").click()
+    assert tour(page).count() == 0
+    assert "each label" in said and "That is its answer" in said
+    assert "step by step" not in said and "next piece" not in said
+
+
 def test_it_speaks_of_this_trace(asked):
     assert "the unseen garden was green" in tour(asked).inner_text()
     step = int(asked.count.split()[1]) - 1

@@ -1,17 +1,18 @@
 // The shell: header, input, tabs, the view in front, and the footer that says the moment and scrubs through the steps.
 import { Component, type ComponentChildren } from "preact";
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { coloursOf } from "./colours";
 import { type Exporter, Pictures, Title } from "./figure";
 import { Footer } from "./footer";
+import { factsOf } from "./grouping";
 import { Header } from "./header";
 import { InputLine } from "./input_line";
 import { KeyList, useKeys } from "./keys";
 import { liveOf } from "./live";
 import { headsOf, useLook } from "./look";
-import { Picker } from "./parts";
-import { inWords, moment, Voice } from "./readout";
-import { createStore, fromHash, siteOf, START, toHash } from "./state";
+import { Places } from "./parts";
+import { useSentence, Voice } from "./readout";
+import { createStore, fromHash, siteOf, START, stepsOf, toHash } from "./state";
 import { Palette, paint, useDark } from "./theme";
 import { Tour } from "./tour";
 import type { LoadedTrace, PageData, Part, State, View, ViewProps } from "./types";
@@ -19,7 +20,7 @@ import { VIEWS } from "./views";
 import "./app.css";
 
 /** The views that this trace has something for. */
-export function viewsOf(trace: LoadedTrace, traces: LoadedTrace[]): View[] {
+function viewsOf(trace: LoadedTrace, traces: LoadedTrace[]): View[] {
   return VIEWS.filter((view) => {
     try {
       return view.serves(trace, traces);
@@ -65,15 +66,15 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
   const { store, state } = useStore(traces);
   const dark = useDark(state.theme);
   const colours = useMemo(() => coloursOf(page, dark), [page, dark]);
-  useEffect(() => paint(colours), [colours]);
+  // Before the first picture: a dark page must not begin with a white flash.
+  useLayoutEffect(() => paint(colours), [colours]);
   const pictures = useMemo(() => new Set<Exporter>(), []);
-  const show = useCallback((trace: LoadedTrace, fresh: boolean) => {
-    const place = store.get().trace;
+  const show = useCallback((trace: LoadedTrace, place: number, fresh: boolean) => {
     setTraces((old) => (old.length ? old.map((each, i) => (i === place ? trace : each)) : [trace]));
     // The same input under a change is looked at where the reader stands.
-    if (fresh) store.set({ key: null, hover: null, step: START.step });
+    if (fresh && store.get().trace === place) store.set({ key: null, hover: null, step: START.step });
   }, []);
-  const live = useMemo(() => (page.live ? liveOf(page.live, show) : null), [page.live]);
+  const live = useMemo(() => (page.live ? liveOf(page.live, () => store.get().trace, show) : null), [page.live]);
   useEffect(() => store.settle(), [traces]);
   const trace = traces[Math.min(state.trace, traces.length - 1)];
   const [listed, list] = useState(false);
@@ -115,15 +116,16 @@ function Explorer(props: ExplorerProps) {
   const [said, say] = useState<Part[] | null>(null);
   const [playing, play] = useState(false);
   const { value: look } = useLook(trace, state, !view?.picks);
-  const words = useMemo(() => (look && state.words ? inWords(look) : null), [look, state.words]);
-  const at = state.hover ?? state;
-  const sentence = () => {
-    if (!look || !words) return look ? moment(look, trace.about, at.step, at.key) : [];
-    const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
-    return moment(words.seen, trace.about, words.rows.group[at.step] ?? 0, key);
+  const sentence = useSentence(look, trace.about, state);
+  const parts = said ?? sentence ?? [];
+  const toggle = () => {
+    const { first, count } = stepsOf(trace, state);
+    // Played at its end, it begins anew.
+    if (!playing && state.step >= first + count - 1) set({ step: first });
+    play(!playing);
   };
-  const parts = said ?? sentence();
-  useKeys({ trace, state, set, toggle: () => play((now) => !now), list });
+  const most = () => (look ? factsOf(look.weights, state.step - look.map.step).argmax : -1);
+  useKeys({ trace, state, set, most, toggle, list });
   return (
     <Voice.Provider value={say}>
       <div class="tabs-row">
@@ -143,14 +145,30 @@ function Explorer(props: ExplorerProps) {
           </p>
         )}
       </main>
-      <Footer trace={trace} state={state} set={set} parts={parts} playing={playing} play={play} />
+      <Footer
+        trace={trace}
+        state={state}
+        set={set}
+        parts={parts}
+        playing={playing}
+        toggle={toggle}
+        stop={() => play(false)}
+      />
     </Voice.Provider>
   );
 }
 
 function Tabs({ views, view, set }: { views: View[]; view: View | undefined; set: ExplorerProps["set"] }) {
+  const row = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const current = row.current?.querySelector<HTMLElement>("[aria-current]");
+    if (!row.current || !current) return;
+    // On a phone the row scrolls: just so far that the tab of the view in front is in sight.
+    const [left, room] = [current.offsetLeft - row.current.offsetLeft, row.current.clientWidth];
+    row.current.scrollLeft = Math.min(left, Math.max(row.current.scrollLeft, left + current.offsetWidth - room));
+  }, [view]);
   return (
-    <nav class="tabs" aria-label="views">
+    <nav class="tabs" aria-label="views" ref={row}>
       {views.map((each) => (
         <button
           key={each.id}
@@ -165,32 +183,13 @@ function Tabs({ views, view, set }: { views: View[]; view: View | undefined; set
   );
 }
 
-/** Which site and which head, where there is a choice. */
 function Where({ trace, state, set }: Pick<ExplorerProps, "trace" | "state" | "set">) {
   const site = siteOf(trace, state);
   const heads = site === null ? [] : headsOf(trace, site);
   if (trace.sites.length < 2 && heads.length < 2) return null;
   return (
     <div class="where">
-      {trace.sites.length > 1 && (
-        <Picker
-          label="where"
-          value={site ?? ""}
-          choices={trace.sites.map((value) => ({ value, label: value }))}
-          pick={(chosen) => set({ site: chosen, head: null, key: null })}
-        />
-      )}
-      {heads.length > 1 && (
-        <Picker
-          label="head"
-          value={state.head === null ? "" : String(state.head)}
-          choices={[
-            { value: "", label: `mean of ${heads.length}` },
-            ...heads.map((head) => ({ value: String(head), label: String((head ?? 0) + 1) })),
-          ]}
-          pick={(chosen) => set({ head: chosen === "" ? null : Number(chosen) })}
-        />
-      )}
+      <Places sites={trace.sites} site={site} heads={heads} head={state.head} set={set} />
     </div>
   );
 }

@@ -54,7 +54,9 @@ function mixed(from: Rgb, to: Rgb, share: number): Rgb {
 
 /** Relative luminance as the accessibility guidelines (WCAG 2) define it: 0 black, 1 white. */
 function luminance(colour: Rgb): number {
-  const [red, green, blue] = colour.map((part) => (part / 255 <= 0.04045 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const [red, green, blue] = colour.map((part) =>
+    part / 255 <= 0.04045 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4,
+  );
   return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!;
 }
 

@@ -5,7 +5,7 @@ import type { Block, LoadedTrace, Matrix, Numbers, PageAxis, PageData, PageMap, 
 /** Something the reader should be told, in words that say what to do. */
 export class PageError extends Error {}
 
-export const VERSION = 1;
+const VERSION = 1;
 
 /** The bytes of a numbered block. */
 export type Blocks = (number: number) => Promise<Uint8Array>;

@@ -43,11 +43,13 @@ interface Letters {
   key: string;
 }
 
-/** These look from a decoder's state at an encoder's: RNNsearch's of the step before, the others' of the step itself. */
+/** These look from a decoder's state at an encoder's: RNNsearch's of the step before, the others' of the step. */
 const BEFORE = new Set(["rnnsearch"]);
 const NOW = new Set(["luong", "pointer"]);
+/** These ask the same of every text: what would be a query is learned, and is part of the score. */
+const POOLS: Record<string, string> = { additive: "v^{⊤} tanh(W h + b)", dot: "v^{⊤} h" };
 
-export function lettersOf(about: About, step: number, key: number): Letters {
+function lettersOf(about: About, step: number, key: number): Letters {
   const model = about.model ?? "";
   if (BEFORE.has(model)) return { query: `s_{${step - 1}}`, key: `h_{${key}}` };
   if (NOW.has(model)) return { query: `s_{${step}}`, key: `h_{${key}}` };
@@ -55,7 +57,7 @@ export function lettersOf(about: About, step: number, key: number): Letters {
 }
 
 /** The right side of e = …, by the name of the score; a score nobody here knows is called a score. */
-export function scoreOf(name: string | undefined, { query: s, key: h }: Letters, key: number, step: number): string {
+function scoreOf(name: string | undefined, { query: s, key: h }: Letters, key: number, step: number): string {
   const forms: Record<string, string> = {
     additive: `v^{⊤} tanh(W ${s} + U ${h})`,
     concat: `v^{⊤} tanh(W ${s} + U ${h})`,
@@ -70,6 +72,8 @@ export function scoreOf(name: string | undefined, { query: s, key: h }: Letters,
 }
 
 export function scoreEquation(about: About, site: string, step: number, key: number): string {
+  const pooled = about.model === "attentive_classifier" ? POOLS[about.scores?.[site] ?? ""] : undefined;
+  if (pooled) return `e_{${step},${key}} = ${pooled.replace(/\bh\b(?=( \+|$))/, `h_{${key}}`)}`;
   return `e_{${step},${key}} = ${scoreOf(about.scores?.[site], lettersOf(about, step, key), key, step)}`;
 }
 
@@ -96,13 +100,16 @@ export function stateEquation(about: About, step: number): string | null {
   return BEFORE.has(about.model ?? "") ? `s_{${step}} = f(s_{${step - 1}}, y_{${step - 1}}, c_{${step}})` : null;
 }
 
-export function outputEquation(about: About, step: number): string {
+/** null: nothing is claimed of a model that is not known. */
+export function outputEquation(about: About, step: number): string | null {
   const forms: Record<string, string> = {
     rnnsearch: `g(s_{${step - 1}}, y_{${step - 1}}, c_{${step}})`,
     luong: `g(s_{${step}}, c_{${step}})`,
     pointer: `α_{${step}}`,
     transformer: `softmax(W s_{${step}})`,
+    seq2seq: `g(s_{${step}}, …)`,
+    attentive_classifier: `softmax(W c_{${step}} + b)`,
   };
   const model = about.model ?? "";
-  return `p_{${step}} = ${(Object.hasOwn(forms, model) && forms[model]) || "g(…)"}`;
+  return Object.hasOwn(forms, model) ? `p_{${step}} = ${forms[model]}` : null;
 }

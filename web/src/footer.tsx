@@ -15,7 +15,8 @@ interface FooterProps {
   set: ViewProps["set"];
   parts: Part[];
   playing: boolean;
-  play(on: boolean): void;
+  toggle(): void;
+  stop(): void;
 }
 
 /** The axis along which the model wrote, one position a step; null when it wrote nothing. */
@@ -27,31 +28,27 @@ export function writtenAxis(trace: PageTrace): string | null {
   return axis !== null && (trace.axes[axis]?.labels.length ?? 0) > 1 ? axis : null;
 }
 
-export function Footer({ trace, state, set, parts, playing, play }: FooterProps) {
+export function Footer({ trace, state, set, parts, ...way }: FooterProps) {
   const steps = stepsOf(trace, state);
   const scrubs = steps.axis !== null && steps.axis === writtenAxis(trace) && steps.count > 1;
   return (
     <footer class="footer">
       <Readout parts={parts} />
-      {scrubs && <Scrubber trace={trace} state={state} set={set} steps={steps} playing={playing} play={play} />}
+      {scrubs && <Scrubber trace={trace} state={state} set={set} steps={steps} {...way} />}
     </footer>
   );
 }
 
-function Scrubber({ trace, state, set, steps, playing, play }: Omit<FooterProps, "parts"> & { steps: Steps }) {
+function Scrubber({ trace, state, set, steps, playing, toggle, stop }: Omit<FooterProps, "parts"> & { steps: Steps }) {
   const { first, count } = steps;
   const last = first + count - 1;
   const to = (step: number) => set({ step: Math.max(first, Math.min(last, step)) });
   useEffect(() => {
     if (!playing) return;
-    if (state.step >= last) return play(false);
+    if (state.step >= last) return stop();
     const timer = setTimeout(() => to(state.step + 1), PACE);
     return () => clearTimeout(timer);
   }, [playing, state.step, last]);
-  const start = () => {
-    if (!playing && state.step >= last) to(first);
-    play(!playing);
-  };
   return (
     <div class="scrubber">
       <Tokens trace={trace} state={state} steps={steps} to={to} />
@@ -62,7 +59,7 @@ function Scrubber({ trace, state, set, steps, playing, play }: Omit<FooterProps,
         <button aria-label="step back" disabled={state.step <= first} onClick={() => to(state.step - 1)}>
           <Icon name="back" />
         </button>
-        <button aria-label={playing ? "pause" : "play"} onClick={start}>
+        <button aria-label={playing ? "pause" : "play"} onClick={toggle}>
           <Icon name={playing ? "pause" : "play"} />
         </button>
         <button aria-label="next step" disabled={state.step >= last} onClick={() => to(state.step + 1)}>

@@ -50,6 +50,7 @@ export interface Wanted {
 }
 
 const LARGEST_CELL = 44;
+const UPRIGHT = 14; // pixels that a letter needs
 const LINE = SMALL + 3;
 const WIDEST_LABEL = 150;
 const RIGHT = 86;
@@ -102,8 +103,10 @@ export function geometryOf({
   const scale = Math.max(1, Math.min(largest, zoom.scale));
   const cellX = Math.min(Math.max(LARGEST_CELL, fitX), fitX * scale);
   const cellY = Math.min(Math.max(LARGEST_CELL, fitY), fitY * scale);
-  const wide = wideOnes(columnLabels, cellX);
-  const angle = wide === 0 || (wide < 0.2 && cellX >= 14) ? 0 : cellX >= 19 && name < 110 ? -45 : -90;
+  // Names that are short (letters) stay upright in narrow columns: every second or third of them does.
+  const every = wideOnes(columnLabels, cellX) ? Math.max(1, Math.ceil(UPRIGHT / cellX)) : 1;
+  const wide = wideOnes(columnLabels, cellX * every);
+  const angle = wide < 0.2 ? 0 : cellX >= 19 && name < 110 ? -45 : -90;
   const top = Math.ceil(angle === 0 && wide === 0 ? LINE + 6 : angle === -90 ? name + 12 : name * 0.72 + 18);
   const across = Math.min(room, fitX * columns);
   const down = Math.min(high, fitY * rows);
@@ -121,7 +124,7 @@ export function geometryOf({
     cellY,
     angle,
     everyRow: Math.max(1, Math.ceil(LINE / cellY)),
-    everyColumn: angle === 0 ? 1 : Math.max(1, Math.ceil((angle === -45 ? LINE * 1.25 : LINE) / cellX)),
+    everyColumn: angle === 0 ? every : Math.max(1, Math.ceil((angle === -45 ? LINE * 1.25 : LINE) / cellX)),
     rows,
     columns,
     zoom: { scale, x: clamp(zoom.x, cellX * columns - across), y: clamp(zoom.y, cellY * rows - down) },

@@ -116,3 +116,11 @@ test("what is not a number is counted, not summed", () => {
   assert.deepEqual([...received(matrix)], [0, 0.5, 0]);
   assert.equal(matrix.largest, 0.5);
 });
+
+test("the mean of large graphs keeps all of their edges, so nothing is missing from it", () => {
+  const large = fromEdges([0, 2999, 2999, 0], [0.25, 0.75], 3000, 3000);
+  const found = mean([large, large]);
+  assert.equal(found.partial, false);
+  assert.equal(found.residual, null);
+  assert.equal(found.at(2999, 0), 0.75);
+});

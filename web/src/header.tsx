@@ -1,9 +1,11 @@
 // Whose trace this is, and what can be done with the page as a whole.
-import { useContext, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { type Exporter, Pictures } from "./figure";
 import { amount, number, spoken } from "./labels";
 import { worded } from "./look";
 import type { LoadedTrace, PageData, ViewProps } from "./types";
+
+const READ = 6000; // milliseconds that a word about what was done stays
 
 interface HeaderProps {
   page: PageData;
@@ -17,6 +19,10 @@ interface HeaderProps {
 export function Header({ page, trace, dark, set, list }: HeaderProps) {
   const [told, tell] = useState("");
   const pictures = useContext(Pictures);
+  useEffect(() => {
+    const timer = setTimeout(() => tell(""), READ);
+    return () => clearTimeout(timer);
+  }, [told]);
   const save = async (kind: Parameters<Exporter>[0]) => {
     const first = pictures.values().next().value;
     try {

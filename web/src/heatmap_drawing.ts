@@ -107,7 +107,8 @@ function pooled(pen: Pen, g: Geometry, d: Plain): void {
       for (let y = y0; y < y1; y++)
         for (let x = x0; x < x1; x++) {
           const at = y * wide + x;
-          if (!(Math.abs(value) <= Math.abs(strongest[at]!))) strongest[at] = value;
+          // What is not a number wins, so that it is seen.
+          if (!(Math.abs(value) <= Math.abs(strongest[at]!)) && !Number.isNaN(strongest[at])) strongest[at] = value;
         }
     });
   }
@@ -119,8 +120,10 @@ function coloured(values: Float32Array, wide: number, high: number, d: Plain): I
   values.forEach((value, i) => {
     if (value === 0) return;
     const scale = (value < 0 && d.colours.below) || d.colours.scale;
-    const at = Number.isFinite(value) ? 3 * Math.round(Math.min(1, Math.abs(value) / (d.largest || 1)) * 255) : 3 * 110;
-    image.data.set([scale[at]!, scale[at + 1]!, scale[at + 2]!, 255], 4 * i);
+    const at = 3 * Math.round(Math.min(1, Math.abs(value) / (d.largest || 1)) * 255);
+    // Not a number has no place on the scale: grey stands for it where there is no room to hatch.
+    const colour = Number.isFinite(value) ? [scale[at]!, scale[at + 1]!, scale[at + 2]!, 255] : [128, 128, 128, 255];
+    image.data.set(colour, 4 * i);
   });
   return image;
 }
@@ -196,7 +199,7 @@ function columnNames(pen: Pen, g: Geometry, d: Drawing): void {
     if (x < g.left - 2 || x > g.left + g.across + 2) return;
     const label = short(d.columnLabels[column]!);
     const fill = marked ? colours.accent : colours.ink;
-    if (g.angle === 0 && isUpright(label, g.cellX))
+    if (g.angle === 0 && isUpright(label, g.cellX * g.everyColumn))
       return pen.text(label, x, g.top - 12, { fill, bold: marked, align: "center" });
     const angle = g.angle || -45;
     const room = angle === -45 ? (g.top - 14) / 0.72 : g.top - 10;

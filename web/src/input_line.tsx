@@ -3,7 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 import { short } from "./labels";
 import { worded } from "./look";
 import { Picker } from "./parts";
+import { plainText } from "./readout";
 import type { Live, LoadedTrace, State, ViewProps } from "./types";
+import { saidOf, sessionOf } from "./what_if";
 
 interface InputProps {
   traces: LoadedTrace[];
@@ -26,6 +28,8 @@ export function InputLine({ traces, trace, state, set, live }: InputProps) {
           pick={(chosen) => set({ trace: Number(chosen) })}
         />
       )}
+      {/* Steps shows what was changed where it was changed; elsewhere it must not pass for the model's own. */}
+      {state.view && state.view !== "steps" && <Changed trace={trace} />}
       {notesOf(trace).map((note) => (
         <p class="note" key={note}>
           {note}
@@ -35,10 +39,22 @@ export function InputLine({ traces, trace, state, set, live }: InputProps) {
   );
 }
 
-/** What was left out of the page, in words. */
+function Changed({ trace }: { trace: LoadedTrace | undefined }) {
+  if (!trace) return null;
+  const { changes, prefix } = sessionOf(trace);
+  const said = changes.map((change) => {
+    const key = trace.maps.find((map) => map.site === change.edit.site)?.key ?? "";
+    return plainText(saidOf(change, trace.axis(key)));
+  });
+  if (prefix !== null) said.push(`begins with ${short(prefix, 40)}`);
+  return said.length ? <p class="note changed">{`Changed by you: ${said.join(", ")}. Steps takes it back.`}</p> : null;
+}
+
+/** What was left out of the page, in words; what is said of several places is said once. */
 function notesOf(trace: LoadedTrace | undefined): string[] {
   const notes = trace?.about.notes;
-  return Array.isArray(notes) ? notes.filter((note): note is string => typeof note === "string").slice(0, 5) : [];
+  const told = Array.isArray(notes) ? notes.filter((note): note is string => typeof note === "string") : [];
+  return [...new Set(told)].slice(0, 5);
 }
 
 function Read({ trace, input }: { trace: LoadedTrace | undefined; input: string }) {

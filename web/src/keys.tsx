@@ -19,6 +19,8 @@ interface Keyed {
   trace: LoadedTrace;
   state: State;
   set: ViewProps["set"];
+  /** the position that is looked at most: where up and down begin; −1: none */
+  most(): number;
   toggle(): void;
   list(): void;
 }
@@ -34,7 +36,12 @@ function isTaken(event: KeyboardEvent): boolean {
     document.querySelector("dialog[open]")
   )
     return true;
-  if (element?.closest("input, textarea, select, [contenteditable], [role=slider], .scroll, audio")) return true;
+  if (
+    element?.closest(
+      "input, textarea, select, [contenteditable], [role=slider]:not([aria-disabled=true]), .scroll, audio",
+    )
+  )
+    return true;
   return event.key === " " && !!element?.closest("button, summary, a");
 }
 
@@ -50,17 +57,18 @@ export function useKeys(keyed: Keyed): void {
   }, []);
 }
 
-function pressed(key: string, { trace, state, set, toggle, list }: Keyed): boolean {
+function pressed(key: string, { trace, state, set, most, toggle, list }: Keyed): boolean {
   const { first, count } = stepsOf(trace, state);
   const keys = mapOf(trace, state)?.keys ?? 0;
   const move = (by: number) =>
-    set({ key: keys ? Math.max(0, Math.min(keys - 1, (state.key ?? (by > 0 ? -1 : 1)) + by)) : null });
-  if (key === "ArrowLeft") set({ step: Math.max(first, state.step - 1) });
-  else if (key === "ArrowRight") set({ step: Math.min(first + count - 1, state.step + 1) });
+    set({ hover: null, key: keys ? Math.max(0, Math.min(keys - 1, (state.key ?? most()) + by)) : null });
+  const go = (step: number) => set({ hover: null, step: Math.max(first, Math.min(first + count - 1, step)) });
+  if (key === "ArrowLeft") go(state.step - 1);
+  else if (key === "ArrowRight") go(state.step + 1);
   else if (key === "ArrowUp") move(-1);
   else if (key === "ArrowDown") move(1);
-  else if (key === "Home") set({ step: first });
-  else if (key === "End") set({ step: first + count - 1 });
+  else if (key === "Home") go(first);
+  else if (key === "End") go(Infinity);
   else if (key === "Escape") set({ key: null, hover: null });
   else if (key === " ") toggle();
   else if (key === "?") list();

@@ -12,7 +12,9 @@ interface Reply {
   error?: { message?: string; field?: string | null };
 }
 
-export function liveOf(info: LiveInfo, shown: (trace: LoadedTrace, fresh: boolean) => void): Live {
+type Shown = (trace: LoadedTrace, place: number, fresh: boolean) => void;
+
+export function liveOf(info: LiveInfo, place: () => number, shown: Shown): Live {
   const ask = async (question: Question): Promise<Answer> => {
     const { input, edits = [], prefix = null, search = null } = question;
     const reply = await post(`${info.api}/models/${encodeURIComponent(info.model)}/predict`, {
@@ -36,13 +38,15 @@ export function liveOf(info: LiveInfo, shown: (trace: LoadedTrace, fresh: boolea
   };
   return {
     info,
+    place,
     ask,
     async run(question) {
+      const at = place();
       const { trace } = await ask(question);
       if (!trace) throw new PageError("The model answered without a trace, so there is nothing to show.");
-      shown(trace, true);
+      shown(trace, at, true);
     },
-    show: (trace) => shown(trace, false),
+    show: (trace, at) => shown(trace, at, false),
   };
 }
 

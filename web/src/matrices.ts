@@ -149,5 +149,5 @@ export function mean(all: Matrix[]): Matrix {
     }
     from[r + 1] = index.length;
   }
-  return sparse(from, index, values, columns, residual, exact);
+  return sparse(from, index, values, columns, all.some((matrix) => matrix.partial) ? residual : null, exact);
 }

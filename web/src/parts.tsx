@@ -77,3 +77,42 @@ export function Picker({
     </label>
   );
 }
+
+/** Which site and which head, each only where there is a choice. */
+export function Places({
+  sites,
+  site,
+  heads,
+  head,
+  set,
+}: {
+  sites: string[];
+  site: string | null;
+  heads: (number | null)[];
+  head: number | null;
+  set: ViewProps["set"];
+}) {
+  return (
+    <>
+      {sites.length > 1 && (
+        <Picker
+          label="where"
+          value={site ?? ""}
+          choices={sites.map((value) => ({ value, label: value }))}
+          pick={(chosen) => set({ site: chosen, head: null, key: null })}
+        />
+      )}
+      {heads.length > 1 && (
+        <Picker
+          label="head"
+          value={head === null ? "" : String(head)}
+          choices={[
+            { value: "", label: `mean of ${heads.length}` },
+            ...heads.map((each) => ({ value: String(each), label: String((each ?? 0) + 1) })),
+          ]}
+          pick={(chosen) => set({ head: chosen === "" ? null : Number(chosen) })}
+        />
+      )}
+    </>
+  );
+}

@@ -58,17 +58,7 @@ export function canvasPen(ctx: CanvasRenderingContext2D): Pen {
       ctx.stroke();
       ctx.globalAlpha = 1;
     },
-    text(text, x, y, { fill, align = "left", angle = 0, bold = false, size = SMALL }) {
-      ctx.save();
-      ctx.translate(x, y);
-      ctx.rotate((angle * Math.PI) / 180);
-      ctx.font = `${bold ? "600 " : ""}${size}px ${FACE}`;
-      ctx.fillStyle = fill;
-      ctx.textAlign = align;
-      ctx.textBaseline = "middle";
-      ctx.fillText(text, 0, 0);
-      ctx.restore();
-    },
+    text: (text, x, y, style) => write(ctx, text, x, y, style),
     pixels(pixels, x, y, width, height) {
       ctx.imageSmoothingEnabled = false;
       ctx.drawImage(painted(pixels), x, y, width, height);
@@ -82,6 +72,19 @@ export function canvasPen(ctx: CanvasRenderingContext2D): Pen {
       ctx.restore();
     },
   };
+}
+
+function write(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, style: TextStyle): void {
+  const { fill, align = "left", angle = 0, bold = false, size = SMALL } = style;
+  ctx.save();
+  ctx.translate(x, y);
+  ctx.rotate((angle * Math.PI) / 180);
+  ctx.font = `${bold ? "600 " : ""}${size}px ${FACE}`;
+  ctx.fillStyle = fill;
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+  ctx.fillText(text, 0, 0);
+  ctx.restore();
 }
 
 function painted(pixels: ImageData): HTMLCanvasElement {
@@ -137,7 +140,8 @@ export function svgPen(out: string[]): Pen {
         `<image ${box(x, y, width, height)} preserveAspectRatio="none" style="image-rendering:pixelated" href="${painted(pixels).toDataURL()}"/>`,
       ),
     within(x, y, width, height, draw) {
-      const name = `clip${out.length}-${Math.round(x)}-${Math.round(y)}`;
+      // Two pictures of one page may come to the same name: then it must be the same window.
+      const name = `clip${[out.length, x, y, width, height].map(digits).join("-")}`;
       out.push(`<clipPath id="${name}"><rect ${box(x, y, width, height)}/></clipPath><g clip-path="url(#${name})">`);
       draw();
       out.push("</g>");

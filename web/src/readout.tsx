@@ -1,9 +1,9 @@
 // The sentence of the moment, said once, in one place: to the eye at once, to a screen reader when it has settled.
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { factsOf, grouped } from "./grouping";
 import { type Line, lineOf, number, short, wordAt } from "./labels";
-import type { About, Matrix, PageAxis, PageMap, Part } from "./types";
+import type { About, Matrix, PageAxis, PageMap, Part, State } from "./types";
 
 const SETTLED = 350; // milliseconds without a change before it is spoken
 
@@ -43,6 +43,15 @@ export function inWords(look: Seen): { seen: Seen; rows: Line; columns: Line } {
     weights: grouped(weights, rows, columns, map.step),
   };
   return { seen, rows, columns };
+}
+
+/** The sentence of where a state stands, as the picture shows it: over whole words where those are shown. */
+export function useSentence(look: Seen | null, about: About, state: State): Part[] | null {
+  const words = useMemo(() => (look && state.words ? inWords(look) : null), [look, state.words]);
+  const at = state.hover ?? state;
+  if (!words) return look && moment(look, about, at.step, at.key);
+  const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
+  return moment(words.seen, about, words.rows.group[at.step] ?? 0, key);
 }
 
 function most({ key, weights }: Seen, row: number): Part[] {

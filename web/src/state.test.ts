@@ -107,3 +107,8 @@ test("another trace begins at its first step", () => {
   store.set({ more: { b: 2 } });
   assert.deepEqual(store.get().more, { a: 1, b: 2 });
 });
+
+test("a site that is called like a number comes back by its name", () => {
+  for (const site of ["0", "1.5", "true", "'quoted"])
+    assert.equal(fromHash(toHash({ ...START, site }, START), START).site, site);
+});

@@ -148,7 +148,7 @@ export function fromHash(hash: string, start: State): State {
     if (name === "trace" || name === "step") state[name] = whole(text) ?? start[name];
     else if (name === "head" || name === "key" || name === "other") state[name] = whole(text);
     else if (name === "view") state.view = text;
-    else if (name === "site") state.site = text === "none" ? null : text;
+    else if (name === "site") state.site = text === "none" ? null : unmarked(text);
     else if (name === "special" || name === "words") state[name] = text === "true";
     else if (name === "threshold") state.threshold = Number(text);
     else if (name === "theme" && (text === "light" || text === "dark" || text === "auto")) state.theme = text;
@@ -166,7 +166,11 @@ function written(value: Setting): string {
 }
 
 function read(text: string): Setting {
-  return text.startsWith("'") ? text.slice(1) : bare(text);
+  return text.startsWith("'") ? unmarked(text) : bare(text);
+}
+
+function unmarked(text: string): string {
+  return text.startsWith("'") ? text.slice(1) : text;
 }
 
 function bare(text: string): Setting {

@@ -17,21 +17,28 @@ type TourProps = Pick<ViewProps, "trace" | "state" | "set">;
 /** The button that starts it, and the tour itself. It comes once by itself, to a reader who was never here. */
 export function Tour({ trace, state, set }: TourProps) {
   const [open, show] = useState<"no" | "unasked" | "asked">("no");
+  const start = useRef<HTMLButtonElement>(null);
   const serves = isDecode(trace);
   useEffect(() => {
     if (serves && isFirstVisit()) show("unasked");
   }, []);
+  const end = () => {
+    // What has the focus goes away with the card.
+    if (document.activeElement?.closest(".tour")) start.current?.focus();
+    show("no");
+  };
   if (!serves) return null;
   return (
     <>
       <button
+        ref={start}
         class="quiet tour-start"
         aria-expanded={open !== "no"}
         onClick={() => show(open === "no" ? "asked" : "no")}
       >
         What am I looking at?
       </button>
-      {open !== "no" && <Walk {...{ trace, state, set }} asked={open === "asked"} end={() => show("no")} />}
+      {open !== "no" && <Walk {...{ trace, state, set }} asked={open === "asked"} end={end} />}
     </>
   );
 }
@@ -118,21 +125,25 @@ function Card({ stop, all, go, asked, end, state }: CardProps) {
         <p id="tour-said">
           <Said parts={now.said} />
         </p>
-        <div class="tour-bar">
-          <span class="tour-count">{`${stop + 1} of ${all.length}`}</span>
-          <button class="quiet" onClick={end}>
-            {stop + 1 < all.length ? "skip" : "close"}
-          </button>
-          <button disabled={stop === 0} onClick={() => go(stop - 1)}>
-            back
-          </button>
-          {stop + 1 < all.length ? (
-            <button onClick={() => go(stop + 1)}>next</button>
-          ) : (
-            <button onClick={end}>done</button>
-          )}
-        </div>
+        <Ways stop={stop} last={all.length - 1} go={go} end={end} />
       </div>
     </>
+  );
+}
+
+function Ways({ stop, last, go, end }: Pick<CardProps, "stop" | "go" | "end"> & { last: number }) {
+  return (
+    <div class="tour-bar">
+      <span class="tour-count">{`${stop + 1} of ${last + 1}`}</span>
+      {stop < last && (
+        <button class="quiet" onClick={end}>
+          skip
+        </button>
+      )}
+      <button disabled={stop === 0} onClick={() => go(stop - 1)}>
+        back
+      </button>
+      <button onClick={() => (stop < last ? go(stop + 1) : end())}>{stop < last ? "next" : "done"}</button>
+    </div>
   );
 }

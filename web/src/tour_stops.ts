@@ -42,19 +42,28 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
   const before =
     moment.written === null
       ? ""
-      : pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join("");
-  const sofar: Part[] = [
-    ...read,
-    ...(before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "]),
-  ];
+      : withoutPrompt(
+          trace,
+          pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join(""),
+        );
+  const writes: Part[] = before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "];
+  const points = trace.about.model === "pointer";
+  const sofar: Part[] = [...read, ...(moment.forced ? writes : [". "])];
   return [
     ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
-    outputStop(moment, !!look),
-    againStop(trace, !!look),
+    outputStop(moment, points, !!look),
+    // Who decides once has nothing to do again.
+    ...(moment.forced ? [againStop(trace, !!look, points)] : []),
   ];
 }
 
-function lookStops({ look, read }: Decode, moment: Moment, sofar: Part[]): Stop[] {
+/** What a language model wrote itself: its text begins with what it was given. */
+function withoutPrompt({ about }: LoadedTrace, text: string): string {
+  const given = about.task === "language" ? String(about.input ?? "") : "";
+  return text.startsWith(given) ? text.slice(given.length).trim() : "";
+}
+
+function lookStops({ trace, look, read }: Decode, moment: Moment, sofar: Part[]): Stop[] {
   const { scores, row, key, exact } = moment;
   const axis = look!.key;
   const here: Part = { token: short(axis.labels[key] ?? "", 24) };
@@ -76,22 +85,29 @@ function lookStops({ look, read }: Decode, moment: Moment, sofar: Part[]): Stop[
       at: scores ? ".steps .at-e" : ".steps .at-label",
       said: [
         ...sofar,
-        "To find what comes next it gives each position it read a score e: how well does this fit now?",
+        moment.forced
+          ? "To find what comes next it gives each position it read a score e: how well does this fit now?"
+          : "To decide, it gives each position it read a score e: how much does this say?",
         ...top,
       ],
     },
     weightStop(moment, key < 0 ? [] : [{ token: short(word.text, 24) }, ` gets ${number(share, exact)} of it.`]),
-    {
-      title: "Context",
-      at: ".steps .at-r, .steps .at-c",
-      said: [
-        states,
-        "The model adds the states up, each as much as its weight says",
-        isNarrow() ? ". " : "; the ribbons show how much comes from where. ",
-        "The sum is the context c: what it takes from the input at this step.",
-      ],
-    },
+    // A pointer network sums nothing: where it points is what it writes.
+    ...(trace.about.model === "pointer" ? [] : [contextStop(states, moment.forced)]),
   ];
+}
+
+function contextStop(states: string, steps: boolean): Stop {
+  return {
+    title: "Context",
+    at: ".steps .at-r, .steps .at-c",
+    said: [
+      states,
+      "The model adds the states up, each as much as its weight says",
+      isNarrow() ? ". " : "; the ribbons show how much comes from where. ",
+      `The sum is the context c: what it takes from the input${steps ? " at this step" : ""}.`,
+    ],
+  };
 }
 
 /** How scores became weights is only called softmax where the page has checked it. */
@@ -128,27 +144,29 @@ function plainStops({ read }: Decode, sofar: Part[]): Stop[] {
   ];
 }
 
-function outputStop({ likely, written }: Moment, looks: boolean): Stop {
+function outputStop({ likely, written, state, forced }: Moment, points: boolean, looks: boolean): Stop {
   const found = likely.find((each) => each.label === written) ?? likely[0];
   const told: Part[] = found
     ? [
         { token: short(found.label, 24) },
         ` has probability ${number(found.probability)}.`,
-        found.label === written ? " It was written." : "",
+        forced ? (found.label === written ? " It was written." : "") : " That is its answer.",
       ]
     : ["How likely they were was not kept here."];
+  const from = !looks ? "From its state" : state ? "From the context and its own state s" : "From the context";
   return {
     title: "Output",
     at: ".steps .at-p",
     said: [
-      looks ? "From the context and its own state s" : "From its state",
-      " the model works out how likely each next piece is. ",
+      points ? "Here the weights themselves say" : from,
+      points ? "" : " the model works out",
+      ` how likely each ${forced ? "next piece" : "label"} is. `,
       ...told,
     ],
   };
 }
 
-function againStop(trace: LoadedTrace, looks: boolean): Stop {
+function againStop(trace: LoadedTrace, looks: boolean, points: boolean): Stop {
   const axis = trace.axis(trace.outputs?.axis ?? trace.maps.at(-1)?.query ?? "");
   const count = axis.labels.length;
   const last = axis.labels.at(-1) ?? "";
@@ -161,9 +179,9 @@ function againStop(trace: LoadedTrace, looks: boolean): Stop {
     at: ".scrubber",
     said: [
       looks
-        ? "Then the same for the next piece: new scores, new weights, a new context. "
+        ? `Then the same for the next piece: new scores, new weights${points ? "" : ", a new context"}. `
         : "Then the same for the next piece, from the changed state. ",
-      `After ${count} steps`,
+      `After ${count} ${count === 1 ? "step" : "steps"}`,
       ...ended,
       " Press play to watch, or choose any step.",
     ],

@@ -236,12 +236,14 @@ export interface Answer {
   trace: LoadedTrace | null;
 }
 
-/** A model that answers. `ask` only answers; `run` answers and shows the new trace in place of the current one; `show` shows one. */
+/** A model that answers. `ask` only answers; `run` answers and shows the new trace in place of the current one. */
 export interface Live {
   info: LiveInfo;
+  /** the place of the trace in front: an answer belongs where it was asked, wherever the reader went meanwhile */
+  place(): number;
   ask(question: Question): Promise<Answer>;
   run(question: Question): Promise<void>;
-  show(trace: LoadedTrace): void;
+  show(trace: LoadedTrace, place: number): void;
 }
 
 /** Text, and tokens in it that are set apart (in italics, each in its own direction). */

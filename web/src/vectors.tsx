@@ -1,9 +1,8 @@
 // A vector as a strip: one cell a number, one hue above zero, another below, nothing at zero.
-import { useLayoutEffect, useRef } from "preact/hooks";
-import { redraws } from "./exporting";
+import { useRef } from "preact/hooks";
+import { useDrawn } from "./drawn";
 import { useWidth } from "./heatmap";
 import { number } from "./labels";
-import { canvasPen, type Pen, svgPen } from "./pen";
 import { useColours } from "./theme";
 
 interface StripProps {
@@ -32,30 +31,15 @@ export function Strip({ values, name, largest, height = 20, down = false, onHove
   const width = useWidth(box);
   const colours = useColours();
   const most = (largest ?? largestSize(values)) || 1;
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    const ctx = element?.getContext("2d");
-    if (!element || !ctx) return;
-    const density = window.devicePixelRatio || 1;
-    element.width = Math.round(width * density);
-    element.height = Math.round(height * density);
-    ctx.setTransform(density, 0, 0, density, 0, 0);
-    const draw = (pen: Pen) => {
-      const cell = (down ? height : width) / Math.max(1, values.length);
-      const thick = Math.max(cell, 1 / density);
-      for (let i = 0; i < values.length; i++) {
-        const colour = colours.signed(values[i]! / most);
-        if (down) pen.rect(0, i * cell, width, thick, colour);
-        else pen.rect(i * cell, 0, thick, height, colour);
-      }
-      pen.frame(0.5, 0.5, width - 1, height - 1, colours.line, 1);
-    };
-    draw(canvasPen(ctx));
-    redraws.set(element, () => {
-      const out: string[] = [];
-      draw(svgPen(out));
-      return out.join("");
-    });
+  useDrawn(canvas, width, height, (pen, density) => {
+    const cell = (down ? height : width) / Math.max(1, values.length);
+    const thick = Math.max(cell, 1 / density);
+    for (let i = 0; i < values.length; i++) {
+      const colour = colours.signed(values[i]! / most);
+      if (down) pen.rect(0, i * cell, width, thick, colour);
+      else pen.rect(i * cell, 0, thick, height, colour);
+    }
+    pen.frame(0.5, 0.5, width - 1, height - 1, colours.line, 1);
   });
   const told = (event: PointerEvent) =>
     onHover?.(

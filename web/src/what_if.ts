@@ -1,4 +1,5 @@
 // What if it had looked elsewhere: rows as a hand changes them, edits as the model reads them, and what came of it.
+import { aligned } from "./aligning";
 import { isSpecial, number, short } from "./labels";
 import type { Answer, EditJson, Live, LoadedTrace, PageAxis, Part } from "./types";
 
@@ -75,7 +76,7 @@ export function touches({ edit }: Change, { site, head, step }: Place): boolean 
 export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
   const token: Part = { token: short(axis.labels[key ?? -1] ?? "", 24) };
   const when = edit.step === null ? "at every step" : `at step ${edit.step + 1}`;
-  if (kind === "mask") return [token, ` cannot be seen ${when}`];
+  if (kind === "mask") return [token, ` is hidden ${when}`];
   if (kind === "even") return [`all weigh the same ${when}`];
   return [token, ` weighs ${number(edit.row?.[key ?? 0])} ${when}`];
 }
@@ -106,7 +107,7 @@ function gapOf(axis: PageAxis): string {
 }
 
 /** A label without the marks that vocabularies use for spaces and for word parts. */
-export function plainLabel(label: string): string {
+function plainLabel(label: string): string {
   return label
     .replace(/^[▁Ġ]/, " ")
     .replace(/(@@|<\/w>)$/, "")
@@ -125,33 +126,14 @@ export function prefixOf(axis: PageAxis, step: number, label: string): string {
     : before + next;
 }
 
-const LONGEST = 600; // tokens that are compared one with all others
-
-/** Which entries of either list have no partner in the other, in order (a longest common subsequence). */
+/** Which entries of either list have no partner in the other, in order. */
 export function differing(
   before: readonly string[],
   after: readonly string[],
 ): { before: boolean[]; after: boolean[] } {
   const told = { before: before.map(() => true), after: after.map(() => true) };
-  let start = 0;
-  while (start < before.length && start < after.length && before[start] === after[start]) start++;
-  let tail = 0;
-  const room = Math.min(before.length, after.length) - start;
-  while (tail < room && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail++;
-  for (let i = 0; i < start; i++) told.before[i] = told.after[i] = false;
-  for (let i = 1; i <= tail; i++) told.before[before.length - i] = told.after[after.length - i] = false;
-  const [n, m] = [before.length - start - tail, after.length - start - tail];
-  if (n > LONGEST || m > LONGEST) return told;
-  const best = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
-  const same = (i: number, j: number) => before[start + i] === after[start + j];
-  for (let i = n - 1; i >= 0; i--)
-    for (let j = m - 1; j >= 0; j--)
-      best[i]![j] = same(i, j) ? best[i + 1]![j + 1]! + 1 : Math.max(best[i + 1]![j]!, best[i]![j + 1]!);
-  for (let i = 0, j = 0; i < n && j < m;) {
-    if (same(i, j)) told.before[start + i++] = told.after[start + j++] = false;
-    else if (best[i + 1]![j]! >= best[i]![j + 1]!) i++;
-    else j++;
-  }
+  for (const [a, b] of aligned(before, after))
+    if (a >= 0 && b >= 0 && before[a] === after[b]) told.before[a] = told.after[b] = false;
   return told;
 }
 
@@ -178,8 +160,9 @@ export function isChanged({ changes, prefix }: Session): boolean {
 
 /** Asks the model what it writes under these changes, and shows that; without any, what was there before. */
 export async function apply(live: Live, session: Session): Promise<Answer | null> {
+  const place = live.place();
   if (!isChanged(session)) {
-    live.show(session.base);
+    live.show(session.base, place);
     return null;
   }
   const { input } = session.base.about;
@@ -190,6 +173,6 @@ export async function apply(live: Live, session: Session): Promise<Answer | null
   });
   if (!answer.trace) throw new Error("The model answered without a trace, so there is nothing to show.");
   sessions.set(answer.trace, session);
-  live.show(answer.trace);
+  live.show(answer.trace, place);
   return answer;
 }

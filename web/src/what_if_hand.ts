@@ -14,7 +14,8 @@ import {
   withChange,
 } from "./what_if";
 
-const SAVED = "This is a saved page: run “saccade view RUN --serve” to ask what if.";
+const NO_TEXT = "What this model read is not text, so it cannot be asked again from here.";
+export const SAVED = "This is a saved page: run “saccade view RUN --serve” to ask what if.";
 
 /** A row as the hand holds it, before the model was asked. */
 export interface Draft {
@@ -65,11 +66,7 @@ export function useHand({ trace, place, row, size, stuck }: Held, live: Live | n
   const [busy, work] = useState(false);
   const [problem, tell] = useState<string | null>(null);
   const session = sessionOf(trace);
-  const reason = !live
-    ? SAVED
-    : typeof session.base.about.input !== "string"
-      ? "What this model read is not text, so it cannot be asked again from here."
-      : null;
+  const reason = !live ? SAVED : typeof session.base.about.input === "string" ? null : NO_TEXT;
   useEffect(() => {
     hold(null);
     tell(null);

@@ -73,6 +73,7 @@ export function Controls({ hand, place, axis, at, scores, size, sum }: PanelProp
         </>
       )}
       {hand.draft && !hand.draft.pressed && <Holding hand={hand} sum={sum} />}
+      {!place && !hand.reason && <span class="hint">it had written something else? Choose it at the right.</span>}
       {hand.busy && <span class="hint">asking the model …</span>}
       {hand.reason && <span class="hint reason">{hand.reason}</span>}
       {!hand.reason && hand.stuck && place && <span class="hint reason">{hand.stuck}</span>}
@@ -129,11 +130,10 @@ function Holding({ hand, sum }: { hand: Hand; sum: number }) {
 
 /** Both outputs, what differs underlined, and every change with its way back. */
 function Outcome({ trace, hand, set }: PanelProps) {
-  const { base, changes, prefix } = hand.session;
+  const { base } = hand.session;
   const [before, now] = [writtenIn(base), writtenIn(trace)];
   const told = differing(before, now);
   const same = !told.before.some(Boolean) && !told.after.some(Boolean);
-  const go = (change: Change) => change.edit.step !== null && set({ step: change.edit.step, key: change.key });
   return (
     <div class="outcome">
       <dl>
@@ -147,39 +147,47 @@ function Outcome({ trace, hand, set }: PanelProps) {
           {same && <span class="hint"> the same</span>}
         </dd>
       </dl>
-      <ul class="changes" aria-label="your changes">
-        {changes.map((change, i) => (
-          <li key={i}>
-            <button class="link" disabled={change.edit.step === null} onClick={() => go(change)}>
-              <Said parts={saidOf(change, readAt(base, change))} />
-            </button>
-            <button class="quiet" disabled={hand.busy} onClick={() => hand.takeBack(change)}>
-              take back
-            </button>
-          </li>
-        ))}
-        {prefix !== null && (
-          <li>
-            <span>
-              begins with{" "}
-              <bdi dir="auto" class="token">
-                {short(prefix, 40)}
-              </bdi>
-            </span>
-            <button class="quiet" disabled={hand.busy} onClick={() => hand.begin(null)}>
-              take back
-            </button>
-          </li>
-        )}
-        {changes.length + (prefix === null ? 0 : 1) > 1 && (
-          <li>
-            <button class="quiet" disabled={hand.busy} onClick={hand.takeAllBack}>
-              take all back
-            </button>
-          </li>
-        )}
-      </ul>
+      <Changes hand={hand} set={set} />
     </div>
+  );
+}
+
+function Changes({ hand, set }: Pick<PanelProps, "hand" | "set">) {
+  const { base, changes, prefix } = hand.session;
+  const go = (change: Change) => change.edit.step !== null && set({ step: change.edit.step, key: change.key });
+  return (
+    <ul class="changes" aria-label="your changes">
+      {changes.map((change, i) => (
+        <li key={i}>
+          <button class="link" disabled={change.edit.step === null} onClick={() => go(change)}>
+            <Said parts={saidOf(change, readAt(base, change))} />
+          </button>
+          <button class="quiet" disabled={hand.busy} onClick={() => hand.takeBack(change)}>
+            take back
+          </button>
+        </li>
+      ))}
+      {prefix !== null && (
+        <li>
+          <span>
+            begins with{" "}
+            <bdi dir="auto" class="token">
+              {short(prefix, 40)}
+            </bdi>
+          </span>
+          <button class="quiet" disabled={hand.busy} onClick={() => hand.begin(null)}>
+            take back
+          </button>
+        </li>
+      )}
+      {changes.length + (prefix === null ? 0 : 1) > 1 && (
+        <li>
+          <button class="quiet" disabled={hand.busy} onClick={hand.takeAllBack}>
+            take all back
+          </button>
+        </li>
+      )}
+    </ul>
   );
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SERVING = "Serving"
 PAGE, KEPT = ".html", ".trace"
+UNSERVED = "does not go with --serve: the page asks for what it wants"
 
 
 @with_options(Steering)
@@ -77,17 +78,19 @@ def view(
     Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
     where-2.svg, but one page. A .trace keeps every weight; saccade.Trace.load reads it, and RUN may be one.
     """
+    drawing = {"--site": site, "--head": head, "--truth": truth or None}
+    serving = {"--port": port, "--host": host}
     if demo:
-        _demo(run, out)
+        _refuse({**drawing, "--serve": serve or None, **serving}, "does not go with --demo: the gallery is as it is")
+        _demo(run, out, options)
         return
     if run is None:
         raise SaccadeError("command line: expected RUN, a trained run's folder or a .trace; --demo needs none")
     if serve:
-        drawing = {"--out": out, "--site": site, "--head": head, "--truth": truth or None}
-        _serve(run, inputs or [], options, drawing, port, host)
+        _refuse({"--out": out, **drawing}, UNSERVED)
+        _serve(run, inputs or [], options, port, host)
         return
-    if port is not None or host is not None:
-        raise SaccadeError(f"command line: {'--port' if port is not None else '--host'} needs --serve")
+    _refuse(serving, "needs --serve")
     _check_ending(out)
     if truth and (_is_trace(run) or out is None or out.suffix.lower() not in (PAGE, KEPT)):
         raise SaccadeError(
@@ -99,6 +102,13 @@ def view(
         _draw(chosen)
     else:
         _write(chosen, out)
+
+
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Say of the first of these options that was given why it cannot be."""
+    unused = next((option for option, value in given.items() if value is not None), None)
+    if unused is not None:
+        raise SaccadeError(f"command line: {unused} {why}")
 
 
 def _is_trace(run: Path) -> bool:
@@ -116,7 +126,7 @@ def _check_ending(out: Path | None) -> None:
         )
 
 
-def _demo(run: Path | None, out: Path | None) -> None:
+def _demo(run: Path | None, out: Path | None, options: Steering) -> None:
     """The gallery as a page, opened where a person sits before it."""
     import webbrowser
 
@@ -124,6 +134,8 @@ def _demo(run: Path | None, out: Path | None) -> None:
 
     if run is not None:
         raise SaccadeError(f"command line: --demo shows its own examples, found {run} beside it")
+    if options != Steering():
+        raise SaccadeError("command line: options that steer a model need a run: --demo has no model behind it")
     _check_ending(out)
     if out is not None and out.suffix.lower() != PAGE:
         raise SaccadeError(f"{out}: the gallery is a page: expected a file ending in {PAGE}")
@@ -211,14 +223,9 @@ def _choices(trace: Trace) -> str:
     return f"one alone: {chosen}; there are {there}"
 
 
-def _serve(
-    run: Path, inputs: list[str], options: Steering, drawing: dict[str, Any], port: int | None, host: str | None
-) -> None:
+def _serve(run: Path, inputs: list[str], options: Steering, port: int | None, host: str | None) -> None:
     """The page with the model behind it, until Ctrl-C."""
-    wishes = {f"--{name}": getattr(options, name) for name in ("prefix", "require", "forbid", "dictionary")}
-    unused = next((option for option, given in {**drawing, **wishes}.items() if given is not None), None)
-    if unused is not None:
-        raise SaccadeError(f"command line: {unused} does not go with --serve: the page asks for what it wants")
+    _refuse({f"--{name}": getattr(options, name) for name in ("prefix", "require", "forbid", "dictionary")}, UNSERVED)
     if run.suffix == KEPT:
         raise SaccadeError(
             f"{run}: --serve needs a run: a trace has no model behind it; --out x{PAGE} makes a page of it"

@@ -6,7 +6,8 @@ given back to it (teacher forcing), and at each step t k positions are hidden fr
     p(k) = exp( 1/n Σₜ log p(yₜ | y₍<ₜ₎, x without M(t, k)) )        the probability of the same output, per token
 
 with M(t, k) the k positions that step t looked at **most**, the **least**, or k drawn **at random** (the mean of several
-draws), out of those it looked at at all: hiding a position of weight 0 changes nothing. Weights are the mean over the heads
+draws), out of those it looked at at all: hiding a position of weight 0 changes nothing. What is hidden from a step is
+hidden for good: later steps go on from the state that it left. Weights are the mean over the heads
 and the sites that look from the same axis at the same axis as the last look of the model. Where no step of the output looks
 (a text that looks at itself, and one label) positions are ranked by what they receive in the mean, and hidden from all.
 
@@ -31,8 +32,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.data.batching import collate
 from saccade.data.pairs import Pair
-from saccade.data.text import Tokenizer
 from saccade.errors import SaccadeError
 from saccade.task import Prediction
 from saccade.tasks.language import Language
@@ -47,6 +48,7 @@ DRAWS = 8
 NOTHING = 0.01  # a drop below this is none
 CLEARLY = 2.0  # times the drop at random, from which on the weights are said to explain
 TINY = 1e-300
+CUT = "length"  # why an output stopped that did not end
 MOST, LEAST, CHANCE = "most looked at", "least looked at", "at random"
 
 
@@ -88,20 +90,24 @@ class Looked:
         return [Mask(tuple(keys), site=site, step=step) for site in self.sites for step, keys in pairs if keys]
 
 
-def curve(bundle: Trained, given: Any, output: Any = None, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
+def curve(
+    bundle: Trained, given: Any, output: Any = None, *, ended: bool = True, draws: int = DRAWS, seed: int = 0
+) -> dict[str, Any]:
     """The deletion curves of one input: ``{"sentence", "figures", "curves"}``, as ``about["faithfulness"]`` of a trace holds.
 
     Args:
         bundle: a trained model that writes text, goes on with one, or chooses a label.
         given: the input, as ``bundle.predict`` takes it.
         output: what it wrote; what it writes by its own search unless given. Of a classifier, the label.
+        ended: whether the output came to its end, which is then as much a part of it as its tokens are; one that was
+            cut off at a length limit did not.
         draws: how many random choices are averaged.
 
     >>> # erasure.curve(saccade.load("runs/…"), "5. Mai 2009")["sentence"]
     """
     if draws < 1:
         raise SaccadeError(f"draws must be at least 1: got {draws}")
-    score = _score(bundle, given, output)
+    score = _score(bundle, given, output, ended)
     whole = score(Lens())
     looked = _looked(whole)
     rows = [_ranked(row) for row in looked.weights.tolist()]
@@ -118,47 +124,54 @@ def curve(bundle: Trained, given: Any, output: Any = None, *, draws: int = DRAWS
     most, least = fall(rows), fall([row[::-1] for row in rows])
     drawn = [fall(order) for order in orders]
     by_chance = [fmean(at_k) for at_k in zip(*drawn, strict=True)]
-    return _told([0, *hidden], most, least, by_chance, draws=draws, steps=0 if looked.steps == (None,) else len(rows))
+    steps = 0 if looked.steps == (None,) else len(rows)
+    return _told([0, *hidden], most, least, by_chance, draws=draws, steps=steps, tokens=len(whole.log_probs))
 
 
 def tested(bundle: Trained, given: Any, trace: Trace) -> Trace:
     """The trace of this input with its deletion curves in ``about["faithfulness"]``."""
-    return replace(trace, about={**trace.about, "faithfulness": curve(bundle, given, trace.about.get("output"))})
+    ended = trace.about.get("stopped") != CUT
+    found = curve(bundle, given, trace.about.get("output"), ended=ended)
+    return replace(trace, about={**trace.about, "faithfulness": found})
 
 
 # How likely the output is under a lens -----------------------------------------------------------------------------
 
 
-def _score(bundle: Trained, given: Any, output: Any) -> Score:
+def _score(bundle: Trained, given: Any, output: Any, ended: bool) -> Score:
     """What says how likely the output is while a lens edits."""
     task = bundle.task
     if isinstance(task, Point):
         raise SaccadeError("a pointer's weights are its output: hiding what it points at hides the answer itself")
-    prediction = bundle.predict([given])[0] if output is None else None
-    if isinstance(task, Translate):
-        return _of_target(bundle, given, prediction.value if prediction is not None else output)
-    if isinstance(task, Language):
-        return _of_continuation(bundle, given, prediction.value if prediction is not None else output)
-    return _of_label(bundle, given, output)
+    if not isinstance(task, Translate | Language):
+        return _of_label(bundle, given, output)
+    if output is None:
+        made = bundle.predict([given])[0]
+        output, ended = made.value, made.stopped != CUT
+    return (_of_target if isinstance(task, Translate) else _of_continuation)(bundle, given, output, ended)
 
 
-def _of_target(bundle: Trained, source: str, target: str) -> Score:
+def _of_target(bundle: Trained, source: str, target: str, ended: bool) -> Score:
     """A text and what was written for it, as the task cuts them into tokens."""
     task, network = bundle.task, bundle.network
     device = next(network.parameters()).device
-    batch = task.batch(task.corpus([Pair(source, target)], "input"), [0]).to(device)
+    read = task.corpus([Pair(source, "")], "input").ids[0][0]
+    written = task.target.encode(target)  # however long it became: a limit of the data does not bind what is written
+    n = max(1, len(written) + ended)
+    batch = collate([(read, written)], [0]).to(device)
+    before, after = batch.target_in[:, :n], batch.target_out[0, :n]
 
     @torch.no_grad()
     def score(lens: Lens) -> Scored:
         with resting(network):
-            logits = network(batch.source, batch.source_lengths, batch.target_in, lens=lens)
-        found = -functional.cross_entropy(logits[0].float(), batch.target_out[0], reduction="none")
-        return Scored(_kept(found[batch.target_out[0] != Tokenizer.PAD].tolist()), _seen(lens))
+            logits = network(batch.source, batch.source_lengths, before, lens=lens)
+        found = -functional.cross_entropy(logits[0].float(), after, reduction="none")
+        return Scored(_kept(found.tolist()), _seen(lens))
 
     return score
 
 
-def _of_continuation(bundle: Trained, prompt: str, written: str) -> Score:
+def _of_continuation(bundle: Trained, prompt: str, written: str, ended: bool) -> Score:
     """A prompt and how it went on: the steps after the prompt count."""
     task, network = bundle.task, bundle.network
     first = len(task.tokenizer.encode(prompt)) if prompt else 0
@@ -166,7 +179,8 @@ def _of_continuation(bundle: Trained, prompt: str, written: str) -> Score:
 
     def score(lens: Lens) -> Scored:
         reading = task.force(network, prompt + between + written, lens)
-        return Scored(_kept(reading.log_probs[first:]), reading.trace, first)
+        found = reading.log_probs[first:]
+        return Scored(_kept(found if ended or len(found) == 1 else found[:-1]), reading.trace, first)
 
     return score
 
@@ -243,10 +257,11 @@ def _told(
     *,
     draws: int,
     steps: int,
+    tokens: int,
 ) -> dict[str, Any]:
     """``steps``: of the output, each with positions of its own that are hidden; 0 where they are hidden from all."""
     x_label = "positions hidden at each step" if steps > 1 else "positions hidden"
-    y_label = f"probability of the same output{', per token' if steps > 1 else ''}"
+    y_label = f"probability of the same output{', per token' if tokens > 1 else ''}"
     falls = {MOST: most, CHANCE: by_chance, LEAST: least}
     drops = {name: _drop(fall) for name, fall in falls.items()}
     figures = {"probability of its output": most[0], **{f"drop, {name}": drop for name, drop in drops.items()}}
@@ -266,13 +281,13 @@ def _drop(fall: Sequence[float]) -> float:
 
 def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
     each = " at each step" if per_step else ""
-    cost = f"took {drops[MOST]:.2f} from the probability of its output, hiding others at random {drops[CHANCE]:.2f}"
-    if drops[MOST] < NOTHING:
-        return (
-            f"Hiding what it looked at most{each} hardly changed how likely its output is ({drops[MOST]:.2f}): "
-            "on this input the weights do not say what it went by."
-        )
-    if drops[MOST] <= drops[CHANCE]:
+    most, chance = (f"{round(drops[name], 2) + 0.0:.2f}" for name in (MOST, CHANCE))  # -0 becomes 0
+    cost = f"took {most} from the probability of its output, hiding others at random {chance}"
+    if drops[MOST] <= -NOTHING:
+        cost = f"made its output more likely (by {-drops[MOST]:.2f})"
+    elif drops[MOST] < NOTHING:
+        cost = f"hardly changed how likely its output is ({most})"
+    if drops[MOST] < NOTHING or drops[MOST] <= drops[CHANCE]:
         judged = "on this input the weights do not say what it went by"
     elif drops[MOST] < CLEARLY * drops[CHANCE]:
         judged = "on this input the weights are a hint at what it went by, and no more"

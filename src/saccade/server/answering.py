@@ -38,6 +38,10 @@ def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
         raise
     except SaccadeError as error:
         raise Refusal(422, str(error), "edits" if ask.edits else None) from None
+    except OverflowError:
+        if not ask.search:
+            raise
+        raise InputError(WHERE, field="search", expected="numbers to reckon with", found="too large a one") from None
 
 
 def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:

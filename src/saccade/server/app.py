@@ -178,6 +178,10 @@ def _answer_faults(app: FastAPI) -> None:
         told = {404: "there is nothing here: try / or /v1/models", 405: f"expected {allowed}, found {request.method}"}
         return Refusal(error.status_code, told.get(error.status_code, error.detail)).response()
 
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:  # uvicorn's log tells the rest
+        return Refusal(500, "the server failed on this request: its log says more").response()
+
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
         return Refusal(499, "whoever asked has gone").response()

@@ -52,7 +52,7 @@ class Ask:
     def lens(self, limits: Limits) -> Lens | None:
         """The lens to look through; None where nothing is to be seen or changed."""
         if not self.trace:
-            return Lens(edits=self.edits) if self.edits else None
+            return Lens("statistics", edits=self.edits) if self.edits else None
         longest = max(len(text) for text in self.inputs)
         return Lens("all" if longest <= limits.dense else "top", edits=self.edits, detail=DETAILS)
 
@@ -185,7 +185,7 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
         raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)
     if given.get("sample") is not None:
         own |= {"beam": 1, "diverse": None}
-    elif "beam" not in given and _is_number(given.get("n_best")):
+    elif "beam" not in given and isinstance(given.get("n_best"), int):
         own["beam"] = max(own["beam"], given["n_best"])
     how = build(Search, locate(own | given, WHERE), "search")
     for name in ("beam", "n_best"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import SaccadeError
@@ -49,22 +50,21 @@ class Front:
         """The page, with the trace of the given inputs, of the first example, or of none where there is none to be had."""
         if self._page is not None:
             return self._page
-        examples = await self._examples()
+        found = await self._examples()
+        examples = found or []
         shown = self.inputs or tuple(examples[:1])
         live = {"model": self.name, "api": API, "examples": examples}
         made = await self.worker.do(lambda: self._made(shown, live))
-        if self._found is not None and self._found.done():
+        if found is not None:
             self._page = made
         return made
 
-    async def _examples(self) -> list[str]:
-        """The examples, where they are found in time; the next page may have them."""
+    async def _examples(self) -> list[str] | None:
+        """The examples; None where they are not found in time: the next page may have them."""
         if self._found is None:
-            thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="saccade-examples")
-            self._found = thread.submit(examples_of, self.bundle)
-            thread.shutdown(wait=False)
+            self._found = _begun(self.bundle)
         await asyncio.wait([asyncio.wrap_future(self._found)], timeout=PATIENCE)
-        return self._found.result() if self._found.done() else []
+        return self._found.result() if self._found.done() else None
 
     def _made(self, shown: Sequence[str], live: Mapping[str, Any]) -> Page:
         traces = self._traces(shown)
@@ -83,6 +83,14 @@ class Front:
             log.warning("no example on the first page: %s", error)
             return []
         return [trace for trace in map(noted, predictions) if trace is not None]
+
+
+def _begun(bundle: Bundle) -> Future[list[str]]:
+    """The examples to come. A server that is asked to stop does not wait for them."""
+    found: Future[list[str]] = Future()
+    found.set_running_or_notify_cancel()
+    Thread(target=lambda: found.set_result(examples_of(bundle)), name="saccade-examples", daemon=True).start()
+    return found
 
 
 def examples_of(bundle: Bundle) -> list[str]:

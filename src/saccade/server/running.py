@@ -60,9 +60,10 @@ def run(
 
 def _check_page() -> None:
     """That the explorer is built is better known now than in a browser."""
-    from saccade.views.html import asset
+    from saccade.views.html import asset, chunks
 
-    asset("explorer.js"), asset("explorer.css")
+    for name in chunks({"traces": [], "live": {}}):
+        asset(f"{name}.js"), asset(f"{name}.css")
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.create_server(address[:2], family=family, backlog=128)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # a name that cannot be written in an address is none either
         raise SaccadeError(f"host: expected an address of this machine, found {host!r}") from None
     except OSError as error:
         reasons = {

@@ -57,20 +57,14 @@ export function AlignmentOf({ name = "alignment", look, gold, aer, state, set }:
     const found = at && at.row >= 0 && at.column >= 0 ? position(at) : null;
     set({ hover: found && found.key !== null ? { step: found.step, key: found.key } : null });
   };
-  const pick = (at: Cell | null) => set(at ? position(at) : { key: null });
+  // A pointer that rests on the picture must not speak over the keys.
+  const pick = (at: Cell | null) => set({ hover: null, ...(at ? position(at) : { key: null }) });
   return (
     <Figure
       name={name}
       table={tableOf(matrix, rows, columns, map.query)}
       controls={<Showing axes={[look.query, look.key]} state={state} set={set} />}
-      caption={
-        <Caption
-          look={look}
-          grouped={state.words && (hasWords(look.query) || hasWords(look.key))}
-          gold={links.length > 0}
-          aer={map.query === map.key ? undefined : aer}
-        />
-      }
+      caption={<Caption {...{ look, aer, matrix }} words={state.words} gold={links.length > 0} />}
     >
       <Heatmap
         name={`${map.site}: ${map.query} looking at ${map.key}`}
@@ -119,21 +113,20 @@ function tableOf(matrix: Matrix, rows: Line, columns: Line, corner: string): Tab
   };
 }
 
-function Caption({
-  look,
-  grouped: together,
-  gold,
-  aer,
-}: {
+interface CaptionProps {
   look: Look;
-  grouped: boolean;
+  matrix: Matrix;
+  words: boolean;
   gold: boolean;
   aer?: number;
-}) {
-  const { weights, map } = look;
+}
+
+function Caption({ look, matrix, words, gold, aer }: CaptionProps) {
+  const { weights, map, query, key } = look;
   const said = [`Each row is one ${map.query} position and shares its attention among the ${map.key} positions.`];
+  if (matrix.largest > 0) said.push(`The strongest colour is a weight of ${number(matrix.largest, matrix.exact)}.`);
   if (look.averaged) said.push(`This is the mean of ${look.heads.length} heads.`);
-  if (together)
+  if (words && (hasWords(query) || hasWords(key)))
     said.push(
       "Subwords are grouped: weights added up over the parts of a word that is read, averaged over the parts of one that is written.",
     );
@@ -148,7 +141,7 @@ function Caption({
   return (
     <>
       {said.join(" ")}
-      {aer !== undefined && Number.isFinite(aer) && (
+      {aer !== undefined && Number.isFinite(aer) && map.query !== map.key && (
         <strong>{` Alignment error rate ${number(100 * aer, true, 1)} %.`}</strong>
       )}
     </>

@@ -39,8 +39,9 @@ export interface Frame {
 }
 
 const LINE = 24;
+const TIGHT = 15; // the least, so that a whole sentence stands in the window
 const WIDEST = 150;
-const SPAN = 560; // pixels between two columns at most
+const SPAN = 1000; // pixels between two columns at most
 const REACH = 300;
 const SAMPLE = 400;
 
@@ -56,14 +57,17 @@ export function frameOf(scene: Scene, width: number, tallest: number, scrolled: 
   const most = Math.min(WIDEST, width * 0.3);
   const { rowLabels, columnLabels } = scene;
   const count = scene.isLine ? columnLabels.length : Math.max(rowLabels.length, columnLabels.length);
-  const all = count * LINE + 8;
+  // A list that scrolls even so is read in comfort.
+  const fitting = Math.floor((tallest - 8) / Math.max(1, count));
+  const line = fitting < TIGHT ? LINE : Math.min(LINE, fitting);
+  const all = count * line + 8;
   const height = Math.min(all, tallest);
   const share = all > height ? Math.max(0, Math.min(1, scrolled / (all - height))) : 0;
-  const top = (labels: string[]) => Math.round(share * Math.max(0, labels.length * LINE + 8 - height));
+  const top = (labels: string[]) => Math.round(share * Math.max(0, labels.length * line + 8 - height));
   const room = {
     height,
     all,
-    line: LINE,
+    line,
     queryTop: top(scene.isLine ? columnLabels : rowLabels),
     keyTop: top(columnLabels),
   };
@@ -126,7 +130,7 @@ export interface Shown {
 
 export function draw(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Colours): void {
   const { arcs, out, into, focus } = shown;
-  const calm = focus ? 0.1 : 1;
+  const calm = !focus ? 1 : colours.dark ? 0.2 : 0.1;
   const ink = colours.shade(0.8);
   pen.within(0, 0, f.width, f.height, () => {
     for (let i = 0; i < shown.drawn.length; i++) arc(pen, scene, f, arcs, shown.drawn[i]!, ink, calm);

@@ -46,7 +46,7 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
   return (
     <div ref={outer}>
       <div
-        class="arcs-window"
+        class={scene.isLine ? "arcs-window line" : "arcs-window"}
         ref={box}
         role="application"
         aria-roledescription="arcs"

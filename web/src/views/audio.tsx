@@ -1,16 +1,27 @@
 // Audio: time across, what was written down, the spectrogram above; the sound plays and shows what was written where.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { redraws } from "../exporting";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useDrawn } from "../drawn";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
 import { number } from "../labels";
 import { type Look, useLoaded } from "../look";
 import { Waiting } from "../parts";
-import { canvasPen, svgPen } from "../pen";
 import { useSay } from "../readout";
 import { useColours } from "../theme";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
-import { bandsPicture, drawSound, type Plan, planOf, type Sound, type Spot, spotAt, stretchOf, timeOf, weightsPicture, writtenAt } from "./audio_drawing";
+import {
+  bandsPicture,
+  drawSound,
+  type Plan,
+  planOf,
+  type Sound,
+  type Spot,
+  spotAt,
+  stretchOf,
+  timeOf,
+  weightsPicture,
+  writtenAt,
+} from "./audio_drawing";
 import { Choices, keyKind, largestOf, opening, serving, useFitting } from "./sources";
 import "./audio.css";
 
@@ -31,9 +42,16 @@ function Audio(props: ViewProps) {
   const { trace } = props;
   const { value: look, error, sites } = useFitting(props, fits);
   const block = look?.key.spectrogram;
-  const { value: numbers, error: broken } = useLoaded(async () => (block ? trace.numbers(block) : null), [block], trace);
+  const { value: numbers, error: broken } = useLoaded(
+    async () => (block ? trace.numbers(block) : null),
+    [block],
+    trace,
+  );
   if (!look || (block && !numbers)) return <Waiting error={error ?? broken} />;
-  const bands = block && numbers && block.shape.length === 2 ? { values: numbers, rows: block.shape[0]!, columns: block.shape[1]! } : null;
+  const bands =
+    block && numbers && block.shape.length === 2
+      ? { values: numbers, rows: block.shape[0]!, columns: block.shape[1]! }
+      : null;
   return <AudioOf {...props} look={look} bands={bands} sites={sites} />;
 }
 
@@ -41,18 +59,18 @@ type AudioProps = ViewProps & { look: Look; bands: Sound["bands"]; sites: string
 
 function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
   const { map, weights, key, query } = look;
-  const labels = useMemo(() => Array.from({ length: weights.rows }, (_, row) => query.labels[map.step + row] ?? String(map.step + row)), [look]);
+  const labels = useMemo(
+    () => Array.from({ length: weights.rows }, (_, row) => query.labels[map.step + row] ?? String(map.step + row)),
+    [look],
+  );
   const sound = useMemo((): Sound => ({ axis: key, bands, labels, weights }), [look, bands?.values]);
   const owners = useMemo(() => writtenAt(weights), [weights]);
   const playhead = useRef<HTMLDivElement>(null);
   const plan = useRef<Plan | null>(null);
   const tell = (seconds: number) => {
-    const { current: line } = playhead;
-    const total = weights.columns * (key.seconds || 0);
-    if (!line || !plan.current || !total) return;
-    line.style.transform = `translateX(${plan.current.left + Math.min(1, seconds / total) * plan.current.span}px)`;
+    if (!moveLine(playhead.current, plan.current, seconds / (weights.columns * (key.seconds || 0)))) return;
     const row = owners[Math.floor(seconds / key.seconds!)] ?? -1;
-    if (row >= 0) set({ step: map.step + row });
+    if (row >= 0 && map.step + row !== state.step) set({ step: map.step + row });
   };
   const player = usePlayer(key.audio, tell);
   const play = (spot: Spot) => {
@@ -60,6 +78,7 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
     const [from, to] = spot.row < 0 ? [spot.frame, weights.columns] : stretchOf(weights, spot.row, spot.frame);
     player.play(from * key.seconds, to * key.seconds);
   };
+  const at = (spot: Spot | null) => (spot && spot.row >= 0 ? { step: map.step + spot.row, key: spot.frame } : null);
   const hover = state.hover && { row: state.hover.step - map.step, frame: state.hover.key };
   const locked = state.key === null ? null : { row: state.step - map.step, frame: state.key };
   useSay(said(look, trace, hover ?? { row: state.step - map.step, frame: state.key ?? -1 }));
@@ -70,16 +89,47 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
       controls={
         <>
           <Choices look={look} sites={sites} state={state} set={set} steps={false} />
-          <span class="time">{key.seconds ? `${number(player.at)} of ${timeOf(key, weights.columns)}` : `${weights.columns} frames`}</span>
-          <button disabled={!player.can} title={player.can ? undefined : (player.problem ?? "This trace holds no sound to play.")} onClick={() => (player.playing ? player.stop() : player.play(player.at))}>
-            {player.playing ? "pause the sound" : "play the sound"}
-          </button>
+          <Playing look={look} player={player} />
         </>
       }
       caption={<Caption look={look} sound={player.can} problem={player.problem} />}
     >
-      <Picture sound={sound} row={state.step - map.step} hover={hover} locked={locked} onHover={(spot) => set({ hover: spot && spot.row >= 0 ? { step: map.step + spot.row, key: spot.frame } : null })} onPick={(spot) => set({ hover: null, key: spot?.frame ?? null, ...(spot && spot.row >= 0 ? { step: map.step + spot.row } : {}) })} play={play} stop={player.stop} playing={player.playing} line={playhead} told={(now) => (plan.current = now)} />
+      <Picture
+        {...{ sound, hover, locked, play }}
+        row={state.step - map.step}
+        onHover={(spot) => set({ hover: at(spot) })}
+        onPick={(spot) => set({ ...at(spot), hover: null, key: spot?.frame ?? null })}
+        stop={player.stop}
+        playing={player.playing}
+        line={playhead}
+        told={(now) => (plan.current = now)}
+      />
     </Figure>
+  );
+}
+
+/** Puts the line of what is heard at a share of the time line; false where there is none. */
+function moveLine(line: HTMLElement | null, plan: Plan | null, share: number): boolean {
+  if (!line || !plan || !Number.isFinite(share)) return false;
+  line.style.transform = `translateX(${plan.left + Math.min(1, share) * plan.span}px)`;
+  return true;
+}
+
+const SILENT = "This trace holds no sound to play.";
+
+/** How far it has played, and the button. */
+function Playing({ look, player }: { look: Look; player: Player }) {
+  const { key, weights } = look;
+  const { can, playing, problem } = player;
+  const time = key.seconds ? `${number(player.at)} of ${timeOf(key, weights.columns)}` : `${weights.columns} frames`;
+  const toggle = () => (playing ? player.stop() : player.play(player.at));
+  return (
+    <>
+      <span class="time">{time}</span>
+      <button disabled={!can} title={can ? undefined : (problem ?? SILENT)} onClick={toggle}>
+        {playing ? "pause the sound" : "play the sound"}
+      </button>
+    </>
   );
 }
 
@@ -103,22 +153,22 @@ function usePlayer(address: string | undefined, tell: (seconds: number) => void)
   told.current = tell;
   const own = address?.startsWith("data:audio/") ? address : undefined;
   const element = useMemo(() => (own ? new window.Audio(own) : null), [own]);
-  useEffect(() => () => element?.pause(), [element]);
-  useEffect(() => {
-    if (!playing || !element) return;
-    let frame = 0;
-    const follow = () => {
-      const ended = element.ended || element.currentTime >= until.current;
-      told.current(element.currentTime);
-      setAt(Math.round(element.currentTime * 10) / 10);
-      if (!ended) return void (frame = requestAnimationFrame(follow));
-      element.pause();
-      if (element.ended) setAt(0);
+  useEffect(
+    () => () => {
+      element?.pause();
       setPlaying(false);
-    };
-    frame = requestAnimationFrame(follow);
-    return () => cancelAnimationFrame(frame);
-  }, [playing, element]);
+    },
+    [element],
+  );
+  useFollowing(playing ? element : null, (now, ended) => {
+    told.current(now);
+    setAt(Math.round(now * 10) / 10);
+    if (!ended && now < until.current) return true;
+    element?.pause();
+    if (ended) setAt(0);
+    setPlaying(false);
+    return false;
+  });
   return {
     can: !!element && problem === null,
     playing,
@@ -128,13 +178,29 @@ function usePlayer(address: string | undefined, tell: (seconds: number) => void)
       if (!element) return;
       until.current = to;
       element.currentTime = from;
-      element.play().then(() => setPlaying(true), (error: Error) => error.name !== "AbortError" && setProblem("This browser cannot play the sound in this page."));
+      element.play().then(
+        () => setPlaying(true),
+        (error: Error) => error.name !== "AbortError" && setProblem("This browser cannot play the sound in this page."),
+      );
     },
     stop() {
       element?.pause();
       setPlaying(false);
     },
   };
+}
+
+/** Says where a sound is at each picture that the screen shows, until `heard` wants no more. */
+function useFollowing(element: HTMLAudioElement | null, heard: (seconds: number, ended: boolean) => boolean): void {
+  useEffect(() => {
+    if (!element) return;
+    let frame = 0;
+    const follow = () => {
+      if (heard(element.currentTime, element.ended)) frame = requestAnimationFrame(follow);
+    };
+    frame = requestAnimationFrame(follow);
+    return () => cancelAnimationFrame(frame);
+  }, [element]);
 }
 
 interface PictureProps {
@@ -189,32 +255,41 @@ function Picture(props: PictureProps) {
         onClick={click}
         onKeyDown={(event) => keyed(event, props)}
       />
-      <div class="playhead" data-export="no" ref={props.line} style={{ height: `${plan.height - 26}px`, visibility: playing ? "visible" : "hidden" }} />
+      <div
+        class="playhead"
+        data-export="no"
+        ref={props.line}
+        style={{ height: `${plan.height - 26}px`, visibility: playing ? "visible" : "hidden" }}
+      />
     </div>
   );
 }
 
-function useDrawing(canvas: { current: HTMLCanvasElement | null }, plan: Plan, { sound, row, hover, locked }: PictureProps): void {
+function useDrawing(
+  canvas: { current: HTMLCanvasElement | null },
+  plan: Plan,
+  { sound, row, hover, locked }: PictureProps,
+): void {
   const colours = useColours();
   const density = window.devicePixelRatio || 1;
-  const pictures = useMemo(() => ({ bands: sound.bands && bandsPicture(sound.bands, colours), weights: weightsPicture(sound, plan.span * density, colours) }), [sound, colours, plan.span, density]);
-  useLayoutEffect(() => {
-    const ctx = canvas.current?.getContext("2d");
-    if (!canvas.current || !ctx) return;
-    canvas.current.width = Math.round(plan.width * density);
-    canvas.current.height = Math.round(plan.height * density);
-    ctx.setTransform(density, 0, 0, density, 0, 0);
-    const highlight = { row, hover, locked, colours };
-    drawSound(canvasPen(ctx), plan, sound, pictures, highlight);
-    redraws.set(canvas.current, () => {
-      const out: string[] = [];
-      drawSound(svgPen(out), plan, sound, pictures, { ...highlight, hover: null });
-      return out.join("");
-    });
-  });
+  const pictures = useMemo(
+    () => ({
+      bands: sound.bands && bandsPicture(sound.bands, colours),
+      weights: weightsPicture(sound, plan.span * density, colours),
+    }),
+    [sound, colours, plan.span, density],
+  );
+  useDrawn(canvas, plan.width, plan.height, (pen, _, ctx) =>
+    drawSound(pen, plan, sound, pictures, { row, hover: ctx ? hover : null, locked, colours }),
+  );
 }
 
-const MOVES: Record<string, [number, number]> = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+const MOVES: Record<string, [number, number]> = {
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+};
 
 function keyed(event: KeyboardEvent, { sound, row, locked, onPick, play, stop, playing }: PictureProps): void {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -223,9 +298,17 @@ function keyed(event: KeyboardEvent, { sound, row, locked, onPick, play, stop, p
   // Where nothing is chosen yet, one begins where the row looks most.
   const strongest = Math.max(0, largestOf(weights.row(Math.max(0, row))).at);
   const here = locked ?? { row: Math.max(0, row), frame: strongest };
-  const to = (next: Spot) => onPick({ row: Math.max(0, Math.min(weights.rows - 1, next.row)), frame: Math.max(0, Math.min(weights.columns - 1, next.frame)) });
+  const to = (next: Spot) =>
+    onPick({
+      row: Math.max(0, Math.min(weights.rows - 1, next.row)),
+      frame: Math.max(0, Math.min(weights.columns - 1, next.frame)),
+    });
   if (move && !locked) to(here);
-  else if (move) to({ row: here.row + move[0], frame: move[0] ? strongestIn(sound, here.row + move[0], here.frame) : here.frame + move[1] });
+  else if (move)
+    to({
+      row: here.row + move[0],
+      frame: move[0] ? strongestIn(sound, here.row + move[0], here.frame) : here.frame + move[1],
+    });
   else if (event.key === "Home") to({ ...here, frame: 0 });
   else if (event.key === "End") to({ ...here, frame: weights.columns - 1 });
   else if (event.key === "Enter") play(here);
@@ -249,14 +332,22 @@ function said(look: Look, trace: LoadedTrace, { row, frame }: Spot): Part[] {
   const why = opening(look, trace.about, map.step + row);
   if (frame >= 0) {
     const weight = weights.at(row, frame);
-    return [...why, Number.isFinite(weight) ? `gave ${timeOf(key, frame)} a weight of ${number(weight, weights.exact)}.` : `gave ${timeOf(key, frame)} a weight that is not a number.`];
+    return [
+      ...why,
+      Number.isFinite(weight)
+        ? `gave ${timeOf(key, frame)} a weight of ${number(weight, weights.exact)}.`
+        : `gave ${timeOf(key, frame)} a weight that is not a number.`,
+    ];
   }
   const values = weights.row(row);
   const { at } = largestOf(values);
   if (at < 0) return [...why, "looked at nothing."];
   const [from, to] = stretchOf(weights, row, at);
   const share = values.slice(from, to).reduce((sum, value) => sum + value, 0);
-  return [...why, `listened from ${timeOf(key, from)} to ${timeOf(key, key.seconds ? to : to - 1)} (${number(share, weights.exact)}).`];
+  return [
+    ...why,
+    `listened from ${timeOf(key, from)} to ${timeOf(key, key.seconds ? to : to - 1)} (${number(share, weights.exact)}).`,
+  ];
 }
 
 function tableOf({ map, key, weights }: Look, labels: string[]): Table {
@@ -275,7 +366,7 @@ function Caption({ look, sound, problem }: { look: Look; sound: boolean; problem
     <>
       {`${weights.rows} steps, written from ${key.seconds ? timeOf(key, weights.columns) : `${weights.columns} frames`} of sound. `}
       {key.spectrogram && "Above, low tones are at the bottom, and louder ones stronger in colour. "}
-      {sound ? "Click a cell to hear the stretch that was listened to." : (problem ?? "This trace holds no sound to play.")}
+      {sound ? "Click a cell to hear the stretch that was listened to." : (problem ?? SILENT)}
       {averaged && ` This is the mean of ${heads.length} heads.`}
     </>
   );

@@ -33,7 +33,15 @@ export function planOf({ labels, bands }: Sound, width: number, tallest: number)
   const above = bands ? ABOVE : 0;
   const top = above + (bands ? GAP : 0);
   const row = Math.max(12, Math.min(26, Math.floor((tallest - top - BELOW) / Math.max(1, labels.length))));
-  return { width, height: top + row * labels.length + BELOW, left, span: Math.max(1, width - left - 1), above, top, row };
+  return {
+    width,
+    height: top + row * labels.length + BELOW,
+    left,
+    span: Math.max(1, width - left - 1),
+    above,
+    top,
+    row,
+  };
 }
 
 export interface Spot {
@@ -55,13 +63,24 @@ export interface Highlight {
   colours: Colours;
 }
 
-export function drawSound(pen: Pen, plan: Plan, sound: Sound, pictures: { bands: ImageData | null; weights: ImageData }, { row, hover, locked, colours }: Highlight): void {
+export function drawSound(
+  pen: Pen,
+  plan: Plan,
+  sound: Sound,
+  pictures: { bands: ImageData | null; weights: ImageData },
+  { row, hover, locked, colours }: Highlight,
+): void {
   const { left, span, above, top, row: high } = plan;
   const { labels, weights } = sound;
   if (pictures.bands) pen.pixels(pictures.bands, left, 0, span, above);
-  if (row >= 0) pen.rect(0, top + row * high, left - 4, high, colours.line);
   pen.pixels(pictures.weights, left, top, span, labels.length * high);
-  labels.forEach((label, i) => pen.text(fitted(short(label, 12), left - 12), left - 10, top + (i + 0.5) * high, { fill: i === row ? colours.accent : colours.ink, align: "right", bold: i === row }));
+  labels.forEach((label, i) =>
+    pen.text(fitted(short(label, 12), left - 12), left - 10, top + (i + 0.5) * high, {
+      fill: i === row ? colours.accent : colours.ink,
+      align: "right",
+      bold: i === row,
+    }),
+  );
   pen.frame(left - 0.5, top - 0.5, span + 1, labels.length * high + 1, colours.line, 1);
   if (row >= 0) pen.frame(left, top + row * high, span, high, colours.accent, 1);
   const cell = span / Math.max(1, weights.columns);
@@ -69,7 +88,8 @@ export function drawSound(pen: Pen, plan: Plan, sound: Sound, pictures: { bands:
     if (!spot) return;
     const x = left + (spot.frame + 0.5) * cell;
     pen.line(x, 0, x, top + labels.length * high, colour, 1);
-    if (spot.row >= 0) pen.frame(x - Math.max(cell, 5) / 2, top + spot.row * high, Math.max(cell, 5), high, colour, thick);
+    if (spot.row >= 0)
+      pen.frame(x - Math.max(cell, 5) / 2, top + spot.row * high, Math.max(cell, 5), high, colour, thick);
   };
   mark(locked, colours.accent, 2);
   mark(hover, colours.quiet, 1);

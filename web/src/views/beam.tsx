@@ -6,6 +6,8 @@ import { number, short } from "../labels";
 import { worded } from "../look";
 import { Token, useSay } from "../readout";
 import type { Live, LoadedTrace, PageAxis, PageTree, Part, State, View, ViewProps } from "../types";
+import { SAVED } from "../what_if_hand";
+import { apply, sessionOf } from "../what_if";
 import { type Layout, layoutOf, neighbour, ownLogProb, parentOf, pathTo, textOf } from "./beam_layout";
 import { BeamDrawing, placesOf, type Places, SIZES } from "./beam_drawing";
 import "./beam.css";
@@ -14,12 +16,11 @@ export const beam: View = {
   id: "beam",
   title: "Beam",
   about: "Every way the search tried: the dark line is what it chose.",
-  serves: (trace) => (trace.tree?.labels.length ?? 0) > 1,
+  // A greedy search tries one way; at its end a second token is in the tree, and that is no choice to look at.
+  serves: (trace) => (trace.tree?.chosen.filter((is) => !is).length ?? 0) > 1,
   picks: true,
   Component: Beam,
 };
-
-const SAVED = "This is a saved page: run `saccade view RUN --serve` to ask what if";
 
 function Beam({ trace, state, set, live }: ViewProps) {
   const tree = trace.tree!;
@@ -193,7 +194,8 @@ function Asks({ tree, axis, node, open, live, trace, then }: AsksProps) {
     work(true);
     blame(null);
     try {
-      await live?.run({ input: String(trace.about.input ?? ""), prefix });
+      // Steps then says what was forced, beside what was written before, and takes it back.
+      if (live) await apply(live, { ...sessionOf(trace), prefix });
       then(path.length - 1);
     } catch (error) {
       blame(worded(error));
@@ -219,7 +221,7 @@ function Asks({ tree, axis, node, open, live, trace, then }: AsksProps) {
   );
 }
 
-/** "*2009-03*: *3* log p −4.94, in all −4.95; it was dropped at the next step." */
+/** "*2009-03*: *3* has probability 0.01, all up to it 0.01 (log −4.95); dropped here." */
 function saying(tree: PageTree, axis: PageAxis | undefined, node: number): Part[] {
   const path = pathTo(tree, node).map((each) => tree.labels[each]!);
   const sum = tree.log_prob[node] ?? NaN;
@@ -232,8 +234,8 @@ function saying(tree: PageTree, axis: PageAxis | undefined, node: number): Part[
   const said: Part[] = text && path.length > 1 ? [{ token: short(text) }, ": "] : [];
   said.push(
     { token: short(tree.labels[node]!) },
-    ` has log p ${number(ownLogProb(tree, node))}, `,
-    `the whole ${number(sum)} (p = ${number(Math.exp(sum), true, 3)}); ${fate}.`,
+    ` has probability ${number(Math.exp(ownLogProb(tree, node)))}, `,
+    `all up to it ${number(Math.exp(sum))} (log ${number(sum)}); ${fate}.`,
   );
   return said;
 }

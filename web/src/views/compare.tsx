@@ -10,7 +10,7 @@ import { Token, useSay } from "../readout";
 import { siteOf } from "../state";
 import { Palette, useColours } from "../theme";
 import type { LoadedTrace, Matrix, PageTrace, Part, View, ViewProps } from "../types";
-import { aligned, type Pairing } from "./compare_align";
+import { aligned, type Pairing } from "../aligning";
 import { differenceOf, largestOf, movedShare, plus } from "./compare_difference";
 import "./compare.css";
 
@@ -219,7 +219,7 @@ function Drawn({ picture, largest, columnLabels, begin, state, set }: DrawnProps
       hover={state.hover && cell(state.hover)}
       locked={cell(state)}
       onHover={(found) => set({ hover: place(found) })}
-      onPick={(found) => set(place(found) ?? { key: null })}
+      onPick={(found) => set({ hover: null, ...(place(found) ?? { key: null }) })}
     />
   );
 }

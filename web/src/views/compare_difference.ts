@@ -2,7 +2,7 @@
 import { number } from "../labels";
 import { dense } from "../matrices";
 import type { Matrix } from "../types";
-import type { Pairing } from "./compare_align";
+import type { Pairing } from "../aligning";
 
 const MOST = 4_000_000; // cells that are worth the memory
 
@@ -15,7 +15,9 @@ export function differenceOf(one: Matrix, two: Matrix, both: Pairing[]): Matrix 
     two.entries(b, (c, value) => (values[row * wide + c]! += value));
     one.entries(a, (c, value) => (values[row * wide + c]! -= value));
   });
-  const found = dense(values, both.length, wide, one.exact && two.exact);
+  // Of weights that were not kept nothing is known: differences with them are about so large.
+  const exact = [one, two].every((matrix) => matrix.exact && !matrix.partial);
+  const found = dense(values, both.length, wide, exact);
   const largest = values.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0);
   return Object.defineProperty(found, "largest", { value: largest });
 }

@@ -8,7 +8,21 @@ import { Showing, Waiting } from "../parts";
 import { useSay } from "../readout";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
 import { ShadedText, type Wording, wordingOf, wordOf } from "./document_text";
-import { Answer, Bar, Choices, halfOf, hasAnswer, largestOf, mapAt, type Nested, nested, opening, RowPicker, serving, useFitting } from "./sources";
+import {
+  Answer,
+  Bar,
+  Choices,
+  halfOf,
+  hasAnswer,
+  largestOf,
+  mapAt,
+  type Nested,
+  nested,
+  opening,
+  RowPicker,
+  serving,
+  useFitting,
+} from "./sources";
 import "./document.css";
 
 /** Words in sentences, sentences, or words that one place pools: not the source of a text that is written word by word. */
@@ -40,7 +54,8 @@ function Document(props: ViewProps) {
   const { value: look, error, sites } = useFitting(props, fits);
   const parent = look?.key.parent ?? null;
   const { value: outer, error: other } = useLoaded(async () => outerLook(trace, parent), [parent], trace);
-  if (!look || (parent !== null && !outer && mapAt(trace, (map) => map.key === parent))) return <Waiting error={error ?? other} />;
+  if (!look || (parent !== null && !outer && mapAt(trace, (map) => map.key === parent)))
+    return <Waiting error={error ?? other} />;
   return <DocumentOf key={`${state.trace} ${look.site}`} {...props} look={look} outer={outer} sites={sites} />;
 }
 
@@ -74,7 +89,16 @@ function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], ro
   const sentence = Int32Array.from(line.from, (from) => (lies ? (look.key.within[from] ?? -1) : -1));
   const values = weights.map((weight, g) => (outer ? Math.sqrt(nest.outerWeight(sentence[g]!)) * weight : weight));
   const largest = largestOf(values);
-  return { line, wording: wordingOf(look.key), nest, weights, values, strengths: values.map((value) => value / (largest.value || 1)), largest, sentence };
+  return {
+    line,
+    wording: wordingOf(look.key),
+    nest,
+    weights,
+    values,
+    strengths: values.map((value) => value / (largest.value || 1)),
+    largest,
+    sentence,
+  };
 }
 
 type DocumentProps = ViewProps & { look: Look; outer: Look | null; sites: string[] };
@@ -87,22 +111,11 @@ function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
   const active = line.group[state.hover?.key ?? -1] ?? -1;
   const locked = line.group[state.key ?? -1] ?? -1;
   useSay(said(shading, look, trace, row, active >= 0 ? active : locked));
-  const to = (group: number) => (own ? { step: Math.max(0, shading.sentence[group]!), key: line.from[group]! } : { step: state.step, key: line.from[group]! });
-  const hover = (event: Event) => {
-    const group = wordOf(event);
-    if (group !== active) set({ hover: group < 0 ? null : to(group) });
-  };
-  const pick = (event: Event) => {
-    const group = wordOf(event);
-    if (group >= 0) set(group === locked ? { key: null } : to(group));
-  };
-  const keyed = (event: KeyboardEvent) => {
-    const next = moved(event, shading, locked);
-    if (next === null) return;
-    event.preventDefault();
-    event.stopPropagation();
-    set({ hover: null, ...(next < 0 ? { key: null } : to(next)) });
-  };
+  const to = (group: number) => ({
+    step: own ? Math.max(0, shading.sentence[group]!) : state.step,
+    key: line.from[group]!,
+  });
+  const hand = handOf(shading, active, locked, to, set);
   return (
     <Figure
       name="document"
@@ -110,20 +123,57 @@ function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
       controls={
         <>
           <Choices look={look} sites={sites} state={state} set={set} steps={!own} />
-          {own && outer && <RowPicker axis={outer.query} first={outer.map.step} rows={outer.weights.rows} value={row} pick={(step) => set({ more: { "document.for": step } })} />}
+          {own && outer && <For look={outer} row={row} set={set} />}
           <Showing axes={[look.key]} state={state} set={set} />
         </>
       }
-      caption={<Caption look={look} outer={outer} row={row} />}
+      caption={<Caption look={look} outer={outer} row={row} largest={shading.largest.value} />}
     >
       <div class={hasAnswer(trace.about) ? "beside" : "beside alone"}>
-        <div class="document" role="group" tabIndex={0} aria-label="the text; arrow keys move from word to word" onPointerOver={hover} onPointerLeave={() => set({ hover: null })} onClick={pick} onKeyDown={keyed}>
+        <div class="document" role="group" tabIndex={0} aria-label={KEYS} {...hand}>
           <Sentences shading={shading} look={look} active={active} locked={locked} />
         </div>
         <Answer about={trace.about} />
       </div>
     </Figure>
   );
+}
+
+const KEYS = "the text; arrow keys move from word to word";
+
+/** What pointer and keys do to the words; `to` says where in the trace a word stands. */
+function handOf(
+  shading: Shading,
+  active: number,
+  locked: number,
+  to: (group: number) => { step: number; key: number },
+  set: ViewProps["set"],
+) {
+  return {
+    onPointerOver(event: Event) {
+      const group = wordOf(event);
+      if (group !== active) set({ hover: group < 0 ? null : to(group) });
+    },
+    onPointerLeave: () => set({ hover: null }),
+    onClick(event: Event) {
+      const group = wordOf(event);
+      if (group >= 0) set(group === locked ? { key: null } : to(group));
+    },
+    onKeyDown(event: KeyboardEvent) {
+      const next = moved(event, shading, locked);
+      if (next === null) return;
+      event.preventDefault();
+      event.stopPropagation();
+      set({ hover: null, ...(next < 0 ? { key: null } : to(next)) });
+    },
+  };
+}
+
+/** From where the sentences are looked at, where each sentence itself looks at its words. */
+function For({ look, row, set }: { look: Look; row: number; set: ViewProps["set"] }) {
+  const { map, query, weights } = look;
+  const pick = (step: number) => set({ more: { "document.for": step } });
+  return <RowPicker axis={query} first={map.step} rows={weights.rows} value={row} pick={pick} />;
 }
 
 /** Groups that stand together: those of one sentence; sentences that are not looked into stand alone. */
@@ -138,11 +188,22 @@ function blocksOf({ line, sentence }: Shading, look: Look): { from: number; to: 
   return blocks;
 }
 
-function Sentences({ shading, look, active, locked }: { shading: Shading; look: Look; active: number; locked: number }) {
+function Sentences({
+  shading,
+  look,
+  active,
+  locked,
+}: {
+  shading: Shading;
+  look: Look;
+  active: number;
+  locked: number;
+}) {
   const { line, nest, strengths, weights, wording } = shading;
   const whole = look.key.kind === "sentences";
   const blocks = useMemo(() => blocksOf(shading, look), [shading]);
-  const weigh = (block: { from: number; sentence: number }) => (whole ? weights[block.from]! : nest.outerWeight(block.sentence));
+  const weigh = (block: { from: number; sentence: number }) =>
+    whole ? weights[block.from]! : nest.outerWeight(block.sentence);
   const most = Math.max(...blocks.map(weigh).filter(Number.isFinite), 0) || 1;
   const exact = (whole ? look : nest.outer)?.weights.exact;
   const left = line.labels.length - MOST_WORDS;
@@ -151,7 +212,16 @@ function Sentences({ shading, look, active, locked }: { shading: Shading; look: 
       {blocks.map((block) => {
         const text = (
           <p class="prose" dir="auto" key={block.from}>
-            <ShadedText axis={look.key} wording={wording} line={line} from={block.from} to={block.to} strengths={strengths} active={active} locked={locked} />
+            <ShadedText
+              axis={look.key}
+              wording={wording}
+              line={line}
+              from={block.from}
+              to={block.to}
+              strengths={strengths}
+              active={active}
+              locked={locked}
+            />
           </p>
         );
         if (!whole && !nest.outer) return text;
@@ -171,7 +241,12 @@ function Sentences({ shading, look, active, locked }: { shading: Shading; look: 
   );
 }
 
-const MOVES: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const MOVES: Record<string, [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
 
 /** The word that a key leads to; −1: to none; null: the key is not for us. Up and down go by sentences. */
 function moved(event: KeyboardEvent, { line, sentence, largest }: Shading, from: number): number | null {
@@ -191,11 +266,24 @@ function moved(event: KeyboardEvent, { line, sentence, largest }: Shading, from:
   return Math.max(0, Math.min(count - 1, next));
 }
 
-function said({ line, wording, nest, weights, sentence, largest }: Shading, look: Look, trace: LoadedTrace, row: number, group: number): Part[] {
+function said(
+  { line, wording, nest, weights, sentence, largest }: Shading,
+  look: Look,
+  trace: LoadedTrace,
+  row: number,
+  group: number,
+): Part[] {
   const chosen = group >= 0 ? group : largest.at;
   if (chosen < 0) return line.labels.length ? ["It looked at nothing that can be shown."] : [];
-  const why = opening(nest.outer ?? look, trace.about, nest.outer || look.map.query !== look.key.parent ? row : look.map.step);
-  const did: Part[] = [group >= 0 ? "gave " : "looked most at ", { token: short(wording.text(line.from[chosen]!, line.to[chosen]!), 60) }];
+  const why = opening(
+    nest.outer ?? look,
+    trace.about,
+    nest.outer || look.map.query !== look.key.parent ? row : look.map.step,
+  );
+  const did: Part[] = [
+    group >= 0 ? "gave " : "looked most at ",
+    { token: short(wording.text(line.from[chosen]!, line.to[chosen]!), 60) },
+  ];
   const weight = weights[chosen]!;
   if (!Number.isFinite(weight)) return [...why, ...did, " a weight that is not a number."];
   const share = number(weight, look.weights.exact);
@@ -207,7 +295,9 @@ function said({ line, wording, nest, weights, sentence, largest }: Shading, look
 function tableOf({ line, nest, weights, values, sentence }: Shading, look: Look): Table {
   const outer = nest.outer;
   const exact = look.weights.exact && (outer?.weights.exact ?? true);
-  const columns = outer ? ["sentence", "weight in its sentence", "weight of the sentence", "√sentence · word"] : ["weight"];
+  const columns = outer
+    ? ["sentence", "weight in its sentence", "weight of the sentence", "√sentence · word"]
+    : ["weight"];
   return {
     corner: look.map.key,
     columns,
@@ -221,7 +311,15 @@ function tableOf({ line, nest, weights, values, sentence }: Shading, look: Look)
   };
 }
 
-function Caption({ look, outer, row }: { look: Look; outer: Look | null; row: number }) {
+interface CaptionProps {
+  look: Look;
+  outer: Look | null;
+  row: number;
+  /** what the word with the strongest colour has */
+  largest: number;
+}
+
+function Caption({ look, outer, row, largest }: CaptionProps) {
   const counted = outer ?? look;
   const at = counted.map.query === counted.key.parent ? -1 : Math.max(0, row - counted.map.step);
   const unit = counted.key.kind === "sentences" ? "sentences" : "words";
@@ -230,7 +328,7 @@ function Caption({ look, outer, row }: { look: Look; outer: Look | null; row: nu
       {at >= 0 && `Half of the weight lies on ${halfOf(counted.weights, at)} of ${counted.weights.columns} ${unit}. `}
       {outer
         ? "A word’s colour is as strong as √(weight of its sentence) · its weight in the sentence; the bars are the sentences."
-        : "The stronger a word’s colour, the larger its weight."}
+        : `The stronger a word’s colour, the larger its weight; the strongest is ${number(largest, look.weights.exact)}.`}
       {look.averaged && ` This is the mean of ${look.heads.length} heads.`}
       {look.weights.partial && " Only the largest weights were kept; words without any have no colour."}
     </>

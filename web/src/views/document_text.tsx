@@ -71,7 +71,17 @@ export function ShadedText({ axis, wording, line, from, to, strengths, active, l
     () => (
       <>
         {Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).map((group) => (
-          <Word key={group} axis={axis} wording={wording} line={line} group={group} first={group === from} strength={strengths[group]!} look={group === held ? "locked" : group === now ? "active" : ""} colours={colours} />
+          <Word
+            key={group}
+            axis={axis}
+            wording={wording}
+            line={line}
+            group={group}
+            first={group === from}
+            strength={strengths[group]!}
+            look={group === held ? "locked" : group === now ? "active" : ""}
+            colours={colours}
+          />
         ))}
       </>
     ),
@@ -94,7 +104,12 @@ function Word({ axis, wording, line, group, first, strength, look, colours }: Wo
   const [from, to] = [line.from[group]!, line.to[group]!];
   const broken = !Number.isFinite(strength);
   const special = isSpecial(axis, from);
-  const style = broken ? {} : { background: strength > 0.004 ? colours.shade(strength) : "transparent", color: special && strength < 0.2 ? colours.quiet : colours.inkOn(strength) };
+  const style = broken
+    ? {}
+    : {
+        background: strength > 0.004 ? colours.shade(strength) : "transparent",
+        color: special && strength < 0.2 ? colours.quiet : colours.inkOn(strength),
+      };
   return (
     <>
       {first ? "" : wording.between(line.to[group - 1]! - 1, from)}

@@ -14,7 +14,8 @@ export function neighboursOf(weights: Matrix, node: number, step: number, incomi
     const row = node - step;
     if (row >= 0 && row < weights.rows) weights.entries(row, add);
   } else {
-    for (let row = 0; row < weights.rows; row++) weights.entries(row, (key, weight) => key === node && add(step + row, weight));
+    for (let row = 0; row < weights.rows; row++)
+      weights.entries(row, (key, weight) => key === node && add(step + row, weight));
   }
   const size = (weight: number) => (Number.isNaN(weight) ? -Infinity : weight);
   return found.sort((one, other) => size(other.weight) - size(one.weight));
@@ -27,8 +28,14 @@ export interface Around extends Neighbour {
 }
 
 /** Neighbours on a ring: in the directions in which they lie where places are known, else the strongest at the top. */
-export function around(neighbours: Neighbour[], node: number, places: ArrayLike<number> | null, radius: { x: number; y: number }): Around[] {
-  const direction = ({ node: other }: Neighbour) => (places ? Math.atan2(places[2 * other + 1]! - places[2 * node + 1]!, places[2 * other]! - places[2 * node]!) : NaN);
+export function around(
+  neighbours: Neighbour[],
+  node: number,
+  places: ArrayLike<number> | null,
+  radius: { x: number; y: number },
+): Around[] {
+  const direction = ({ node: other }: Neighbour) =>
+    places ? Math.atan2(places[2 * other + 1]! - places[2 * node + 1]!, places[2 * other]! - places[2 * node]!) : NaN;
   const known = places !== null && neighbours.every((each) => Number.isFinite(direction(each)));
   const sorted = known ? [...neighbours].sort((one, other) => direction(one) - direction(other)) : neighbours;
   const turn = (2 * Math.PI) / Math.max(1, sorted.length);
@@ -41,11 +48,19 @@ export function around(neighbours: Neighbour[], node: number, places: ArrayLike<
 }
 
 function meanAngle(angles: number[]): number {
-  return Math.atan2(angles.reduce((sum, angle) => sum + Math.sin(angle), 0), angles.reduce((sum, angle) => sum + Math.cos(angle), 0));
+  return Math.atan2(
+    angles.reduce((sum, angle) => sum + Math.sin(angle), 0),
+    angles.reduce((sum, angle) => sum + Math.cos(angle), 0),
+  );
 }
 
 /** Places scaled into a box of this width, their proportions kept; null where they are not all numbers. */
-export function fitted(places: ArrayLike<number>, count: number, width: number, margin: number): { xy: Float32Array; height: number } | null {
+export function fitted(
+  places: ArrayLike<number>,
+  count: number,
+  width: number,
+  margin: number,
+): { xy: Float32Array; height: number } | null {
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < count; i++) {
     const [x, y] = [places[2 * i]!, places[2 * i + 1]!];
@@ -54,6 +69,8 @@ export function fitted(places: ArrayLike<number>, count: number, width: number, 
   }
   const scale = (width - 2 * margin) / Math.max(right - left, (bottom - top) / 1.4, 1e-9);
   const inset = (width - (right - left) * scale) / 2;
-  const xy = Float32Array.from({ length: 2 * count }, (_, i) => (i % 2 ? (places[i]! - top) * scale + margin : (places[i]! - left) * scale + inset));
+  const xy = Float32Array.from({ length: 2 * count }, (_, i) =>
+    i % 2 ? (places[i]! - top) * scale + margin : (places[i]! - left) * scale + inset,
+  );
   return { xy, height: Math.max(0, (bottom - top) * scale) + 2 * margin };
 }

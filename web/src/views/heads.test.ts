@@ -50,6 +50,17 @@ test("the wall has a row a site and a column a head, and stays within its width"
   assert.ok(wall.placed.every(({ x }) => x + wall.size <= 900));
 });
 
+test("sites with few heads stand beside each other where the page would be empty", () => {
+  const narrow = [0, 1, 2, 3, 4, 5, 6].flatMap((layer) => [0, 1, 2].map((head) => mapOf(`decoder.${layer}`, head)));
+  const wall = inPlace(narrow, { ...room, width: 1100 });
+  assert.equal(new Set(wall.placed.map(({ y }) => y)).size, 4);
+  assert.ok(wall.placed.every(({ x }) => x + wall.size <= 1100));
+  assert.equal(new Set(wall.placed.map(({ x, y }) => `${x} ${y}`)).size, 21);
+  assert.ok(wall.placed.every(({ line }, i) => i === 0 || line >= wall.placed[i - 1]!.line));
+  assert.equal(moved(wall, 2, "ArrowRight"), 3);
+  assert.equal(wall.placed[3]!.map.site, "decoder.4");
+});
+
 test("where there is no room the heads of a site wrap", () => {
   const wide = Array.from({ length: 12 }, (_, head) => mapOf("encoder.0", head));
   const wall = inPlace(wide, { ...room, width: 360 });

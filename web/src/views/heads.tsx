@@ -6,9 +6,9 @@ import { number } from "../labels";
 import { type Look, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { textWidth } from "../pen";
-import { inWords, moment, useSay } from "../readout";
+import { useSay, useSentence } from "../readout";
 import { useStill } from "../theme";
-import type { LoadedTrace, PageMap, Part, View, ViewProps } from "../types";
+import type { LoadedTrace, PageMap, View, ViewProps } from "../types";
 import { AlignmentOf } from "./alignment";
 import { distances, habitOf, HABITS, headName, type Order, ordered, saidOf } from "./heads_facts";
 import { briefly, inOrder, inPlace, siteKinds, type SiteKind } from "./heads_layout";
@@ -210,7 +210,7 @@ function OpenHead({ trace, state, set, flight, arrives, back }: OpenProps) {
   const { value: look, error } = useLook(trace, state);
   const box = useRef<HTMLDivElement>(null);
   const still = useStill();
-  useSay(useSentence(look, trace, state));
+  useSay(useSentence(look, trace.about, state));
   useArrival(box, !!look, arrives);
   useEscape(() => state.key === null && back(), [state.key]);
   useLayoutEffect(() => {
@@ -230,15 +230,6 @@ function OpenHead({ trace, state, set, flight, arrives, back }: OpenProps) {
       )}
     </div>
   );
-}
-
-/** The moment as the picture shows it: over whole words where those are shown. */
-function useSentence(look: Look | null, trace: LoadedTrace, state: ViewProps["state"]): Part[] | null {
-  const words = useMemo(() => (look && state.words ? inWords(look) : null), [look, state.words]);
-  const at = state.hover ?? state;
-  if (!words) return look && moment(look, trace.about, at.step, at.key);
-  const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
-  return moment(words.seen, trace.about, words.rows.group[at.step] ?? 0, key);
 }
 
 function Bar({ trace, look, set, back }: Pick<OpenProps, "trace" | "set" | "back"> & { look: Look | null }) {

@@ -29,7 +29,7 @@ export function strongest(map: PageMap): { habit: Habit; share: number } | null 
 }
 
 /** How many positions an even look of the same entropy would take in. */
-export function breadth(map: PageMap): number | null {
+function breadth(map: PageMap): number | null {
   return map.entropy === null ? null : Math.exp(map.entropy);
 }
 

@@ -4,10 +4,7 @@ import type { PageAxis, PageMap, PageTrace } from "../types";
 export type SiteKind = "encoder" | "decoder" | "cross";
 
 /** Of one axis: it looks at itself. Shifted: it looks at what was written before. Across: at something else. */
-export function relationOf(
-  trace: Pick<PageTrace, "axes">,
-  map: Pick<PageMap, "query" | "key">,
-): "self" | "past" | "across" {
+function relationOf(trace: Pick<PageTrace, "axes">, map: Pick<PageMap, "query" | "key">): "self" | "past" | "across" {
   if (map.query === map.key) return "self";
   return isPast(trace.axes[map.query], trace.axes[map.key]) ? "past" : "across";
 }
@@ -81,6 +78,7 @@ const COMFORTABLE = 96;
 const WRAPPED = 52; // the least side when a site's heads take several lines
 const UNDER = 12; // pixels below a thumbnail, its entropy among them
 const LINE = 18;
+const BETWEEN = 32; // pixels between sites that stand beside each other
 
 export interface Room {
   width: number;
@@ -99,22 +97,50 @@ export function inPlace(maps: PageMap[], { width, tallest, nameWidth }: Room): W
   for (const map of maps) rows.set(map.site, [...(rows.get(map.site) ?? []), map]);
   const columns = Math.max(1, ...[...rows.values()].map((row) => row.length));
   const left = Math.ceil(Math.min(nameWidth, width * 0.3)) + 14;
-  const fits = (width - left) / columns - gapOf((width - left) / columns);
-  if (fits < SMALLEST || width < 480) return wrapped(rows, columns, width);
+  const side = (blocks: number) => {
+    const fits = (width - BETWEEN * (blocks - 1)) / blocks - left;
+    return fits / columns - gapOf(fits / columns);
+  };
+  if (side(1) < SMALLEST || width < 480) return wrapped(rows, columns, width);
   // Small enough for the window if that is not too small to see; a wall that is taller anyway takes the width there is.
-  const down = (tallest - LINE) / rows.size - UNDER - 4;
-  const size = Math.floor(Math.min(LARGEST, fits, down < READABLE ? COMFORTABLE : down));
+  const sized = (blocks: number) => {
+    const down = (tallest - LINE) / Math.ceil(rows.size / blocks) - UNDER - 4;
+    return Math.floor(Math.min(LARGEST, side(blocks), down < READABLE ? COMFORTABLE : down));
+  };
+  // Few heads a site would leave the page empty at the right: later sites then stand beside earlier ones, hardly smaller.
+  const blocks = [1, 2, 3].reduce((best, each) =>
+    each <= rows.size / 2 && sized(each) > 0.9 * sized(best) ? each : best,
+  );
+  return inBlocks([...rows], { columns, blocks, left, size: sized(blocks), width });
+}
+
+interface Blocks {
+  columns: number;
+  blocks: number;
+  left: number;
+  size: number;
+  width: number;
+}
+
+function inBlocks(rows: [string, PageMap[]][], { columns, blocks, left, size, width }: Blocks): Wall {
   const [across, pitch] = [size + gapOf(size), size + UNDER + gapOf(size) - 4];
-  const tight = Math.min(width, left + columns * across);
-  const wall: Wall = { width: tight, height: LINE + rows.size * pitch, size, placed: [], names: [] };
-  for (let c = 0; c < columns && columns > 1; c++) {
-    wall.names.push({ text: String(c + 1), x: left + c * across + size / 2, y: LINE / 2, align: "center", room: size });
-  }
-  [...rows].forEach(([site, row], r) => {
-    const y = LINE + 2 + r * pitch;
-    wall.names.push({ text: site, x: left - 10, y: y + size / 2, align: "right", room: left - 12 });
-    row.forEach((map, c) => wall.placed.push({ map, x: left + c * across, y, line: r }));
-  });
+  const perBlock = Math.ceil(rows.length / blocks);
+  const block = left + columns * across + BETWEEN;
+  const tight = Math.min(width, blocks * block - BETWEEN);
+  const wall: Wall = { width: tight, height: LINE + perBlock * pitch, size, placed: [], names: [] };
+  for (let b = 0; b < blocks && columns > 1; b++)
+    for (let c = 0; c < columns; c++) {
+      const x = b * block + left + c * across + size / 2;
+      wall.names.push({ text: String(c + 1), x, y: LINE / 2, align: "center", room: size });
+    }
+  // Line by line across the blocks: that is how arrow keys go.
+  for (let line = 0; line < perBlock; line++)
+    for (let b = 0; b < blocks; b++) {
+      const [site, row] = rows[b * perBlock + line] ?? ["", []];
+      const [x, y] = [b * block + left, LINE + 2 + line * pitch];
+      if (row.length) wall.names.push({ text: site, x: x - 10, y: y + size / 2, align: "right", room: left - 12 });
+      row.forEach((map, c) => wall.placed.push({ map, x: x + c * across, y, line }));
+    }
   return wall;
 }
 

@@ -84,7 +84,7 @@ function Mark({ wall, place, kind }: { wall: Wall; place: number; kind: string }
 }
 
 /** A place of the wall in the window. */
-export function rectOf(canvas: HTMLCanvasElement, { x, y }: Placed, size: number): DOMRect {
+function rectOf(canvas: HTMLCanvasElement, { x, y }: Placed, size: number): DOMRect {
   const box = canvas.getBoundingClientRect();
   return new DOMRect(box.left + x, box.top + y, size, size);
 }
@@ -112,7 +112,7 @@ function cut(canvas: HTMLCanvasElement, { x, y }: Placed, size: number): HTMLCan
 const FOOT = 140; // pixels that the page's footer covers
 
 /** Scrolls the page just so far that a place is in the window. */
-export function showPlace(canvas: HTMLCanvasElement | null, wall: Wall, place: number): void {
+function showPlace(canvas: HTMLCanvasElement | null, wall: Wall, place: number): void {
   const each = wall.placed[place];
   if (!canvas || !each) return;
   const { top, bottom } = rectOf(canvas, each, wall.size);
@@ -157,13 +157,7 @@ function paletteOf({ scale }: Colours): Uint32Array {
 }
 
 /** A thumbnail in so many pixels a side: larger ones repeat its cells, smaller ones show the strongest of several. */
-export function pixelsOf(
-  thumb: Uint8Array,
-  rows: number,
-  columns: number,
-  side: number,
-  palette: Uint32Array,
-): ImageData {
+function pixelsOf(thumb: Uint8Array, rows: number, columns: number, side: number, palette: Uint32Array): ImageData {
   const strongest = new Uint8Array(side * side);
   const spans = (count: number) =>
     Array.from(

@@ -28,7 +28,11 @@ export const image: View = {
 function ImageView(props: ViewProps) {
   const { value: look, error, sites } = useFitting(props, fits);
   const address = look?.key.image;
-  const { value: picture, error: broken } = useLoaded(async () => (address ? loaded(address) : null), [address], look?.map.key);
+  const { value: picture, error: broken } = useLoaded(
+    async () => (address ? loaded(address) : null),
+    [address],
+    look?.key,
+  );
   if (!look || (address && !picture)) return <Waiting error={error ?? broken} />;
   return <ImageOf {...props} look={look} picture={picture} sites={sites} />;
 }
@@ -57,9 +61,16 @@ function ImageOf({ trace, state, set, look, picture, sites }: ImageProps) {
   const at = state.hover ?? state;
   useSay(moment(named, trace.about, inward ? state.step : at.step, at.key));
   const overlay = (step: number): Overlay => {
-    const row = step - map.step >= 0 && step - map.step < weights.rows ? weights.row(step - map.step) : new Float32Array(0);
+    const row =
+      step - map.step >= 0 && step - map.step < weights.rows ? weights.row(step - map.step) : new Float32Array(0);
     return { axis: key, image: picture, row, largest: largestOf(row).value, veil, smooth };
   };
+  const words = weights.rows > 1 && !inward;
+  // A pointer that moves over the picture draws it alone, not all the small ones.
+  const small = useMemo(
+    () => words && <Overlays look={look} overlay={overlay} step={state.step} pick={(step) => set({ step })} />,
+    [words, look, picture, veil, smooth, state.step],
+  );
   return (
     <Figure
       name="image"
@@ -68,28 +79,42 @@ function ImageOf({ trace, state, set, look, picture, sites }: ImageProps) {
         <>
           <Choices look={look} sites={sites} state={state} set={set} steps={false} />
           <Switch label="smooth" on={smooth} set={(on) => set({ more: { "image.smooth": on } })} />
-          {picture && (
-            <label class="slider">
-              veil
-              <input type="range" min={0} max={1} step={0.05} value={veil} onInput={(event) => set({ more: { "image.veil": Number(event.currentTarget.value) } })} />
-            </label>
-          )}
+          {picture && <Veil value={veil} set={(value) => set({ more: { "image.veil": value } })} />}
         </>
       }
       caption={<Caption look={look} step={state.step} picture={picture !== null} smooth={smooth} inward={inward} />}
     >
-      <div class={weights.rows > 1 && !inward ? "image" : "image alone"}>
+      <div class={words ? "image" : "image alone"}>
         <Picture overlay={overlay(state.step)} look={look} state={state} set={set} inward={inward} />
-        {weights.rows > 1 && !inward && <Overlays look={look} overlay={overlay} step={state.step} pick={(step) => set({ step })} />}
+        {small}
       </div>
     </Figure>
+  );
+}
+
+function Veil({ value, set }: { value: number; set(value: number): void }) {
+  return (
+    <label class="slider">
+      veil
+      <input
+        type="range"
+        min={0}
+        max={1}
+        step={0.05}
+        value={value}
+        onInput={(event) => set(Number(event.currentTarget.value))}
+      />
+    </label>
   );
 }
 
 /** The axis with patches named by where they are. */
 function placed(axis: PageAxis): PageAxis {
   const columns = axis.width || 1;
-  return { ...axis, labels: axis.labels.map((_, i) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`) };
+  return {
+    ...axis,
+    labels: axis.labels.map((_, i) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`),
+  };
 }
 
 /** Width ÷ height. */
@@ -115,9 +140,20 @@ function useCanvas(width: number, height: number, draw: (ctx: CanvasRenderingCon
   return canvas;
 }
 
-const MOVES: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const MOVES: Record<string, [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
 
-function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" | "set"> & { overlay: Overlay; look: Look; inward: boolean }) {
+function Picture({
+  overlay,
+  look,
+  state,
+  set,
+  inward,
+}: Pick<ViewProps, "state" | "set"> & { overlay: Overlay; look: Look; inward: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const colours = useColours();
   const room = useWidth(box);
@@ -126,7 +162,12 @@ function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" 
   const height = width / shape;
   const { axis } = overlay;
   const [columns, rows] = [axis.width || 1, axis.height || 1];
-  const marks: Marks = { hover: state.hover?.key ?? -1, locked: state.key ?? -1, from: inward ? state.step : -1, exact: look.weights.exact };
+  const marks: Marks = {
+    hover: state.hover?.key ?? -1,
+    locked: state.key ?? -1,
+    from: inward ? state.step : -1,
+    exact: look.weights.exact,
+  };
   const canvas = useCanvas(width, height, (ctx) => {
     drawOverlay(ctx, overlay, colours, width, height);
     drawMarks(ctx, overlay, marks, colours, width, height);
@@ -140,7 +181,8 @@ function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" 
   const pick = (key: number) => set(inward ? { step: key, key: null } : { key: key === state.key ? null : key });
   const keyed = (event: KeyboardEvent) => {
     const move = MOVES[event.key];
-    if (event.altKey || event.ctrlKey || event.metaKey || (!move && event.key !== "Enter" && event.key !== "Escape")) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || (!move && event.key !== "Enter" && event.key !== "Escape"))
+      return;
     event.preventDefault();
     event.stopPropagation();
     if (event.key === "Escape") return set({ key: null, hover: null });
@@ -159,7 +201,9 @@ function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" 
         aria-label={`the picture in ${rows} × ${columns} patches. Arrow keys move, Enter chooses the strongest, Escape lets go.`}
         tabIndex={0}
         style={{ width: `${width}px`, height: `${height}px`, cursor: "crosshair" }}
-        onPointerMove={(event) => patch(event) !== state.hover?.key && set({ hover: { step: state.step, key: patch(event) } })}
+        onPointerMove={(event) =>
+          patch(event) !== state.hover?.key && set({ hover: { step: state.step, key: patch(event) } })
+        }
         onPointerLeave={() => set({ hover: null })}
         onClick={(event) => pick(patch(event))}
         onKeyDown={keyed}
@@ -170,7 +214,17 @@ function Picture({ overlay, look, state, set, inward }: Pick<ViewProps, "state" 
 
 const WINDOW = 60; // small pictures at once
 
-function Overlays({ look, overlay, step, pick }: { look: Look; overlay(step: number): Overlay; step: number; pick(step: number): void }) {
+function Overlays({
+  look,
+  overlay,
+  step,
+  pick,
+}: {
+  look: Look;
+  overlay(step: number): Overlay;
+  step: number;
+  pick(step: number): void;
+}) {
   const { map, query, weights } = look;
   const last = map.step + weights.rows;
   const from = Math.max(map.step, Math.min(step - WINDOW / 2, last - WINDOW));
@@ -206,13 +260,29 @@ function tableOf({ map, query, weights }: Look, key: PageAxis): Table {
   };
 }
 
-function Caption({ look, step, picture, smooth, inward }: { look: Look; step: number; picture: boolean; smooth: boolean; inward: boolean }) {
+function Caption({
+  look,
+  step,
+  picture,
+  smooth,
+  inward,
+}: {
+  look: Look;
+  step: number;
+  picture: boolean;
+  smooth: boolean;
+  inward: boolean;
+}) {
   const { weights, map } = look;
   const row = step - map.step;
   return (
     <>
-      {row >= 0 && row < weights.rows && `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} patches. `}
-      {picture ? "What is clear was looked at; the more veiled, the less." : "The stronger a patch’s colour, the more it was looked at."}
+      {row >= 0 &&
+        row < weights.rows &&
+        `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} patches. `}
+      {picture
+        ? "What is clear was looked at; the more veiled, the less."
+        : "The stronger a patch’s colour, the more it was looked at."}
       {smooth && " The veil runs smoothly between the middles of the patches; the numbers are the patches’ own."}
       {inward && " Click a patch to look from there."}
       {look.averaged && ` This is the mean of ${look.heads.length} heads.`}

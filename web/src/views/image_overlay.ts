@@ -43,7 +43,13 @@ function patches({ axis, image, row, largest, veil }: Overlay, colours: Colours)
   return canvas;
 }
 
-export function drawOverlay(ctx: CanvasRenderingContext2D, overlay: Overlay, colours: Colours, width: number, height: number): void {
+export function drawOverlay(
+  ctx: CanvasRenderingContext2D,
+  overlay: Overlay,
+  colours: Colours,
+  width: number,
+  height: number,
+): void {
   ctx.clearRect(0, 0, width, height);
   ctx.imageSmoothingEnabled = true;
   if (overlay.image) ctx.drawImage(overlay.image, 0, 0, width, height);
@@ -55,7 +61,13 @@ export function drawOverlay(ctx: CanvasRenderingContext2D, overlay: Overlay, col
 }
 
 /** Patches whose weight is not a number are hatched. */
-function hatch(ctx: CanvasRenderingContext2D, { axis, row }: Overlay, colours: Colours, width: number, height: number): void {
+function hatch(
+  ctx: CanvasRenderingContext2D,
+  { axis, row }: Overlay,
+  colours: Colours,
+  width: number,
+  height: number,
+): void {
   for (let i = 0; i < row.length; i++) {
     if (Number.isFinite(row[i]!)) continue;
     const [x, y, w, h] = patchAt(axis, i, width, height);
@@ -66,13 +78,20 @@ function hatch(ctx: CanvasRenderingContext2D, { axis, row }: Overlay, colours: C
 }
 
 /** Left, top, width and height of a patch. */
-export function patchAt(axis: PageAxis, patch: number, width: number, height: number): [number, number, number, number] {
+function patchAt(axis: PageAxis, patch: number, width: number, height: number): [number, number, number, number] {
   const [columns, rows] = [axis.width || 1, axis.height || 1];
   const [w, h] = [width / columns, height / rows];
   return [(patch % columns) * w, Math.floor(patch / columns) * h, w, h];
 }
 
-export function drawMarks(ctx: CanvasRenderingContext2D, overlay: Overlay, marks: Marks, colours: Colours, width: number, height: number): void {
+export function drawMarks(
+  ctx: CanvasRenderingContext2D,
+  overlay: Overlay,
+  marks: Marks,
+  colours: Colours,
+  width: number,
+  height: number,
+): void {
   const pen = canvasPen(ctx);
   const frame = (patch: number, colour: string, thick: number, dashes?: number[]) => {
     if (patch < 0) return;

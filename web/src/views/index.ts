@@ -5,7 +5,20 @@ import { alignment } from "./alignment";
 import { arcs } from "./arcs";
 import { steps } from "./steps";
 
-const ORDER = ["steps", "alignment", "heads", "arcs", "document", "image", "audio", "graph", "timeline", "beam", "truth", "compare"];
+const ORDER = [
+  "steps",
+  "alignment",
+  "heads",
+  "arcs",
+  "document",
+  "image",
+  "audio",
+  "graph",
+  "timeline",
+  "beam",
+  "truth",
+  "compare",
+];
 
 export const VIEWS: View[] = [steps, alignment, arcs];
 

@@ -18,12 +18,45 @@ function axis(kind: PageAxis["kind"], labels: string[], more: Partial<PageAxis> 
 
 function look(query: string, key: string, axes: Record<string, PageAxis>, rows: number[][]): Look {
   const columns = rows[0]!.length;
-  const map: PageMap = { site: "s", head: null, query, key, kind: "dense", step: 0, queries: rows.length, keys: columns, tensors: {}, entropy: null, thumb: null };
-  return { site: "s", head: null, heads: [null], map, query: axes[query]!, key: axes[key]!, weights: dense(Float32Array.from(rows.flat()), rows.length, columns), averaged: false };
+  const map: PageMap = {
+    site: "s",
+    head: null,
+    query,
+    key,
+    kind: "dense",
+    step: 0,
+    queries: rows.length,
+    keys: columns,
+    tensors: {},
+    entropy: null,
+    thumb: null,
+  };
+  return {
+    site: "s",
+    head: null,
+    heads: [null],
+    map,
+    query: axes[query]!,
+    key: axes[key]!,
+    weights: dense(Float32Array.from(rows.flat()), rows.length, columns),
+    averaged: false,
+  };
 }
 
 function trace(axes: Record<string, PageAxis>, looks: [string, string, number][], about = {}): PageTrace {
-  const maps = looks.map(([query, key, queries], i): PageMap => ({ site: `s${i}`, head: null, query, key, kind: "dense", step: 0, queries, keys: 3, tensors: {}, entropy: null, thumb: null }));
+  const maps = looks.map(([query, key, queries], i): PageMap => ({
+    site: `s${i}`,
+    head: null,
+    query,
+    key,
+    kind: "dense",
+    step: 0,
+    queries,
+    keys: 3,
+    tensors: {},
+    entropy: null,
+    thumb: null,
+  }));
   return { name: "", about, axes, maps, signals: {}, outputs: null, tree: null };
 }
 
@@ -34,7 +67,14 @@ const LABEL = axis("tokens", ["good"]);
 test("a word's weight is that of its own sentence's row, or of the row that pools all", () => {
   const axes = { word: WORDS, sentence: SENTENCES, label: LABEL };
   const outer = look("label", "sentence", axes, [[0.25, 0.75]]);
-  const own = nested(outer, look("sentence", "word", axes, [[0.5, 0.5, 0], [0, 0, 1]]), 0);
+  const own = nested(
+    outer,
+    look("sentence", "word", axes, [
+      [0.5, 0.5, 0],
+      [0, 0, 1],
+    ]),
+    0,
+  );
   assert.deepEqual([0, 1, 2].map(own.innerWeight), [0.5, 0.5, 1]);
   assert.deepEqual([0, 1].map(own.outerWeight), [0.25, 0.75]);
   const pooled = nested(outer, look("label", "word", axes, [[0.5, 0.25, 1]]), 0);
@@ -42,7 +82,14 @@ test("a word's weight is that of its own sentence's row, or of the row that pool
 });
 
 test("documents are words in sentences and pooled words, not the source of a translation", () => {
-  const axes = { word: WORDS, sentence: SENTENCES, label: LABEL, text: axis("tokens", ["x", "y", "z"]), visit: axis("visits", ["v"]), code: axis("tokens", ["x"], { parent: "visit", within: [0] }) };
+  const axes = {
+    word: WORDS,
+    sentence: SENTENCES,
+    label: LABEL,
+    text: axis("tokens", ["x", "y", "z"]),
+    visit: axis("visits", ["v"]),
+    code: axis("tokens", ["x"], { parent: "visit", within: [0] }),
+  };
   assert.ok(documents.serves(trace(axes, [["sentence", "word", 2]])));
   assert.ok(documents.serves(trace(axes, [["label", "text", 1]])));
   assert.ok(documents.serves(trace(axes, [["label", "text", 3]], { labels: { good: 1 } })));
@@ -54,8 +101,20 @@ test("documents are words in sentences and pooled words, not the source of a tra
 });
 
 test("text keeps what stands between its words, whatever letters it has", () => {
-  const wording = wordingOf(axis("tokens", ["👍", "ok", "!"], { text: "👍  ok!", spans: [[0, 1], [3, 5], [5, 6]] }));
-  assert.deepEqual([wording.text(0, 1), wording.between(0, 1), wording.text(1, 3), wording.between(1, 2)], ["👍", "  ", "ok!", ""]);
+  const wording = wordingOf(
+    axis("tokens", ["👍", "ok", "!"], {
+      text: "👍  ok!",
+      spans: [
+        [0, 1],
+        [3, 5],
+        [5, 6],
+      ],
+    }),
+  );
+  assert.deepEqual(
+    [wording.text(0, 1), wording.between(0, 1), wording.text(1, 3), wording.between(1, 2)],
+    ["👍", "  ", "ok!", ""],
+  );
   const searched = wordingOf(axis("tokens", ["we", "saw", "<eos>"], { text: "we\nsaw" }));
   assert.deepEqual([searched.between(0, 1), searched.text(1, 2), searched.between(1, 2)], ["\n", "saw", " "]);
   const lost = wordingOf(axis("tokens", ["##x", "y"], { text: "other" }));
@@ -69,14 +128,25 @@ test("half of a row's mass counts the fewest entries that hold it", () => {
 
 test("neighbours are a node's row or its column, the strongest first", () => {
   const graph = fromEdges([0, 0, 1, 2, 1, 2, 0, 0], [0.25, 0.75, 1, 0.5], 3, 4);
-  assert.deepEqual(neighboursOf(graph, 0, 0, false), [{ node: 2, weight: 0.75 }, { node: 1, weight: 0.25 }]);
-  assert.deepEqual(neighboursOf(graph, 0, 0, true), [{ node: 1, weight: 1 }, { node: 2, weight: 0.5 }]);
+  assert.deepEqual(neighboursOf(graph, 0, 0, false), [
+    { node: 2, weight: 0.75 },
+    { node: 1, weight: 0.25 },
+  ]);
+  assert.deepEqual(neighboursOf(graph, 0, 0, true), [
+    { node: 1, weight: 1 },
+    { node: 2, weight: 0.5 },
+  ]);
   assert.deepEqual(neighboursOf(graph, 3, 0, false), []);
 });
 
 test("neighbours stand in the directions in which they lie", () => {
   const places = [0, 0, 5, 0, 0, 9, -3, 0];
-  const ring = around([3, 2, 1].map((node) => ({ node, weight: 1 })), 0, places, { x: 10, y: 10 });
+  const ring = around(
+    [3, 2, 1].map((node) => ({ node, weight: 1 })),
+    0,
+    places,
+    { x: 10, y: 10 },
+  );
   const at = (node: number) => ring.find((each) => each.node === node)!;
   assert.ok(at(1).x > 5 && at(2).y > 5 && at(3).x < -5);
   assert.equal(fitted([0, 0, NaN, 1], 2, 100, 5), null);

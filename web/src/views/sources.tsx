@@ -3,7 +3,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { number, short } from "../labels";
 import { type Look, type Loaded, useLook } from "../look";
-import { Picker } from "../parts";
+import { Picker, Places } from "../parts";
 import { siteOf } from "../state";
 import type { About, LoadedTrace, Matrix, PageAxis, PageMap, PageTrace, Part, ViewProps } from "../types";
 import "./sources.css";
@@ -24,7 +24,10 @@ interface Fitting extends Loaded<Look | null> {
 
 /** The look at the site in focus where it fits this view, else at the last that does, which then comes into focus. */
 export function useFitting({ trace, state, set }: ViewProps, fits: Fits): Fitting {
-  const sites = useMemo(() => [...new Set(trace.maps.filter((map) => fits(map, trace)).map((map) => map.site))], [trace]);
+  const sites = useMemo(
+    () => [...new Set(trace.maps.filter((map) => fits(map, trace)).map((map) => map.site))],
+    [trace],
+  );
   const now = siteOf(trace, state);
   const site = now !== null && sites.includes(now) ? now : (sites.at(-1) ?? null);
   useEffect(() => {
@@ -36,31 +39,50 @@ export function useFitting({ trace, state, set }: ViewProps, fits: Fits): Fittin
 }
 
 /** Pickers for the site, the head and the row that looks, each only where there is a choice. */
-export function Choices({ look, sites, state, set, steps = true }: Pick<ViewProps, "state" | "set"> & { look: Look; sites: string[]; steps?: boolean }) {
+export function Choices({
+  look,
+  sites,
+  state,
+  set,
+  steps = true,
+}: Pick<ViewProps, "state" | "set"> & { look: Look; sites: string[]; steps?: boolean }) {
   const { heads, map, query } = look;
   return (
     <>
-      {sites.length > 1 && (
-        <Picker label="where" value={look.site} choices={sites.map((value) => ({ value, label: value }))} pick={(site) => set({ site, head: null, key: null })} />
-      )}
-      {heads.length > 1 && (
-        <Picker
-          label="head"
-          value={state.head === null ? "" : String(state.head)}
-          choices={[{ value: "", label: `mean of ${heads.length}` }, ...heads.map((head) => ({ value: String(head), label: String((head ?? 0) + 1) }))]}
-          pick={(chosen) => set({ head: chosen === "" ? null : Number(chosen) })}
+      <Places sites={sites} site={look.site} heads={heads} head={state.head} set={set} />
+      {steps && (
+        <RowPicker
+          axis={query}
+          first={map.step}
+          rows={look.weights.rows}
+          value={state.step}
+          pick={(step) => set({ step })}
         />
       )}
-      {steps && <RowPicker axis={query} first={map.step} rows={look.weights.rows} value={state.step} pick={(step) => set({ step })} />}
     </>
   );
 }
 
 const MOST_ROWS = 500; // entries of a menu
 
-export function RowPicker({ axis, first, rows, value, pick }: { axis: PageAxis; first: number; rows: number; value: number; pick(step: number): void }) {
+export function RowPicker({
+  axis,
+  first,
+  rows,
+  value,
+  pick,
+}: {
+  axis: PageAxis;
+  first: number;
+  rows: number;
+  value: number;
+  pick(step: number): void;
+}) {
   if (rows < 2) return null;
-  const choices = Array.from({ length: Math.min(rows, MOST_ROWS) }, (_, row) => ({ value: String(first + row), label: short(axis.labels[first + row] ?? String(first + row), 32) }));
+  const choices = Array.from({ length: Math.min(rows, MOST_ROWS) }, (_, row) => ({
+    value: String(first + row),
+    label: short(axis.labels[first + row] ?? String(first + row), 32),
+  }));
   return <Picker label="for" value={String(value)} choices={choices} pick={(chosen) => pick(Number(chosen))} />;
 }
 
@@ -98,7 +120,8 @@ export function nested(outer: Look | null, inner: Look | null, step: number): Ne
 export function largestOf(values: ArrayLike<number>): { at: number; value: number } {
   let at = -1;
   let value = 0;
-  for (let i = 0; i < values.length; i++) if (values[i]! > value && values[i] !== Infinity) [at, value] = [i, values[i]!];
+  for (let i = 0; i < values.length; i++)
+    if (values[i]! > value && values[i] !== Infinity) [at, value] = [i, values[i]!];
   return { at, value };
 }
 
@@ -174,7 +197,8 @@ export function opening(look: Look, about: About, step: number): Part[] {
   const label = look.query.labels[step];
   if (label === undefined) return ["It "];
   const token: Part = { token: short(label) };
-  if (look.query.kind === "tokens") return [hasAnswer(about) || look.weights.rows === 1 ? "To decide on " : "To write ", token, " it "];
+  if (look.query.kind === "tokens")
+    return [hasAnswer(about) || look.weights.rows === 1 ? "To decide on " : "To write ", token, " it "];
   if (look.query.kind === "positions") return ["At ", token, " it "];
   return look.weights.rows > 1 ? ["For ", token, " it "] : ["It "];
 }

@@ -13,11 +13,11 @@ import { type Hand, useHand } from "../what_if_hand";
 import { Controls, Told } from "../what_if_panel";
 import { Bottleneck } from "./steps_bottleneck";
 import { Output, Ribbons, Vector } from "./steps_flow";
-import { LOWEST, tallOf, templateOf, useRowHeight, useStage } from "./steps_layout";
+import { gridOf, LOWEST, tallOf, useRowHeight, useStage } from "./steps_layout";
 import { type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
 import { MOST_ROWS, type Moment, momentOf, placeOf, sizeAt, stepAt } from "./steps_moment";
 import { Rows, States } from "./steps_rows";
-import { Caption, type Column, Equations, Term } from "./steps_words";
+import { Caption, type Column, ColumnHeads, Equations } from "./steps_words";
 import "./steps.css";
 
 export const steps: View = {
@@ -113,6 +113,8 @@ interface PictureProps {
   locked: number | null;
 }
 
+const ALL: Column[] = ["label", "h", "e", "a", "r", "c", "s", "p"];
+
 function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const { shade } = useColours();
   const stacked = useMedia("(max-width: 720px)");
@@ -122,59 +124,29 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const tall = tallOf(rows * height);
   const touched = hand.session.changes.filter((change) => touches(change, placeOf(decode, moment.step)!));
   const masked = new Set(touched.flatMap((change) => (change.kind === "mask" ? [change.key!] : [])));
-  const present: Column[] = [
-    "label",
-    ...(decode.read ? ["h" as const] : []),
-    ...(moment.scores ? ["e" as const] : []),
-    "a",
-    "r",
-    "c",
-    ...(decode.state ? ["s" as const] : []),
-    "p",
-  ];
+  const kept: Partial<Record<Column, unknown>> = { h: decode.read, e: moment.scores, s: decode.state };
+  const present = ALL.filter((column) => !(column in kept) || kept[column]);
   const axis = decode.trace.axis(decode.trace.outputs?.axis ?? decode.look!.map.query);
   const vectors = { rows, tall, stacked };
   return (
     <div
       class={`steps${hand.draft ? " held" : ""}${height < LOWEST ? " thin" : ""}`}
       data-stage={stage}
-      style={{
-        "--columns": templateOf(present),
-        "--weight": shade(0.68),
-        "--columns-stacked": moment.scores ? "minmax(52px, max-content) 1fr 1fr" : "minmax(52px, max-content) 1fr",
-      }}
+      style={{ ...gridOf(present, rows, height), "--weight": shade(0.68) }}
     >
-      {present.map(
-        (column) =>
-          column !== "r" && (
-            <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
-              <Term column={column} word={column === "label" ? decode.look!.map.key : undefined} />
-            </h2>
-          ),
-      )}
+      <ColumnHeads columns={present} read={decode.look!.map.key} />
       {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
       <Rows {...{ decode, moment, hand, masked, height, set, locked }} />
       <Ribbons moment={moment} height={height} tall={tall} />
       <Vector
         place="c"
-        title={<Term column="c" />}
         name={`context of step ${moment.count}`}
         values={moment.context}
-        missing="not kept"
         changed={touched.length > 0 || !!hand.draft}
         {...vectors}
       />
-      {decode.state && (
-        <Vector
-          place="s"
-          title={<Term column="s" />}
-          name={`state of step ${moment.count}`}
-          values={moment.state}
-          missing="not kept"
-          {...vectors}
-        />
-      )}
-      <Output title={<Term column="p" />} {...{ moment, hand, before, axis, rows, stacked }} />
+      {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
+      <Output {...{ moment, hand, before, axis, rows, stacked }} />
       <Equations decode={decode} moment={moment} />
     </div>
   );

@@ -1,13 +1,14 @@
 // A decode without attention: all that was read goes into one vector, and all that is written comes out of it.
 import { short } from "../labels";
 import { useColours, useMedia } from "../theme";
+import type { PageAxis } from "../types";
 import type { Hand } from "../what_if_hand";
 import { Output, Vector } from "./steps_flow";
-import { TALLEST, tallOf, templateOf, useRowHeight } from "./steps_layout";
+import { gridOf, TALLEST, tallOf, useRowHeight } from "./steps_layout";
 import { type Decode, type Likely, vectorAt } from "./steps_loading";
 import { MOST_ROWS, type Moment } from "./steps_moment";
 import { States } from "./steps_rows";
-import { type Column, Equations, Term } from "./steps_words";
+import { type Column, ColumnHeads, Equations } from "./steps_words";
 
 interface BottleneckProps {
   decode: Decode;
@@ -46,55 +47,36 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
       <div
         class="steps bottleneck"
         data-stage={4}
-        style={{
-          "--columns": templateOf(present),
-          "--weight": shade(0.68),
-          "--columns-stacked": "minmax(52px, max-content) 1fr",
-        }}
+        style={{ ...gridOf(present, keys.length, height), "--weight": shade(0.68) }}
       >
-        {present.map(
-          (column) =>
-            column !== "r" && (
-              <h2 key={column} class={`steps-head at-${column}`} data-tour={column}>
-                <Term column={column} />
-              </h2>
-            ),
-        )}
+        <ColumnHeads columns={present} read={sourceName} />
         {source && (
           <>
-            {keys.map((key, i) => (
-              <div class="steps-row" key={key} style={{ gridRow: i + 2, height: `${height}px` }}>
-                <span class="at-label steps-label">
-                  <span class="place">{key + 1}</span>
-                  <bdi dir="auto">{short(source.labels[key] ?? "", 24)}</bdi>
-                </span>
-              </div>
-            ))}
+            <Labels axis={source} keys={keys} height={height} />
             <States decode={decode} keys={keys} height={height} />
             <Funnel rows={keys.length} height={height} tall={tall} />
-            <Vector
-              place="b"
-              title={<Term column="b" />}
-              name="last state of the encoder"
-              values={last}
-              missing="not kept"
-              {...vectors}
-            />
+            <Vector place="b" name="last state of the encoder" values={last} {...vectors} />
           </>
         )}
-        {decode.state && (
-          <Vector
-            place="s"
-            title={<Term column="s" />}
-            name={`state of step ${moment.count}`}
-            values={moment.state}
-            missing="not kept"
-            {...vectors}
-          />
-        )}
-        <Output title={<Term column="p" />} {...{ moment, hand, before, axis, stacked }} rows={keys.length} />
+        {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
+        <Output {...{ moment, hand, before, axis, stacked }} rows={keys.length} />
         <Equations decode={decode} moment={moment} />
       </div>
+    </>
+  );
+}
+
+function Labels({ axis, keys, height }: { axis: PageAxis; keys: number[]; height: number }) {
+  return (
+    <>
+      {keys.map((key, i) => (
+        <div class="steps-row" key={key} style={{ gridRow: i + 2, height: `${height}px` }}>
+          <span class="at-label steps-label">
+            <span class="place">{key + 1}</span>
+            <bdi dir="auto">{short(axis.labels[key] ?? "", 24)}</bdi>
+          </span>
+        </div>
+      ))}
     </>
   );
 }

@@ -1,5 +1,4 @@
 // The right half of Steps: ribbons that carry the weights into the context, the decoder's state, and what was likely.
-import type { ComponentChildren } from "preact";
 import { isSpecial, number, short } from "../labels";
 import { useColours } from "../theme";
 import type { PageAxis } from "../types";
@@ -9,6 +8,7 @@ import type { Hand } from "../what_if_hand";
 import { Beginning } from "../what_if_panel";
 import type { Likely } from "./steps_loading";
 import type { Moment } from "./steps_moment";
+import { Term } from "./steps_words";
 
 /** Fewer pixels than this cannot be seen, and a thousand of them cost. */
 const THINNEST = 0.4;
@@ -72,12 +72,8 @@ export function Ribbons({ moment, height, tall }: { moment: Moment; height: numb
 
 interface VectorProps {
   place: "c" | "s" | "b";
-  /** "context", "state": said above it where columns are stacked */
-  title: ComponentChildren;
   name: string;
   values: ArrayLike<number> | null;
-  /** said in its place when it was not kept */
-  missing: string;
   rows: number;
   tall: number;
   stacked: boolean;
@@ -85,13 +81,17 @@ interface VectorProps {
 }
 
 /** A context or a state: one strip, beside the rows, or below them on a narrow page. */
-export function Vector({ place, title, name, values, missing, rows, tall, stacked, changed }: VectorProps) {
+export function Vector({ place, name, values, rows, tall, stacked, changed }: VectorProps) {
   return (
     <div
       class={`at-${place} vector${changed ? " changed" : ""}`}
       style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}
     >
-      {stacked && <h2 class="steps-head">{title}</h2>}
+      {stacked && (
+        <h2 class="steps-head">
+          <Term column={place} />
+        </h2>
+      )}
       {values ? (
         <>
           <Strip values={values} name={name} height={stacked ? 20 : tall} down={!stacked} />
@@ -99,7 +99,7 @@ export function Vector({ place, title, name, values, missing, rows, tall, stacke
         </>
       ) : (
         <span class="missing" style={stacked ? undefined : { height: `${tall}px` }}>
-          {missing}
+          not kept
         </span>
       )}
     </div>
@@ -107,7 +107,6 @@ export function Vector({ place, title, name, values, missing, rows, tall, stacke
 }
 
 interface OutputProps {
-  title: ComponentChildren;
   moment: Moment;
   hand: Hand;
   /** what was likely here before the reader changed anything */
@@ -118,13 +117,17 @@ interface OutputProps {
 }
 
 /** The likeliest outputs. Each is a button: what if it had written this? */
-export function Output({ title, moment, hand, before, axis, rows, stacked }: OutputProps) {
+export function Output({ moment, hand, before, axis, rows, stacked }: OutputProps) {
   const { likely, written } = moment;
   // A forced or sampled output need not be among the likely ones; what was written is always shown.
   const missing = written !== null && likely.length > 0 && !likely.some((each) => each.label === written);
   return (
-    <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}>
-      {stacked && <h2 class="steps-head">{title}</h2>}
+    <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${rows + 2}` }}>
+      {stacked && (
+        <h2 class="steps-head">
+          <Term column="p" />
+        </h2>
+      )}
       {likely.length ? (
         <ul class={before ? "compares" : undefined}>
           {likely.map((each, i) => (

@@ -16,12 +16,17 @@ const WIDTHS: Record<Column, string> = {
   p: "minmax(170px, 1.2fr)",
 };
 
-export function templateOf(columns: Column[]): string {
+/** The grid: the columns there are; under their heads the rows, those left out, room for a long output, equations. */
+export function gridOf(columns: Column[], rows: number, height: number): Record<string, string> {
   // The context's equation needs the room of two columns.
   const alone = !columns.includes("s");
-  return (
-    columns.map((column) => `[${column}] ${alone && column === "c" ? "96px" : WIDTHS[column]}`).join(" ") + " [end]"
-  );
+  const width = (column: Column) => (alone && column === "c" ? "96px" : WIDTHS[column]);
+  return {
+    "--columns": `${columns.map((column) => `[${column}] ${width(column)}`).join(" ")} [end]`,
+    "--columns-stacked": `${WIDTHS.label} 1fr${columns.includes("e") ? " 1fr" : ""}`,
+    "--last": String(rows + 4),
+    gridTemplateRows: `auto ${rows ? `repeat(${rows}, ${height}px)` : ""} auto auto`,
+  };
 }
 
 export const TALLEST = 260;

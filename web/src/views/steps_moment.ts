@@ -49,6 +49,19 @@ export function stepAt({ look, outputs, trace }: Decode, state: State): number {
   return Math.max(0, Math.min(Math.max(0, count - 1 + (outputs?.first ?? 0)), state.step));
 }
 
+/** A step that looks at nothing. */
+const NOTHING = {
+  row: [],
+  exact: true,
+  scores: null,
+  shown: { keys: [], others: null },
+  key: -1,
+  lit: null,
+  weighed: { by: "unknown" as const },
+  context: null,
+  summed: false,
+};
+
 export function momentOf(decode: Decode, state: State, draft: Draft | null, changes: readonly Change[]): Moment {
   const { look } = decode;
   const step = stepAt(decode, state);
@@ -61,32 +74,17 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
     likely: likelyAt(decode.outputs, step),
     written: single ? null : (decode.trace.axis(own).labels[step] ?? null),
   };
-  if (!look || !look.weights.rows) {
-    const nothing = {
-      row: [],
-      exact: true,
-      scores: null,
-      shown: { keys: [], others: null },
-      key: -1,
-      lit: null,
-      weighed: { by: "unknown" as const },
-      context: null,
-      summed: false,
-    };
-    return { step, count: step + 1, ...nothing, ...ends };
-  }
+  if (!look || !look.weights.rows) return { step, count: step + 1, ...NOTHING, ...ends };
   const at = step - look.map.step;
   const kept = look.weights.row(at);
   const row = draft?.row ?? kept;
   const hovered = state.hover && state.hover.step === step ? state.hover.key : null;
   const lit = draft?.key ?? hovered ?? state.key;
   const scores = decode.scores?.row(at) ?? null;
-  const shown = shownKeys(
-    row,
-    lit,
-    state.more["steps.all"] === true ? Infinity : MOST_ROWS,
-    look.weights.residual?.[at] ?? 0,
-  );
+  const most = state.more["steps.all"] === true ? Infinity : MOST_ROWS;
+  // Of a long output that is being written, what comes later is not there yet.
+  const there = row.length > most ? Array.from(row).slice(0, sizeAt(decode, step)) : row;
+  const shown = shownKeys(there, lit, most, look.weights.residual?.[at] ?? 0);
   const key = lit ?? heaviest(row);
   const place = placeOf(decode, step)!;
   const byHand = !!draft || changes.some((change) => change.edit.edit === "set" && touches(change, place));

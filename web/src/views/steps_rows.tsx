@@ -116,30 +116,32 @@ function Label({ axis, at, height }: { axis: PageAxis; at: number; height: numbe
   );
 }
 
+const pictures = new WeakMap<PageAxis, HTMLImageElement>();
+
+/** An axis's picture, read once for all its pieces. */
+function pictureOf(axis: PageAxis): HTMLImageElement {
+  const found = pictures.get(axis) ?? new Image();
+  if (!pictures.has(axis)) found.src = axis.image ?? "";
+  pictures.set(axis, found);
+  return found;
+}
+
 /** The piece of the picture that a position stands for. */
 function Patch({ axis, at, size }: { axis: PageAxis; at: number; size: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const { width = 1, height = 1 } = axis;
-    const picture = new Image();
-    picture.onload = () => {
+    const picture = pictureOf(axis);
+    const draw = () => {
       const ctx = canvas.current?.getContext("2d");
       const [w, h] = [picture.width / width, picture.height / height];
-      ctx?.drawImage(
-        picture,
-        (at % width) * w,
-        Math.floor(at / width) * h,
-        w,
-        h,
-        0,
-        0,
-        ctx.canvas.width,
-        ctx.canvas.height,
-      );
+      const [x, y] = [(at % width) * w, Math.floor(at / width) * h];
+      ctx?.drawImage(picture, x, y, w, h, 0, 0, ctx.canvas.width, ctx.canvas.height);
     };
-    picture.src = axis.image ?? "";
-    return () => void (picture.onload = null);
-  }, [axis, at]);
+    if (picture.complete && picture.width) return draw();
+    picture.addEventListener("load", draw);
+    return () => picture.removeEventListener("load", draw);
+  }, [axis, at, size]);
   return (
     <canvas
       ref={canvas}
@@ -243,6 +245,8 @@ function pressed(
 ): void {
   const by = { ArrowRight: STEP, "+": STEP, "=": STEP, ArrowLeft: -STEP, "-": -STEP, "−": -STEP }[event.key];
   const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  // A bar that cannot be moved leaves the arrows to the steps.
+  if (by !== undefined && hand.stuck) return;
   if (by !== undefined) hand.drag(at, Math.round(((weight || 0) + by) * 100) / 100, false);
   else if (move !== undefined) {
     const next = moment.shown.keys[moment.shown.keys.indexOf(at) + move];

@@ -1,5 +1,5 @@
 // The words of Steps: what each column is, its equation with the values of the row in focus, and the caption.
-import { useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { contextEquation, Equation, outputEquation, scoreEquation, stateEquation, weightEquation } from "../equations";
 import { number, short } from "../labels";
 import type { Decode } from "./steps_loading";
@@ -13,7 +13,7 @@ interface Meaning {
   sentence: string;
 }
 
-export const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
+const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
   label: {
     word: "read",
     letter: "",
@@ -53,7 +53,7 @@ export const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
 export function Term({ column, word }: { column: Exclude<Column, "r">; word?: string }) {
   const [open, toggle] = useState(false);
   const meaning = MEANINGS[column];
-  const id = `means-${column}`;
+  const id = useId(); // a column may be named twice: over it, and beside it where columns are stacked
   return (
     <span class="term">
       <button
@@ -71,6 +71,21 @@ export function Term({ column, word }: { column: Exclude<Column, "r">; word?: st
   );
 }
 
+/** The names over the columns; what is read has its own. */
+export function ColumnHeads({ columns, read }: { columns: Column[]; read: string | undefined }) {
+  return (
+    <>
+      {columns.map((column) =>
+        column === "r" ? null : (
+          <h2 key={column} class={`steps-head at-${column}`}>
+            <Term column={column} word={column === "label" ? read : undefined} />
+          </h2>
+        ),
+      )}
+    </>
+  );
+}
+
 /** Under each column its equation; readers count from 1. */
 export function Equations({ decode, moment }: { decode: Decode; moment: Moment }) {
   const { look, trace } = decode;
@@ -78,6 +93,7 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   const about = trace.about;
   const state = moment.state && stateEquation(about, count);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
+  const output = outputEquation(about, count);
   return (
     <>
       {look && key >= 0 && moment.scores && (
@@ -104,8 +120,12 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
       )}
       {likeliest && (
         <p class="eq eq-p">
-          <Equation text={outputEquation(about, count)} />
-          <br />
+          {output && (
+            <>
+              <Equation text={output} />
+              <br />
+            </>
+          )}
           <span class="equation">
             <i>p</i>
             <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>) ={" "}
@@ -119,13 +139,18 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
   const { look, scores, context } = decode;
-  const said = [
-    "One step at a time: scores become weights, weights mix the states into one context, and from it comes the output.",
-  ];
+  if (!look) return <>Each step writes from the decoder's own state, which began as what the encoder was left with.</>;
+  // A pointer network has no context to keep.
+  const points = decode.trace.about.model === "pointer";
+  const opening = moment.forced ? "One step at a time: scores become weights" : "Scores become weights";
+  const rest = points
+    ? "and the weights are the output: it writes what it points at."
+    : "weights mix the states into one context, and from it comes the output.";
+  const said = [`${opening}, ${rest}`];
   if (look?.averaged)
     said.push(`The weights are the mean of ${look.heads.length} heads: choose one head to see its scores.`);
   else if (look && !scores) said.push("The scores were not kept, only the weights.");
-  if (look && !context)
+  if (look && !context && !points)
     said.push(
       look.averaged || look.heads.length > 1
         ? "The contexts of single heads were not kept."

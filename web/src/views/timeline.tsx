@@ -1,17 +1,29 @@
 // Timeline: visits or reviews on a line, the weight of each as a bar above it, and what lies in the one that is chosen.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
-import { useWidth } from "../heatmap";
 import { lineOf, number, short } from "../labels";
 import { type Look, lookAt, useLoaded } from "../look";
 import { Picker, Waiting } from "../parts";
-import { textWidth } from "../pen";
 import { useSay } from "../readout";
-import { useColours } from "../theme";
 import type { LoadedTrace, PageAxis, PageMap, PageTrace, Part, View, ViewProps } from "../types";
 import { ShadedText, wordingOf, wordOf } from "./document_text";
-import { Answer, Bar, Choices, halfOf, hasAnswer, keyKind, largestOf, mapAt, type Nested, nested, opening, serving, useFitting } from "./sources";
-import { placesOf, room, stars, timesOf } from "./timeline_layout";
+import {
+  Answer,
+  Bar,
+  Choices,
+  halfOf,
+  hasAnswer,
+  keyKind,
+  largestOf,
+  mapAt,
+  type Nested,
+  nested,
+  opening,
+  serving,
+  useFitting,
+} from "./sources";
+import { stars, timesOf } from "./timeline_layout";
+import { Line } from "./timeline_line";
 import "./document.css";
 import "./graph.css";
 import "./timeline.css";
@@ -35,7 +47,11 @@ function Timeline(props: ViewProps) {
   const { value: outer, error, sites } = useFitting(props, fits);
   const axis = outer?.map.key ?? "";
   const within = mapAt(trace, (map) => trace.axes[map.key]?.parent === axis);
-  const { value: inner, error: broken } = useLoaded(async () => within && lookAt(trace, within.site, null), [within], trace);
+  const { value: inner, error: broken } = useLoaded(
+    async () => within && lookAt(trace, within.site, null),
+    [within],
+    trace,
+  );
   if (!outer || (within && !inner)) return <Waiting error={error ?? broken} />;
   return <TimelineOf {...props} outer={outer} inner={inner} sites={sites} />;
 }
@@ -48,20 +64,14 @@ function TimelineOf({ trace, state, set, outer, inner, sites }: TimelineProps) {
   const weights = useMemo(() => Float64Array.from(axis.labels, (_, i) => nest.outerWeight(i)), [nest]);
   const times = useMemo(() => timesOf(axis), [axis]);
   const byWeight = state.more["timeline.sort"] === "weight";
-  const order = useMemo(() => {
-    const all = axis.labels.map((_, i) => i);
-    const size = (i: number) => (Number.isNaN(weights[i]!) ? -Infinity : weights[i]!);
-    return byWeight ? all.sort((one, other) => size(other) - size(one)) : times ? all.sort((one, other) => times[one]! - times[other]!) : all;
-  }, [weights, byWeight, times]);
+  const order = useMemo(() => orderOf(weights, byWeight, times), [weights, byWeight, times]);
   const strongest = largestOf(weights).at;
   const chosen = state.key ?? strongest;
   const active = state.hover?.key ?? -1;
   const [word, point] = useState<Part[] | null>(null);
-  useSay(word ?? said(outer, trace, state.step, weights, active >= 0 ? active : chosen, active < 0 && state.key === null));
-  const choices = [
-    { value: "time", label: axis.times?.length ? "time" : "order" },
-    { value: "weight", label: "weight" },
-  ];
+  useSay(
+    word ?? said(outer, trace, state.step, weights, active >= 0 ? active : chosen, active < 0 && state.key === null),
+  );
   return (
     <Figure
       name="timeline"
@@ -69,108 +79,49 @@ function TimelineOf({ trace, state, set, outer, inner, sites }: TimelineProps) {
       controls={
         <>
           <Choices look={outer} sites={sites} state={state} set={set} />
-          <Picker label="by" value={byWeight ? "weight" : "time"} choices={choices} pick={(sort) => set({ more: { "timeline.sort": sort } })} />
+          <By weight={byWeight} timed={!!axis.times?.length} set={set} />
         </>
       }
       caption={<Caption outer={outer} step={state.step} times={times !== null && !byWeight} inner={inner !== null} />}
     >
-      <Line axis={axis} order={order} weights={weights} times={byWeight ? null : times} exact={outer.weights.exact} chosen={chosen} active={active} hover={(key) => set({ hover: key === null ? null : { step: state.step, key } })} pick={(key) => set({ key, hover: null })} />
+      <Line
+        axis={axis}
+        order={order}
+        weights={weights}
+        times={byWeight ? null : times}
+        exact={outer.weights.exact}
+        chosen={chosen}
+        active={active}
+        hover={(key) => set({ hover: key === null ? null : { step: state.step, key } })}
+        pick={(key) => set({ key, hover: null })}
+      />
       <div class={hasAnswer(trace.about) ? "beside" : "beside alone"}>
-        {chosen >= 0 && chosen < axis.labels.length ? <Inside axis={axis} at={chosen} nest={nest} weight={weights[chosen]!} showing={state} point={point} /> : <span />}
+        {chosen >= 0 && chosen < axis.labels.length ? (
+          <Inside axis={axis} at={chosen} nest={nest} weight={weights[chosen]!} showing={state} point={point} />
+        ) : (
+          <span />
+        )}
         <Answer about={trace.about} />
       </div>
     </Figure>
   );
 }
 
-interface LineProps {
-  axis: PageAxis;
-  order: number[];
-  weights: Float64Array;
-  times: number[] | null;
-  exact: boolean;
-  chosen: number;
-  active: number;
-  hover(position: number | null): void;
-  pick(position: number | null): void;
+/** Positions as they stand on the line: the heaviest first, or by time where that is known. */
+function orderOf(weights: Float64Array, byWeight: boolean, times: number[] | null): number[] {
+  const all = Array.from(weights.keys());
+  const size = (i: number) => (Number.isNaN(weights[i]!) ? -Infinity : weights[i]!);
+  if (byWeight) return all.sort((one, other) => size(other) - size(one));
+  return times ? all.sort((one, other) => times[one]! - times[other]!) : all;
 }
 
-const HIGH = 150; // pixels of the highest bar
-const TOP = 22;
-const THICK = 18;
-
-/** What stands under a mark: when it was, or how it was rated. */
-function under(axis: PageAxis, i: number): string {
-  const rating = axis.ratings?.[i];
-  if (axis.times?.[i]) return short(axis.times[i], 16);
-  return typeof rating === "number" ? `${number(rating, true, Number.isInteger(rating) ? 0 : 1)} ★` : short(axis.labels[i] ?? String(i + 1), 12);
-}
-
-function Line(props: LineProps) {
-  const { axis, order, weights, times, exact, chosen, active, hover, pick } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const colours = useColours();
-  const seen = useWidth(box);
-  // Below a few pixels a mark cannot be hit: the line then scrolls.
-  const width = Math.max(seen, order.length * 7);
-  const gap = Math.min(THICK + 4, (width - 60) / Math.max(1, order.length));
-  const x = useMemo(() => placesOf(order, times, 30, width - 30, gap), [order, times, width]);
-  const thick = Math.max(3, Math.min(THICK, gap - 3));
-  const largest = largestOf(weights).value || 1;
-  const place = order.indexOf(active >= 0 ? active : chosen);
-  const dates = useMemo(() => room(x, order.map((i) => textWidth(under(axis, i))), place, width), [x, place, axis]);
-  const numbers = useMemo(() => room(x, order.map((i) => textWidth(number(weights[i], exact))), place, width), [x, place, weights]);
-  const base = TOP + HIGH;
-  const tall = (i: number) => (Number.isFinite(weights[order[i]!]!) ? (Math.max(0, weights[order[i]!]!) / largest) * HIGH : HIGH);
-  // A number that would lie on its neighbour's bar stays away, and all do where marks are thin; the chosen one is always there.
-  const free = (i: number) => i === place || (gap > 15 && [i - 1, i + 1].every((j) => !(j in x) || tall(j) < tall(i) || Math.abs(x[j]! - x[i]!) > (thick + 30) / 2));
-  return (
-    <div ref={box} class="timeline" role="group" tabIndex={0} aria-label={`${order.length} marks on a line; arrow keys move, Escape lets go`} style={{ overflowX: width > seen ? "auto" : undefined }} onPointerLeave={() => hover(null)} onKeyDown={(event) => keyed(event, props)}>
-      <svg width={width} height={base + 34} viewBox={`0 0 ${width} ${base + 34}`} aria-hidden="true">
-        <path d={`M0 ${base + 0.5}H${width}`} stroke={colours.line} />
-        {order.map((position, i) => {
-          const weight = weights[position]!;
-          const real = Number.isFinite(weight);
-          const height = tall(i);
-          const now = position === chosen || position === active;
-          const fill = position === chosen ? colours.accent : position === active ? colours.ink : colours.shade(0.35 + 0.4 * (real ? weight / largest : 0));
-          return (
-            <g key={position} class="stop" onPointerEnter={() => hover(position)} onClick={() => pick(position)}>
-              <rect x={x[i]! - gap / 2} y={0} width={gap} height={base + 34} fill="transparent" />
-              {real ? <rect x={x[i]! - thick / 2} y={base - height} width={thick} height={height} rx={2} fill={fill} /> : <rect x={x[i]! - thick / 2} y={TOP} width={thick} height={HIGH} fill="none" stroke={colours.quiet} stroke-dasharray="3 3" />}
-              <circle cx={x[i]} cy={base + 0.5} r={Math.min(4, thick / 2)} fill={now ? fill : colours.quiet} />
-              {numbers.shown[i] && free(i) && (
-                <text class={now ? "now" : ""} x={numbers.at[i]} y={base - height - 7} text-anchor="middle">
-                  {number(weight, exact)}
-                </text>
-              )}
-              {dates.shown[i] && (
-                <text class={now ? "now" : ""} x={dates.at[i]} y={base + 24} text-anchor="middle">
-                  {under(axis, position)}
-                </text>
-              )}
-            </g>
-          );
-        })}
-      </svg>
-    </div>
-  );
-}
-
-const MOVES: Record<string, number> = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
-
-function keyed(event: KeyboardEvent, { order, chosen, pick }: LineProps): void {
-  if (event.altKey || event.ctrlKey || event.metaKey || !order.length) return;
-  const at = order.indexOf(chosen);
-  const move = MOVES[event.key];
-  if (move) pick(order[Math.max(0, Math.min(order.length - 1, at + move))]!);
-  else if (event.key === "Home") pick(order[0]!);
-  else if (event.key === "End") pick(order.at(-1)!);
-  else if (event.key === "Enter") pick(chosen);
-  else if (event.key === "Escape") pick(null);
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
+function By({ weight, timed, set }: { weight: boolean; timed: boolean; set: ViewProps["set"] }) {
+  const choices = [
+    { value: "time", label: timed ? "time" : "order" },
+    { value: "weight", label: "weight" },
+  ];
+  const pick = (sort: string) => set({ more: { "timeline.sort": sort } });
+  return <Picker label="by" value={weight ? "weight" : "time"} choices={choices} pick={pick} />;
 }
 
 interface InsideProps {
@@ -196,12 +147,23 @@ function Inside({ axis, at, nest, weight, showing, point }: InsideProps) {
         {typeof rating === "number" && <span>{`${stars(rating)} ${number(rating, true, 1)}`}</span>}
         <span>{`weight ${number(weight, nest.outer?.weights.exact)}`}</span>
       </h2>
-      {inner && (prose ? <Words inner={inner} at={at} nest={nest} showing={showing} point={point} /> : <Codes inner={inner} at={at} nest={nest} />)}
+      {inner &&
+        (prose ? (
+          <Words inner={inner} at={at} nest={nest} showing={showing} point={point} />
+        ) : (
+          <Codes inner={inner} at={at} nest={nest} />
+        ))}
     </section>
   );
 }
 
-function Words({ inner, at, nest, showing, point }: { inner: Look } & Pick<InsideProps, "at" | "nest" | "showing" | "point">) {
+function Words({
+  inner,
+  at,
+  nest,
+  showing,
+  point,
+}: { inner: Look } & Pick<InsideProps, "at" | "nest" | "showing" | "point">) {
   const { key, weights } = inner;
   const line = useMemo(() => lineOf(key, showing), [key, showing.special, showing.words]);
   const wording = useMemo(() => wordingOf(key), [key]);
@@ -219,11 +181,28 @@ function Words({ inner, at, nest, showing, point }: { inner: Look } & Pick<Insid
   const [from, to] = [own[0] ?? 0, (own.at(-1) ?? -1) + 1];
   const hover = (event: Event) => {
     const g = wordOf(event);
-    point(g < 0 ? null : ["Within it, ", { token: short(wording.text(line.from[g]!, line.to[g]!), 60) }, ` got ${number(shares[g], weights.exact)}.`]);
+    point(
+      g < 0
+        ? null
+        : [
+            "Within it, ",
+            { token: short(wording.text(line.from[g]!, line.to[g]!), 60) },
+            ` got ${number(shares[g], weights.exact)}.`,
+          ],
+    );
   };
   return (
     <p class="prose" dir="auto" onPointerOver={hover} onPointerLeave={() => point(null)}>
-      <ShadedText axis={key} wording={wording} line={line} from={from} to={to} strengths={strengths} active={-1} locked={-1} />
+      <ShadedText
+        axis={key}
+        wording={wording}
+        line={line}
+        from={from}
+        to={to}
+        strengths={strengths}
+        active={-1}
+        locked={-1}
+      />
     </p>
   );
 }
@@ -232,7 +211,9 @@ const MOST_CODES = 200;
 
 function Codes({ inner, at, nest }: { inner: Look; at: number; nest: Nested }) {
   const { key, weights } = inner;
-  const own = key.labels.flatMap((label, i) => (key.within[i] === at ? [{ label, i, weight: nest.innerWeight(i) }] : []));
+  const own = key.labels.flatMap((label, i) =>
+    key.within[i] === at ? [{ label, i, weight: nest.innerWeight(i) }] : [],
+  );
   const most = Math.max(0, ...own.map(({ weight }) => weight).filter(Number.isFinite)) || 1;
   if (!own.length) return <p class="empty">Nothing was written down here.</p>;
   return (
@@ -264,7 +245,9 @@ function said(outer: Look, trace: LoadedTrace, step: number, weights: Float64Arr
   const name = called(outer.key, at);
   if (!Number.isFinite(weight)) return [...why, "gave ", ...name, " a weight that is not a number."];
   const share = number(weight, outer.weights.exact);
-  return most ? [...why, "looked most at ", ...name, ` (${share}).`] : [...why, "gave ", ...name, ` a weight of ${share}.`];
+  return most
+    ? [...why, "looked most at ", ...name, ` (${share}).`]
+    : [...why, "gave ", ...name, ` a weight of ${share}.`];
 }
 
 function tableOf(axis: PageAxis, weights: Float64Array, exact: boolean): Table {
@@ -286,7 +269,9 @@ function Caption({ outer, step, times, inner }: { outer: Look; step: number; tim
   const row = step - map.step;
   return (
     <>
-      {row >= 0 && row < weights.rows && `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} ${key.kind}. `}
+      {row >= 0 &&
+        row < weights.rows &&
+        `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} ${key.kind}. `}
       {"The higher a bar, the larger its weight."}
       {times && " Marks stand where they happened in time, moved apart where they would touch."}
       {inner && " Choose one to see what was looked at within it."}

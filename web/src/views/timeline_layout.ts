@@ -4,24 +4,42 @@ import type { PageAxis } from "../types";
 /** When each happened, in milliseconds; null where a time is missing or is none. */
 export function timesOf(axis: PageAxis): number[] | null {
   const times = (axis.times ?? []).map((time) => Date.parse(time));
-  return times.length === axis.labels.length && times.length > 1 && times.every(Number.isFinite) && Math.max(...times) > Math.min(...times) ? times : null;
+  return times.length === axis.labels.length &&
+    times.length > 1 &&
+    times.every(Number.isFinite) &&
+    Math.max(...times) > Math.min(...times)
+    ? times
+    : null;
 }
 
 /** The middles of `count` marks on a line from `left` to `right`: by time where it is known, but never nearer than `gap`. */
-export function placesOf(order: number[], times: number[] | null, left: number, right: number, gap: number): Float64Array {
+export function placesOf(
+  order: number[],
+  times: number[] | null,
+  left: number,
+  right: number,
+  gap: number,
+): Float64Array {
   const count = order.length;
   const x = new Float64Array(count);
   const span = Math.max(0, right - left);
   const least = Math.min(gap, count > 1 ? span / (count - 1) : span);
   const [first, last] = times ? [Math.min(...times), Math.max(...times)] : [0, Math.max(1, count - 1)];
-  order.forEach((position, i) => (x[i] = left + (((times ? times[position]! : i) - first) / (last - first || 1)) * span));
+  order.forEach(
+    (position, i) => (x[i] = left + (((times ? times[position]! : i) - first) / (last - first || 1)) * span),
+  );
   for (let i = 1; i < count; i++) x[i] = Math.max(x[i]!, x[i - 1]! + least);
   for (let i = count - 1; i >= 0; i--) x[i] = Math.min(x[i]!, i === count - 1 ? right : x[i + 1]! - least);
   return x;
 }
 
 /** Which labels can stand beside each other: the chosen one first, then from left to right as there is room. */
-export function room(x: ArrayLike<number>, widths: number[], chosen: number, right: number): { shown: boolean[]; at: number[] } {
+export function room(
+  x: ArrayLike<number>,
+  widths: number[],
+  chosen: number,
+  right: number,
+): { shown: boolean[]; at: number[] } {
   const at = widths.map((width, i) => Math.max(width / 2, Math.min(right - width / 2, x[i]!)));
   const shown = widths.map((_, i) => i === chosen);
   const apart = (i: number, j: number) => Math.abs(at[i]! - at[j]!) >= (widths[i]! + widths[j]!) / 2 + 8;

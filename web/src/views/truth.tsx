@@ -74,7 +74,9 @@ function Tested({ found }: { found: Faithfulness }) {
           {Object.entries(found.figures).map(([name, figure]) => (
             <>
               <dt>{spoken(name)}</dt>
-              <dd>{Number.isInteger(figure) ? String(figure) : number(figure, true, 3)}</dd>
+              <dd>
+                {Number.isInteger(figure) ? String(figure) : number(Math.round(1000 * finite(figure)) / 1000, true, 3)}
+              </dd>
             </>
           ))}
         </dl>

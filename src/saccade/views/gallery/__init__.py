@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+import zlib
 from importlib import resources
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def _read(name: str) -> Trace:
     file = resources.files("saccade.views.gallery").joinpath(f"{name}{ENDING}")
     try:
         content = gzip.decompress(file.read_bytes())
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SaccadeError(f"the gallery's {name}{ENDING} cannot be read ({error}): install saccade again") from None
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / f"{name}.trace"

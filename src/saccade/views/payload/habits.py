@@ -35,7 +35,7 @@ def habits(map: AttentionMap, axes: Mapping[str, Axis]) -> dict[str, float]:
     for name, keys in _places(map, axes, queries).items():
         exists = (keys >= 0) & (keys < map.keys)
         if exists.any():
-            found[name] = float(_at(map, weights, keys, exists).mean())
+            found[name] = float(_at(map, weights, keys, exists).mean(dtype=np.float64))
     special = [place for place in getattr(axes.get(map.key), "special", ()) if place < map.keys]
     if special:
         found["special"] = _within(map, weights, lambda _, keys: np.isin(keys, special))

@@ -10,23 +10,35 @@ import zlib
 from typing import Any
 
 import numpy as np
+import torch
 from numpy import ndarray
 from torch import Tensor
 
+from saccade.errors import SaccadeError
 from saccade.views.payload.binary import numbers
 
 Array = ndarray[Any, Any]
 LONGEST_SIDE = 1024  # pixels; a page shows pictures no larger
 LOUDEST = 32767
+FASTEST = 2**31 - 1  # samples a second that a WAV can name
 
 
-def image_address(image: Tensor) -> str:
-    """A picture, uint8 [rows, columns, 3], as a PNG in a ``data:`` address; large ones are made smaller."""
+def image_address(image: Tensor) -> str | None:
+    """A picture, uint8 [rows, columns, 3], as a PNG in a ``data:`` address; large ones are made smaller. None where it
+    has no pixels."""
+    if image.dtype is not torch.uint8 or image.dim() != 3 or image.shape[2] != 3:
+        found = f"{str(image.dtype).removeprefix('torch.')} {list(image.shape)}"
+        raise SaccadeError(f"image of a grid: expected uint8 [rows, columns, 3], found {found}")
+    if not image.numel():
+        return None
     return "data:image/png;base64," + base64.b64encode(png(_smaller(numbers(image)))).decode()
 
 
-def sound_address(audio: Tensor, rate: int) -> str:
-    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address."""
+def sound_address(audio: Tensor, rate: int) -> str | None:
+    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address. None where nobody said
+    at what rate it is to be played."""
+    if not 0 < rate <= FASTEST:
+        return None
     samples = numbers(audio).reshape(-1)
     if samples.dtype.kind == "f":
         samples = np.rint(np.nan_to_num(samples, posinf=1, neginf=-1).clip(-1, 1) * LOUDEST)
@@ -57,6 +69,8 @@ def _smaller(image: Array) -> Array:
     factor = -(-max(image.shape[:2]) // LONGEST_SIDE)
     if factor == 1:
         return image
-    height, width = image.shape[0] // factor * factor, image.shape[1] // factor * factor
-    squares = image[:height, :width].reshape(height // factor, factor, width // factor, factor, 3)
+    # The shorter side of a thin strip may be less than a square: something is left of it all the same.
+    down, across = (min(factor, size) for size in image.shape[:2])
+    rows, columns = image.shape[0] // down, image.shape[1] // across
+    squares = image[: rows * down, : columns * across].reshape(rows, down, columns, across, 3)
     return np.asarray(np.rint(squares.mean((1, 3))), np.uint8)

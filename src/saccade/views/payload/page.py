@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,14 @@ def names(traces: Traces) -> Iterable[tuple[str, Trace]]:
     for trace in [traces] if isinstance(traces, Trace) else traces:
         said = trace.about.get("input")
         name = shortened(said) if isinstance(said, str) and said.strip() else "trace"
-        alike = sum(other.partition(" · ")[0] == name for other in found)
-        found[f"{name} · {alike + 1}" if alike else name] = trace
+        numbered = (f"{name} · {number}" for number in count(2))
+        found[next(each for each in chain([name], numbered) if each not in found)] = trace
     return found.items()
 
 
 def title_of(named: Mapping[str, Trace]) -> str:
     """What a page is called that was given no title: whose traces it shows."""
-    models = {trace.about.get("recipe") or trace.about.get("model") for trace in named.values()} - {None}
+    models = {str(trace.about.get("recipe") or trace.about.get("model") or "") for trace in named.values()} - {""}
     whose = f"{models.pop()} · " if len(models) == 1 else ""
     return f"{whose}{next(iter(named), 'no trace')}" if len(named) <= 1 else f"{whose}{len(named)} inputs"
 
@@ -101,8 +102,10 @@ def plain(content: Any) -> Any:
         content = numbers(content).tolist() if not isinstance(content, np.generic) else content.item()
     if isinstance(content, Mapping):
         return {str(name): plain(part) for name, part in content.items()}
-    if isinstance(content, list | tuple | set | frozenset):
+    if isinstance(content, list | tuple):
         return [plain(part) for part in content]
+    if isinstance(content, set | frozenset):  # in an order of its own at each start of Python
+        return sorted((plain(part) for part in content), key=repr)
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     return content if content is None or isinstance(content, bool | int | str) else str(content)
@@ -122,7 +125,8 @@ class _Writer:
         about = plain(trace.about)
         if "probabilities" in about:  # of a classifier's labels
             about.setdefault("labels", about["probabilities"])
-        notes = [*about.get("notes", []), *self.plan.notes(trace, number, self.keep)]
+        said = about.get("notes") or []
+        notes = [*(said if isinstance(said, list) else [said]), *self.plan.notes(trace, number, self.keep)]
         kept = self.plan.signals[number]
         return {
             "name": name,

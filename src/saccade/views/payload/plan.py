@@ -74,7 +74,10 @@ def plan(traces: Sequence[Trace]) -> Plan:
     scores = frozenset(id(map) for map in whole) if not large else _scores(whole, FEWER)
     levels = None
     if large:
-        levels = finest(_rounded(whole), ROOM - _others(traces, scores, signals))
+        rounded = _rounded(whole)
+        # Weights that are no numbers, or below 0, have no bytes: they are written as they are.
+        exact = sum(map.tensors["weights"].numel() for map in whole) - sum(weights.size for weights in rounded)
+        levels = finest(rounded, ROOM - _others(traces, scores, signals) - 4 * exact)
         if levels == -1:
             levels, topped, scores = None, frozenset(id(map) for map in dense), frozenset()
     return Plan(large, levels, topped, scores, signals)

@@ -24,6 +24,7 @@ STEPS = 255
 LEVELS = (None, 128, 64, 48, 32, 24, 16, 12, 10, 8, 7, 6, 5, 4)
 LARGE = 0.5  # of the row's largest; above it all 255 steps are used whatever the level
 ROWS_AT_ONCE = 2**24  # weights of the rows that are sorted together
+TOGETHER = 2**18  # weights whose logarithms are taken together: they stay near the processor
 SAMPLED = 2**20  # weights that the size of a page is guessed from
 
 
@@ -56,7 +57,7 @@ def finest(maps: Sequence[Float[ndarray, "T S"]], most: int) -> int | None:
     count = sum(weights.size for weights in maps)
     every = -(-count // SAMPLED)
     some = [weights[number % every :: every] for number, weights in enumerate(maps)]
-    share = sum(weights.size for weights in some) / max(1, count)
+    share = sum(weights.size for weights in some) / count if count else 1.0
     low, high = 0, len(LEVELS)
     while low < high:  # coarser levels never need more room
         middle = (low + high) // 2
@@ -89,10 +90,13 @@ def entropy(map: AttentionMap) -> float | None:
     rows = len(np.unique(numbers(map.tensors["edges"])[0])) if map.kind == "edges" else map.queries
     if not rows:
         return None
+    flat, total = weights.reshape(-1), 0.0
     with np.errstate(all="ignore"):
-        terms = np.log(np.maximum(weights, np.finfo(weights.dtype).tiny))
-        terms *= weights  # 0 · log 0 is 0; what is no number stays none
-    return _finite(-terms.sum(dtype=np.float64) / rows)
+        for part in (flat[start : start + TOGETHER] for start in range(0, flat.size, TOGETHER)):
+            terms = np.log(np.maximum(part, np.finfo(part.dtype).tiny))
+            terms *= part  # 0 · log 0 is 0; what is no number stays none
+            total -= terms.sum(dtype=np.float64)
+    return _finite(total / rows)
 
 
 def _finite(figure: Any) -> float | None:

@@ -19,8 +19,10 @@ def words_in(axis: Tokens) -> list[int]:
 
 
 def spans_in(axis: Tokens) -> list[tuple[int, int]] | None:
-    """The characters that each token covers: as the axis says, else where its label is found; None where it is not."""
-    return list(axis.spans) if len(axis.spans) == len(axis.labels) else _found(axis)
+    """The characters that each token covers: as the axis says, where that is in its text, else where its label is found;
+    None where it is not."""
+    said = len(axis.spans) == len(axis.labels) and all(0 <= start <= end <= len(axis.text) for start, end in axis.spans)
+    return list(axis.spans) if said else _found(axis)
 
 
 def _by_place(axis: Tokens) -> list[int]:

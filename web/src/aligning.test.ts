@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aligned } from "./compare_align";
+import { aligned } from "./aligning";
 
 const pairs = (one: string, other: string) =>
   aligned([...one], [...other])

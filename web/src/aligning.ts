@@ -6,7 +6,7 @@ export type Pairing = [number, number];
 const MOST = 4_000_000; // cells of the table: beyond, tokens are paired by their place
 
 /** The longest common run of tokens, and between its parts what stands instead of what. */
-export function aligned(one: string[], other: string[]): Pairing[] {
+export function aligned(one: readonly string[], other: readonly string[]): Pairing[] {
   let from = 0;
   while (from < one.length && from < other.length && one[from] === other[from]) from++;
   let behind = 0;
@@ -23,7 +23,7 @@ export function aligned(one: string[], other: string[]): Pairing[] {
   return pairs;
 }
 
-function middle(one: string[], other: string[]): Pairing[] {
+function middle(one: readonly string[], other: readonly string[]): Pairing[] {
   const same = one.length * other.length <= MOST ? common(one, other) : [];
   const pairs: Pairing[] = [];
   let [a, b] = [0, 0];
@@ -34,7 +34,7 @@ function middle(one: string[], other: string[]): Pairing[] {
   return pairs;
 }
 
-function common(one: string[], other: string[]): Pairing[] {
+function common(one: readonly string[], other: readonly string[]): Pairing[] {
   const wide = other.length + 1;
   const longest = new Uint16Array((one.length + 1) * wide);
   for (let a = one.length - 1; a >= 0; a--)
