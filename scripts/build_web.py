@@ -1,7 +1,7 @@
 """Build the explorer (web/) into src/saccade/views/assets with the system's Node, or with the Node that PyPI carries.
 
 python scripts/build_web.py            # quick when nothing in web/ has changed
-python scripts/build_web.py --check    # also types (tsc) and unit tests
+python scripts/build_web.py --check    # also types (tsc), format (prettier) and unit tests
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def main(arguments: list[str]) -> None:
         STAMP.write_text(digest)
     if check:
         node.run(node.node, str(MODULES / "typescript" / "bin" / "tsc"), "--noEmit")
+        node.run(node.node, str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--check", "src", "build.mjs", "test.mjs")
         node.run(node.node, "test.mjs")
 
 

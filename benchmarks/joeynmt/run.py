@@ -3,8 +3,8 @@
     SACCADE_DATA=… PYTHONPATH=FOLDER_WITH_JOEYNMT python benchmarks/joeynmt/run.py --device cpu|cuda --logs DIR --out TABLE.md
 
 Multi30k German → English, lower-cased and split into words beforehand, so both read the same tokens. Float32, AdamW, batches of
-``--tokens`` padded tokens of the longer side (both count so), beam 5 with length penalty 1, a sentence done when five hypotheses
-have ended (``stop: beam``), 256 sentences decoded together.
+``--tokens`` padded tokens of the longer side (both count so), beam 5 with length penalty 1, a sentence done when five
+hypotheses have ended (``stop: beam``), 256 sentences decoded together.
 Three pairs of models (``--pairs``), all of ``--width``:
 
 - a GRU with additive attention, and an LSTM with Luong's general score and input feeding: one layer, a bidirectional encoder.

@@ -22,7 +22,7 @@ from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
 from saccade.views.payload import page_data
 from saccade.views.payload.plan import EXACT, ROOM
-from saccade.views.payload.weights import LEVELS, quantised
+from saccade.views.payload.weights import LEVELS, quantised, thumbnail
 
 NUMPY = {"f32": "<f4", "u8": "u1", "i32": "<i4"}
 
@@ -290,6 +290,14 @@ def test_a_menu_names_traces_by_their_inputs_and_tells_equal_ones_apart():
     assert len(names[3]) == 80 and names[3].endswith("…")
     assert header["title"] == "dates · 5 inputs"
     assert [trace["name"] for trace in page_data({"one": traces[0]}).header["traces"]] == ["one"]
+
+
+def test_a_thumbnail_of_kept_weights_is_that_of_all_where_all_were_kept():
+    whole = dense(130, 77, spread=3.0)
+    kept, index = whole.weights.sort(-1, descending=True)
+    tensors = {"index": index, "weights": kept, "residual": torch.zeros(130)}
+    sparse = AttentionMap("s", "target", "source", "top", tensors, keys=77)
+    assert np.array_equal(thumbnail(sparse), thumbnail(whole))
 
 
 @pytest.mark.parametrize("inputs", [("x · y",) * 3, ("a", "a", "a · 2"), ("a", "a · 2", "a")])

@@ -42,10 +42,7 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
   const before =
     moment.written === null
       ? ""
-      : withoutPrompt(
-          trace,
-          pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join(""),
-        );
+      : withoutPrompt(trace, pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join(""));
   const writes: Part[] = before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "];
   const points = trace.about.model === "pointer";
   const sofar: Part[] = [...read, ...(moment.forced ? writes : [". "])];
