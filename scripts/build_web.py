@@ -55,7 +55,9 @@ def main(arguments: list[str]) -> None:
         STAMP.write_text(digest)
     if check:
         node.run(node.node, str(MODULES / "typescript" / "bin" / "tsc"), "--noEmit")
-        node.run(node.node, str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--check", "src", "build.mjs", "test.mjs")
+        node.run(
+            node.node, str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--check", "src", "build.mjs", "test.mjs"
+        )
         node.run(node.node, "test.mjs")
 
 
