@@ -214,12 +214,18 @@ def row(name: str, T: int, path: Path, written: float, options: argparse.Namespa
 # ---- What is written down
 
 
+def cpu_name() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "CPU"
+
+
 def table(found: list[dict[str, object]], options: argparse.Namespace) -> str:
     with chromium() as browser:
         version = browser.version
     versions = next((row["versions"] for row in found if "versions" in row), {})
     named = "".join(f", {name} {number}" for name, number in versions.items())
-    cores = len(os.sched_getaffinity(0))
+    cores = f"{cpu_name()}, {len(os.sched_getaffinity(0))}"
     lines = [
         "# 144 heads in a browser",
         "",
