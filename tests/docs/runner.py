@@ -136,6 +136,8 @@ class Reader:
 
     def _run(self, words: list[str], *, fails: bool) -> None:
         line = shlex.join(["saccade", *words])
+        if "--serve" in words:
+            raise AssertionError(f"{line} serves until it is stopped: mark it <!-- not run: … -->")
         out = words[words.index("--out") + 1] if "--out" in words else ""
         if words[0] == "train" and out in self.lent:
             shutil.rmtree(out)
