@@ -58,7 +58,7 @@ def view(
     *,
     options: Steering,
 ) -> None:
-    """Show where a model looks: in the terminal, as a picture, or as a page to explore.
+    """Show where a model looks: here, as a picture, or as a page.
 
     \b
     saccade view runs/my "a text"
