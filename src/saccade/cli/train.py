@@ -151,7 +151,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print("try next:")
     print(f'  saccade predict {bundle.folder} "{shown[0]}"' + (" --sample" if _writes_on(bundle) else ""))
     if picture:
-        print(f'  saccade view {bundle.folder} "{shown[-1]}" --out alignment.svg')
+        print(f'  saccade view {bundle.folder} "{shown[-1]}" --out where.html')
     wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}")
     print("  saccade recipes")
