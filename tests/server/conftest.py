@@ -1,4 +1,4 @@
-"""A model small enough to train here and trained enough to answer differently when it looks elsewhere."""
+"""A small trained model, and the application that serves it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 import saccade
-from saccade import api
-from saccade.recipes.recipe import read_recipe
 from saccade.server import create_app
-
-ANIMALS = ("hund dog", "katze cat", "maus mouse")
-COLOURS = ("rot red", "alt old", "neu new")
-RECIPE = """
-task: translate
-data: {train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, tokens: {kind: words, min_count: 2}, max_length: 30}
-model: {name: rnnsearch, hidden: 16, embedding: 8, maxout: 8}
-train: {updates: 30, batch_records: 9, lr: 0.02, device: cpu, watch: loss}
-search: {beam: 3}
-metrics: [perplexity]
-"""
+from tests.animals import trained
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Path:
     """The folder of a trained run."""
-    home = tmp_path_factory.mktemp("served")
-    pairs = [(*animal.split(), *colour.split()) for animal in ANIMALS for colour in COLOURS]
-    rows = [f"der {hund} ist {rot}\tthe {dog} is {red}\n" for hund, dog, rot, red in pairs]
-    (home / "pairs.tsv").write_text("".join(rows * 3))
-    (home / "my.yaml").write_text(RECIPE)
-    api.train(read_recipe(home / "my.yaml"), folder=home / "run")
-    return home / "run"
+    return trained(tmp_path_factory.mktemp("served"), "my")
 
 
 @pytest.fixture(scope="session")
