@@ -36,3 +36,13 @@ def test_an_export_is_known() -> None:
     x = torch.ones(5)
     exported = torch.export.export(Told(), (x,), strict=False)
     torch.testing.assert_close(exported.module()(x), 3 * x)
+
+
+@pytest.mark.parametrize("compiling", [True, False])
+def test_where_pytorch_says_that_it_exports_while_it_compiles_the_compilation_counts(
+    compiling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "TELLS_APART", False)
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: compiling)
+    assert exporting.is_exporting() is not compiling
