@@ -202,6 +202,24 @@ def test_the_context_is_kept_when_asked_for() -> None:
     assert not quiet.traces[1].signals
 
 
+@pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+def test_every_head_keeps_its_own_context_when_asked_for(keep: str) -> None:
+    query, key, value = sequences(heads=True)
+    lens, quiet = Lens(keep, detail=["context"]), Lens(keep)
+    site = Site("look", "target", "source")
+    for t in range(T):
+        found = attend(query[:, :, t : t + 1], key, value, score=dot, offset=t, lens=lens, site=site)
+        plain = attend(query[:, :, t : t + 1], key, value, score=dot, offset=t, lens=quiet, site=site)
+        torch.testing.assert_close(found, plain, rtol=0, atol=0)
+    context = attend(query, key, value, score=dot)  # [B, H, T, E]
+    signal = lens.traces[1].signals["look.context"]
+    assert (signal.axis, signal.step) == ("target", 0)
+    assert signal.values.shape == (T, context.shape[1], E)
+    for head in range(context.shape[1]):
+        torch.testing.assert_close(signal.values[:, head], context[1, head])
+    assert not quiet.traces[1].signals
+
+
 def test_gradients_flow_through_a_lens() -> None:
     query, key, value = (tensor.requires_grad_() for tensor in sequences())
     attend(query, key, value, score=dot, lens=Lens(edits=[Boost(keys=(1,), factor=2.0)])).square().sum().backward()

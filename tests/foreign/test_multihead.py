@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import saccade
 from saccade.errors import SaccadeError
-from saccade.trace import Mask
+from saccade.trace import Lens, Mask
 
 
 def own_weights(module: nn.MultiheadAttention, states: Tensor, memory: Tensor | None = None, **masks: Tensor) -> Tensor:
@@ -36,6 +36,18 @@ def test_weights_and_output_are_those_of_the_module(options, batch_first):
     assert torch.allclose(found[0][1], weights.mean(1), atol=1e-6)
     for head in range(3):
         assert torch.allclose(trace.map("encoder.self", head=head).weights, weights[0, head], atol=1e-6)
+
+
+@pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+def test_every_head_s_context_is_kept_when_asked_for(keep):
+    module = nn.MultiheadAttention(12, 3, batch_first=True).eval()
+    states = torch.randn(1, 5, 12)
+    trace = saccade.look(module, None, (states,) * 3, lens=Lens(keep, detail=["context"]))
+    with torch.no_grad():
+        expected = module(states, states, states)[0]
+        contexts = trace.signals["encoder.self.context"].values  # [T, H, d]
+        assert contexts.shape == (5, 3, 4)
+        assert torch.allclose(module.out_proj(contexts.flatten(1)), expected[0], atol=1e-6)
 
 
 def test_an_encoder_in_eval_mode_is_seen_layer_by_layer():

@@ -138,8 +138,8 @@ FAULTS = {
 BAD_EDITS = {
     "no list": ({"edit": "mask"}, "edits", "expected a list of edits, found a mapping"),
     "no mapping": (["mask"], "edits[0]", "expected an edit"),
-    "no kind": ([{"keys": [0]}], "edits[0].edit", "expected one of mask, boost, set, found nothing"),
-    "unknown": ([{"edit": "__class__"}], "edits[0].edit", "expected one of mask, boost, set, found '__class__'"),
+    "no kind": ([{"keys": [0]}], "edits[0].edit", "expected one of mask, boost, set, even, found nothing"),
+    "unknown": ([{"edit": "__class__"}], "edits[0].edit", "expected one of mask, boost, set, even, found '__class__'"),
     "unknown field": ([{"edit": "mask", "keys": [0], "row": [1]}], "edits[0]", "found 'row'"),
     "no keys": ([{"edit": "mask"}], "edits[0].keys", "expected numbers, found nothing"),
     "a text of keys": ([{"edit": "mask", "keys": "12"}], "edits[0].keys", "found a text"),

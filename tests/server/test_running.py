@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -25,7 +26,7 @@ bundle = saccade.load(sys.argv[1], device="cpu")
 predict = bundle.predict
 
 def slowly(inputs, **options):
-    time.sleep(0.7 if inputs == ["katze"] else 0.0)
+    time.sleep({"katze": 0.5, "igel": 60.0}.get(inputs[0], 0.0))
     return predict(inputs, **options)
 
 bundle.predict = slowly
@@ -53,7 +54,7 @@ def ask(port: int, text: str) -> tuple[int, dict]:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_answers_what_is_under_way_and_stops(process, bundle, sent) -> None:
+def test_a_server_answers_what_is_nearly_there_and_stops(process, bundle, sent) -> None:
     found = re.fullmatch(r"my: http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", process.stdout.readline())
     port = int(found[1])
     assert ask(port, "hund")[1]["predictions"][0]["output"] == bundle.predict("hund")[0].value
@@ -61,7 +62,7 @@ def test_a_server_answers_what_is_under_way_and_stops(process, bundle, sent) -> 
     thread = threading.Thread(target=lambda: answers.append(ask(port, "katze")))
     thread.start()
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.3)
+        process.wait(0.2)
     process.send_signal(sent)
     thread.join(8)
     assert answers[0][0] == 200
@@ -69,6 +70,44 @@ def test_a_server_answers_what_is_under_way_and_stops(process, bundle, sent) -> 
     assert (process.returncode, out, err) == (0, "stopped\n", "")
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_prediction_that_would_take_long_does_not_hold_the_server(process, sent) -> None:
+    port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    ask(port, "hund")  # everything is loaded
+    answers: list = []
+    thread = threading.Thread(target=lambda: answers.append(ask(port, "igel")))
+    waiting = threading.Thread(target=lambda: answers.append(ask(port, "katze")))
+    thread.start()
+    time.sleep(0.2)
+    waiting.start()
+    time.sleep(0.2)
+    begun = time.monotonic()
+    process.send_signal(sent)
+    out, err = process.communicate(timeout=8)
+    took = time.monotonic() - begun
+    thread.join(8)
+    waiting.join(8)
+    assert (process.returncode, out, err) == (0, "stopped\n", "")
+    assert took < 2, "a second, on a machine that has nothing else to do"
+    stopping = {"error": {"message": "the server is stopping", "field": None}}
+    assert answers == [(503, stopping)] * 2
+
+
+def test_a_request_that_never_ends_does_not_hold_the_server(process) -> None:
+    port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as idle:
+        head = f"POST /v1/models/my/predict HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        idle.sendall(f'{head}Content-Length: 100\r\n\r\n{{"inputs"'.encode())
+        time.sleep(0.3)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopped\n"
+        took = time.monotonic() - begun
+        out, err = process.communicate(timeout=8)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert took < 2, "a second, on a machine that has nothing else to do"
 
 
 def test_a_port_that_is_taken_is_one_clear_error(bundle) -> None:

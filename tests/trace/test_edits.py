@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.trace.edits import Boost, Edit, Mask, Set, edit_from_json
+from saccade.trace.edits import Boost, Edit, Even, Mask, Set, edit_from_json
 from saccade.trace.lens import Lens, Site
 
 CROSS = Site("cross", "target", "source")
@@ -61,6 +61,32 @@ class TestBoost:
     def test_a_factor_is_a_positive_number(self, factor: float) -> None:
         with pytest.raises(SaccadeError, match="factor must be"):
             Boost([3], factor)
+
+
+class TestEven:
+    def test_all_that_may_be_seen_weighs_the_same_however_far_the_scores_lie_apart(self) -> None:
+        before = scores() * 1000  # a softmax of these is 0 nearly everywhere
+        before[..., 2] = -math.inf
+        lens = Lens(edits=[Even(), Mask((4,))])
+        weights = lens.edit_scores(CROSS, before, 0).softmax(-1)
+        weights = lens.edit_weights(CROSS, weights * torch.rand(S).add(0.1), 0)  # a gain between the two
+        expected = torch.tensor([1.0, 1, 0, 1, 0, 1, 1]) / 5
+        torch.testing.assert_close(weights, expected.expand(B, H, T, S))
+
+    def test_a_row_that_sees_nothing_stays_empty(self) -> None:
+        lens, nothing = Lens(edits=[Even()]), torch.full((1, 1, 3, 5), -math.inf)
+        assert torch.equal(lens.edit_scores(CROSS, nothing, 0), nothing)
+        assert not lens.edit_weights(CROSS, torch.zeros(1, 1, 3, 5), 0).any()
+
+    def test_it_changes_one_head_at_one_step_and_keys_may_become_more(self) -> None:
+        lens = Lens(edits=[Even(head=1, step=2)])
+        for step in range(4):
+            weights = torch.rand(1, H, 1, step + 3).softmax(-1)
+            after = lens.edit_weights(CROSS, weights, offset=step)
+            expected = weights.clone()
+            if step == 2:
+                expected[:, 1] = 1 / 5
+            torch.testing.assert_close(after, expected)
 
 
 class TestSet:
@@ -149,6 +175,7 @@ class TestJson:
             Mask((1, 4), site="decoder.0.cross", head=2, step=5),
             Boost([3], 2.5),
             Set([0.25, 0.75], step=0),
+            Even(site="decoder.1.self", head=0),
             Mask(()),
         ],
     )

@@ -95,6 +95,7 @@ def whole() -> Trace:
         signals={
             "state": Signal("positions", torch.randn(5, 4), step=0),
             "context": Signal("words", torch.randn(2, 3), 11),
+            "heads.context": Signal("positions", torch.randn(5, 3, 7)),
         },
         outputs=Outputs("positions", (HOSTILE[:3], HOSTILE[3:6]), torch.rand(2, 3), torch.arange(6).view(2, 3)),
         tree=tree,
@@ -188,6 +189,12 @@ class TestRefusal:
         tensors, header = load_tensors(tmp_path / "x.trace")
         save_tensors(tmp_path / "x.trace", tensors, {**header, **change})
         with pytest.raises(InputError, match="whole trace"):
+            load(tmp_path / "x.trace")
+
+    @pytest.mark.parametrize("shape", [(), (5,), (5, 3, 2, 1)])
+    def test_a_signal_that_is_no_vector_a_position_is_refused(self, shape: tuple[int, ...], tmp_path: Path) -> None:
+        save(replace(whole(), signals={"odd": Signal("positions", torch.zeros(shape))}), tmp_path / "x.trace")
+        with pytest.raises(InputError, match="a damaged one: signal 'odd' has shape"):
             load(tmp_path / "x.trace")
 
     @pytest.mark.parametrize(

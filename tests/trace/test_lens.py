@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.trace.axes import Positions
 from saccade.trace.lens import Lens, Record, Site, assemble
 from saccade.trace.maps import same
 
@@ -238,6 +239,16 @@ class TestAssemble:
             assert torch.equal(trace.signals["state"].values, states[item])
             assert trace.signals["state"].axis == "target"
             assert len(trace.axes["target"]) == T
+
+    def test_signals_of_heads_are_joined_along_their_axis_head_by_head(self) -> None:
+        lens, contexts = Lens(), torch.randn(N, 3, T, 4)
+        for step in range(T):
+            lens.signal("context", "target", contexts[:, :, step : step + 1], offset=step)
+        for item, trace in enumerate(lens.traces):
+            assert torch.equal(trace.signals["context"].values, contexts[item].transpose(0, 1))
+            assert len(trace.axes["target"]) == T
+            cut = trace.labelled({"target": Positions.of(T - 2)}).signals["context"]
+            assert torch.equal(cut.values, contexts[item].transpose(0, 1)[: T - 2])
 
     def test_signals_of_a_second_pass_do_not_hide_the_first(self) -> None:
         lens, first, second, third = Lens(), *(torch.randn(1, size, 4) for size in (5, 3, 2))

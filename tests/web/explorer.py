@@ -72,6 +72,12 @@ class Watch:
         dialog.dismiss()
 
 
+def number(text: str) -> float:
+    """A number as the page writes it; of what is only told as less than another, half of that."""
+    plain = text.replace("−", "-").replace("+", "").replace("\xa0", "").removeprefix("≈")
+    return float(plain[1:]) / 2 if plain[:1] in ("<", ">") else float(plain)
+
+
 class Explorer:
     """One page, opened."""
 

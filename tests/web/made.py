@@ -133,7 +133,11 @@ def transformer() -> Trace:
         )
     about = {key: value for key, value in decode().about.items() if key in ("task", "input", "output")}
     axes = {"target": _written(), "source": _read()}
-    return Trace(axes, tuple(maps), outputs=_outputs(WRITTEN, seed=5), about={**about, "model": "transformer"})
+    values = torch.randn(3, 7, 13, generator=_numbers(50))
+    contexts = torch.stack([map.weights @ value for map, value in zip(maps[-3:], values, strict=True)], dim=1)
+    signals = {"decoder.layers.0.cross.context": Signal("target", contexts)}  # [T, H, n]
+    about["model"] = "transformer"
+    return Trace(axes, tuple(maps), signals, outputs=_outputs(WRITTEN, seed=5), about=about)
 
 
 @cache

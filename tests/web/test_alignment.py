@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.web import made
+from tests.web.explorer import number
 
 WEIGHTS = made.decode().maps[0].weights
 SENTENCE = re.compile(r"It gave (\S+)(?: \(in \S+\))? a weight of (\S+) to write (\S+)\.")
@@ -23,10 +24,6 @@ def spoken(sentence: str) -> tuple[int, int]:
     row, column = made.WRITTEN.index(written), made.READ.index(read)
     assert number(weight) == pytest.approx(float(WEIGHTS[row, column]), abs=5e-3, rel=0.5)
     return row, column
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").removeprefix("≈"))
 
 
 def test_the_table_twin_holds_the_weights_of_the_trace(page):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+import torch
+
+from saccade.trace.axes import Tokens
+from saccade.trace.maps import AttentionMap, Trace
 from tests.web import made
+from tests.web.explorer import number
 
 TRACE = made.transformer()
 
@@ -12,10 +18,6 @@ TRACE = made.transformer()
 @pytest.fixture
 def wall(show):
     return show("transformer", view="heads")
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").removeprefix("≈"))
 
 
 def entropies() -> list[float]:
@@ -72,6 +74,18 @@ def test_a_click_opens_a_head_and_the_next_one_is_a_click_away(wall):
     assert "heads.open=true" not in wall.settled().address
 
 
+def test_steps_are_offered_where_something_follows_them(show):
+    wall = show("transformer", view="heads")
+    assert wall.page.locator(".scrubber").count() == 0
+    wall.press("Space")
+    wall.tab("Truth")
+    assert wall.page.locator(".scrubber").count() == 0
+    assert wall.tab("Steps").count == "step 1 of 5"
+    assert wall.button("play").count() == 1, "nothing was played unseen"
+    opened = show("transformer", view="heads", **{"x.heads.open": "true", "site": "decoder.layers.0.cross", "head": 1})
+    assert opened.count == "step 1 of 5"
+
+
 @pytest.fixture
 def arcs(show):
     return show("decode", view="arcs")
@@ -121,3 +135,16 @@ def test_arcs_of_one_token_alone_by_pointer_and_by_keys(arcs):
     for share in (0.3, 0.4, 0.5, 0.6, 0.7):
         arcs.page.mouse.move(box["x"] + 40, box["y"] + share * box["height"])
     assert arcs.settled().said
+
+
+def test_more_arcs_than_can_be_drawn_are_cut_and_the_page_says_so(opened):
+    T = 500  # of which some forty are in the window
+    weights = torch.full((T, T), 1 / T)
+    axes = {"text": Tokens(tuple(f"w{i}" for i in range(T)))}
+    trace = Trace(axes, (AttentionMap("self", "text", "text", "dense", {"weights": weights}, 0, keys=T),))
+    page = opened(trace, hash="view=arcs&x.arcs.mass=1", height=2600)
+    told = page.stage.locator(".arcs-cut").inner_text().replace("\u202f", "")
+    found = re.fullmatch(r"Of (\d+) arcs here the 12000 strongest are drawn\.", told)
+    assert found and 12_000 < int(found[1]) <= T * T
+    page.go(view="arcs", **{"x.arcs.mass": 0.2})
+    assert page.stage.locator(".arcs-cut").count() == 0

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.web import made
+from tests.web.explorer import number
 from tests.web.gallery import NAMES
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").replace("+", "").removeprefix("≈"))
 
 
 @pytest.fixture

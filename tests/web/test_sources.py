@@ -7,12 +7,9 @@ import re
 import pytest
 
 from tests.web import made_sources
+from tests.web.explorer import number
 
 DECIMAL = re.compile(r"\d+\.\d+")
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").removeprefix("≈"))
 
 
 def middle(box: dict[str, float], x: float = 0.5, y: float = 0.5) -> tuple[float, float]:

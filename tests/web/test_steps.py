@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
+import torch
 
+from saccade.trace.axes import Tokens
+from saccade.trace.maps import AttentionMap, Trace
 from tests.web import made
+from tests.web.explorer import number
 
 TRACE = made.decode()
 WEIGHTS, SCORES = TRACE.maps[0].weights, TRACE.maps[0].tensors["scores"]
@@ -17,10 +22,6 @@ DECIMAL = re.compile(r"(?<![\w.])[−-]?\d+\.\d+(?![\w.])")
 @pytest.fixture
 def page(show):
     return show("decode", view="steps")
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").removeprefix("≈"))
 
 
 def weights_of(page) -> list[float]:
@@ -99,6 +100,77 @@ def test_reduced_motion_jumps(page):
     assert page.page.evaluate(moving) == 0
 
 
+STRIP = "context of step 2"
+
+
+def test_each_head_has_its_own_context_and_the_mean_shows_them_one_after_the_other(show):
+    contexts = made.transformer().signals["decoder.layers.0.cross.context"].values
+    for head in range(3):
+        page = show("transformer", view="steps", step=1, head=head)
+        strip = page.stage.get_by_role("img", name=STRIP)
+        largest = float(contexts[1, head].abs().max())
+        assert strip.get_attribute("aria-label") == f"{STRIP}: 13 numbers, the largest in size {largest:.2f}"
+        assert "Σi α2,i vi" in page.stage.inner_text()
+    page = show("transformer", view="steps", step=1)
+    assert page.stage.get_by_role("img", name=STRIP).get_attribute("aria-label").startswith(f"{STRIP}: 39 numbers")
+    text = page.stage.inner_text()
+    assert "3 × 13" in text and "not kept" not in text
+
+
+def test_a_context_that_nobody_kept_is_said_to_be_missing(show):
+    page = show("transformer", view="steps", site="encoder.layers.0.self_attention")
+    assert "The context was not kept." in page.stage.inner_text()
+
+
+def test_who_points_has_no_context_to_draw(opened):
+    trace = made.decode()
+    signals = {name: signal for name, signal in trace.signals.items() if name.endswith("state")}
+    pointer = replace(trace, signals=signals, about={**trace.about, "model": "pointer"})
+    page = opened(pointer, hash="view=steps")
+    text = page.stage.inner_text()
+    assert "context" not in text and "not kept" not in text
+    assert page.stage.locator(".ribbons, .at-c").count() == 0
+    assert "weights are the output" in text
+    heads = page.stage.locator(".steps-head").evaluate_all("all => all.map(each => each.getBoundingClientRect().left)")
+    assert heads == sorted(heads) and len(set(heads)) == 6, "read, states, scores, weights, state, output"
+
+
+def test_what_is_too_small_to_tell_is_said_to_be_less(opened):
+    trace = made.decode()
+    shares = torch.tensor([[0.999, 9e-4, 4e-7, 0.0]]).repeat(5, 1)
+    page = opened(replace(trace, outputs=replace(trace.outputs, probability=shares)), hash="view=steps")
+    told = page.stage.locator(".likely .figure-at").all_inner_texts()
+    assert [text.replace("\xa0", " ") for text in told] == ["1.00", "< 0.001", "< 0.001", "0"]
+
+
+@pytest.mark.parametrize("rows", [17, 31])
+def test_everything_down_to_the_caption_stands_above_the_footer(opened, rows):
+    labels = tuple(" a"[i % 2] for i in range(rows))
+    weights = torch.full((3, rows), 1 / rows)
+    tensors = {"weights": weights, "scores": torch.zeros(3, rows)}
+    axes = {"source": Tokens(labels), "target": Tokens(("a", "b", "c"))}
+    page = opened(
+        Trace(axes, (AttentionMap(made.SITE, "target", "source", "dense", tensors, 0, keys=rows),)), hash="view=steps"
+    )
+    bottom = page.stage.locator("figcaption").bounding_box()
+    assert bottom["y"] + bottom["height"] <= page.page.locator(".footer").bounding_box()["y"]
+    signs = page.stage.locator(".steps-label").evaluate_all(INKED)
+    assert signs == [], "a sign hangs into the row below"
+
+
+# The labels whose ink ends in the row below: that of ␣ lies under its line.
+INKED = """all => all.flatMap(label => {
+  const text = label.querySelector("bdi"), row = label.closest(".steps-row").getBoundingClientRect();
+  const pen = document.createElement("canvas").getContext("2d");
+  const { fontSize, fontFamily } = getComputedStyle(text);
+  pen.font = `${fontSize} ${fontFamily}`;
+  const box = text.getBoundingClientRect(), ink = pen.measureText(text.textContent);
+  const baseline = box.top + (box.height - ink.fontBoundingBoxAscent - ink.fontBoundingBoxDescent) / 2
+    + ink.fontBoundingBoxAscent;
+  return baseline + ink.actualBoundingBoxDescent > row.bottom ? [text.textContent] : [];
+})"""
+
+
 def test_in_a_saved_page_what_if_is_there_off_and_says_why(page):
     group = page.page.get_by_role("group", name="what if")
     assert "saved page" in group.inner_text()
@@ -128,11 +200,6 @@ def test_pictures_and_sounds_are_sources_too(show):
 
 
 def test_a_long_source_shows_what_was_looked_at_and_sums_up_the_rest(opened):
-    import torch
-
-    from saccade.trace.axes import Tokens
-    from saccade.trace.maps import AttentionMap, Trace
-
     weights = torch.full((3, 101), 0.1 / 99)
     weights[:, 7], weights[:, 50] = 0.6, 0.3
     axes = {"source": Tokens(tuple(f"s{i}" for i in range(101))), "target": Tokens(("a", "b", "c"))}

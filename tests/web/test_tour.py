@@ -37,7 +37,7 @@ def asked(show):
     page = show("decode", view="alignment")
     page.button("What am I looking at?").click()
     tour(page).wait_for()
-    return page
+    return page.settled()
 
 
 def test_five_stops_walk_from_the_scores_to_the_end(asked):

@@ -10,6 +10,7 @@ import torch
 
 from saccade.trace.maps import Trace
 from tests.web import made
+from tests.web.explorer import number
 from tests.web.made_model import seen
 
 VIEWS = ("steps", "alignment", "arcs", "beam")
@@ -36,7 +37,7 @@ def test_changing_one_weight_of_the_bundle_changes_the_page(opened, bundle):
 
 
 def shown(table: list[list[str]]) -> list[float]:
-    return [float(text.replace("−", "-")) for row in table[1:] for text in row[1:]]
+    return [number(text) for row in table[1:] for text in row[1:]]
 
 
 def nudged(trace: Trace, row: int, column: int) -> Trace:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from saccade.trace.edits import Mask, edit_from_json
+from saccade.trace.edits import Even, Mask, edit_from_json
+from tests.web.explorer import number
 from tests.web.made_model import INPUT, seen, serving
 
 SITE = "decoder.attention"
@@ -112,8 +115,72 @@ def test_a_row_can_be_made_even(page, bundle):
     page.page.get_by_role("button", name="make all equal").click()
     output = answered(page)
     (edit,) = page.asked[-1]["edits"]
-    assert edit["row"] == pytest.approx([0.2] * 5, abs=1e-4)
-    assert output == seen(bundle, edit_from_json(edit))[0]
+    assert edit == {"edit": "even", "site": SITE, "head": 0, "step": 0}
+    assert weights_of(page) == pytest.approx([0.2] * 5, abs=1e-4)
+    expected, trace = seen(bundle, Even(site=SITE, step=0))
+    assert output == expected
+    page.press("ArrowRight")
+    assert weights_of(page) == pytest.approx(trace.maps[0].weights[1].tolist(), abs=1e-4)
+    assert max(weights_of(page)) > 0.21, "the other steps look as they did"
+
+
+def test_every_row_can_be_made_even_at_once(page, bundle):
+    page.page.get_by_label("at every step").check()
+    page.page.get_by_role("button", name="make all equal").click()
+    output = answered(page)
+    (edit,) = page.asked[-1]["edits"]
+    assert edit["step"] is None
+    assert output == seen(bundle, Even(site=SITE))[0]
+    assert "all weigh the same at every step" in page.page.get_by_role("list", name="your changes").inner_text()
+    for _ in range(2):
+        page.press("ArrowRight")
+        assert weights_of(page) == pytest.approx([0.2] * 5, abs=1e-4)
+
+
+def test_the_picture_stays_where_it_is_from_the_first_look_to_the_answer_and_back(page):
+    def place() -> dict:
+        return page.page.locator(".steps").bounding_box()
+
+    before = place()
+    sliders(page).nth(2).focus()
+    page.page.keyboard.press("ArrowRight")
+    page.button("ask the model").wait_for()
+    assert place() == before, "while a weight is held"
+    page.button("ask the model").click()
+    answered(page)
+    assert place() == before, "after the first answer"
+    page.page.get_by_role("button", name="make all equal").click()
+    page.page.get_by_text("all weigh the same").wait_for()
+    answered(page)
+    page.page.get_by_label("begin with").fill("the cat")
+    page.button("go").click()
+    page.page.get_by_text("begins with").wait_for()
+    answered(page)
+    assert place() == before, "after several"
+    page.button("take all back").click()
+    page.page.get_by_role("region", name="what you changed").wait_for(state="detached")
+    assert place() == before, "when all is taken back"
+
+
+def test_what_became_of_a_change_is_compared_with_what_stood_before(page, bundle):
+    assert "Compare" not in page.tabs
+    page.page.get_by_label("at every step").check()
+    page.page.get_by_role("button", name="make all equal").click()
+    answered(page)
+    page.tab("Compare")
+    (plain, before), (changed, now) = seen(bundle), seen(bundle, Even(site=SITE))
+    outputs = page.page.get_by_role("region", name="both outputs, token by token").inner_text().split()
+    assert outputs[:2] == ["before", "now"]
+    assert set(plain.split()) | set(changed.split()) <= set(outputs)
+    rows = page.table()[1:]
+    steps = [i for i, (one, other) in enumerate(zip(plain.split(), changed.split(), strict=False)) if one == other]
+    between = now.maps[0].weights - before.maps[0].weights
+    assert [number(text) for text in rows[steps[0]][1:]] == pytest.approx(between[steps[0]].tolist(), abs=6e-3)
+    page.stage.locator(".differences button").first.click()
+    assert re.search(r"0\.\d\d in before, 0\.20 in now", page.settled().said)
+    page.tab("Steps").page.get_by_role("button", name="take back").click()
+    page.page.get_by_role("region", name="what you changed").wait_for(state="detached")
+    assert "Compare" not in page.settled().tabs
 
 
 def test_a_forced_beginning_is_kept(page, bundle):
@@ -143,3 +210,13 @@ def test_what_the_server_refuses_is_told_in_words(page, complaints):
     # A browser writes every answer above 399 to its console by itself.
     assert all("422" in told for told in complaints)
     complaints.clear()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_to_mend_before_and_after_a_change(visit, address, width):
+    page = visit(f"{address}#view=steps", width=width)
+    assert (page.faults(), page.sideways()) == ([], [])
+    page.page.get_by_role("button", name="make all equal").click()
+    answered(page)
+    assert (page.faults(), page.sideways()) == ([], [])
+    assert (page.tab("Compare").faults(), page.sideways()) == ([], [])

@@ -118,7 +118,9 @@ function Explorer(props: ExplorerProps) {
   const { value: look } = useLook(trace, state, !view?.picks);
   const sentence = useSentence(look, trace.about, state);
   const parts = said ?? sentence ?? [];
+  const follows = view?.scrubs?.(state) ?? true;
   const toggle = () => {
+    if (!follows) return;
     const { first, count } = stepsOf(trace, state);
     // Played at its end, it begins anew.
     if (!playing && state.step >= first + count - 1) set({ step: first });
@@ -126,6 +128,7 @@ function Explorer(props: ExplorerProps) {
   };
   const most = () => (look ? factsOf(look.weights, state.step - look.map.step).argmax : -1);
   useKeys({ trace, state, set, most, toggle, list });
+  useEffect(() => void (follows || play(false)), [follows]);
   return (
     <Voice.Provider value={say}>
       <div class="tabs-row">
@@ -150,6 +153,7 @@ function Explorer(props: ExplorerProps) {
         state={state}
         set={set}
         parts={parts}
+        follows={follows}
         playing={playing}
         toggle={toggle}
         stop={() => play(false)}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { blocksFrom, loadTrace, readHeader } from "./data";
-import type { PageMap, PageTrace } from "./types";
+import type { Matrix, PageMap, PageTrace } from "./types";
 
 async function packed(numbers: ArrayBufferView<ArrayBuffer>): Promise<string> {
   const stream = new Blob([numbers]).stream().pipeThrough(new CompressionStream("gzip"));
@@ -48,6 +48,28 @@ test("statistics become a map of the largest weight of each row", async () => {
   );
   const weights = await loaded.weights(page.maps[0]!);
   assert.deepEqual([weights.at(0, 2), weights.at(1, 0), weights.residual![0]], [0.75, 0.5, 0.25]);
+});
+
+test("vectors of several heads are one head's, or all side by side", async () => {
+  const page = trace([]);
+  page.signals = {
+    c: { axis: "q", step: 0, values: { block: 0, dtype: "f32", shape: [2, 3, 2] } },
+    s: { axis: "q", step: 0, values: { block: 1, dtype: "f32", shape: [2, 3] } },
+  };
+  const blocks = [await packed(Float32Array.from({ length: 12 }, (_, i) => i)), await packed(new Float32Array(6))];
+  const loaded = loadTrace(page, blocksFrom(blocks));
+  const rows = (found: Matrix | null) => found && [[...found.row(0)], [...found.row(1)]];
+  assert.deepEqual(rows(await loaded.signal("c", 1)), [
+    [2, 3],
+    [8, 9],
+  ]);
+  assert.deepEqual(rows(await loaded.signal("c")), [
+    [0, 1, 2, 3, 4, 5],
+    [6, 7, 8, 9, 10, 11],
+  ]);
+  assert.equal(await loaded.signal("c", 3), null, "a head that is not there");
+  assert.equal((await loaded.signal("s", 1))!.columns, 3, "a site without heads of its own");
+  assert.equal(await loaded.signal("x"), null);
 });
 
 test("missing, damaged and short blocks are told apart", async () => {

@@ -145,7 +145,10 @@ export function loadTrace(page: PageTrace, blocks: Blocks): LoadedTrace {
       return found;
     },
     scores: async (map) => (map.tensors.scores ? matrix(map.tensors.scores) : null),
-    signal: async (name) => (page.signals[name] ? matrix(page.signals[name].values) : null),
+    async signal(name, head = null) {
+      const block = page.signals[name]?.values;
+      return block ? ofHead(await matrix(block), block.shape, head) : null;
+    },
     probability: async () => (page.outputs ? matrix(page.outputs.probability) : null),
     async thumb(map) {
       if (!map.thumb) return null;
@@ -162,8 +165,19 @@ export function loadTrace(page: PageTrace, blocks: Blocks): LoadedTrace {
   return trace;
 }
 
+/** Of vectors [positions, heads, numbers] those of one head; all where no head is meant, or where they have none. */
+function ofHead(all: Matrix, shape: number[], head: number | null): Matrix | null {
+  const [rows = 0, heads = 0, wide = 0] = shape;
+  if (head === null || shape.length < 3) return all;
+  if (head >= heads) return null;
+  const values = new Float32Array(rows * wide);
+  for (let row = 0; row < rows; row++) values.set(all.row(row).subarray(head * wide, (head + 1) * wide), row * wide);
+  return dense(values, rows, wide);
+}
+
 async function toMatrix(block: Block, numbers: (block: Block) => Promise<Numbers>): Promise<Matrix> {
-  const [rows = 0, columns = 0] = block.shape;
+  const [rows = 0, ...others] = block.shape;
+  const columns = others.length ? size(others) : 0;
   const found = await numbers(block);
   if (found instanceof Uint8Array) {
     const maxima = block.rows ? ((await numbers(block.rows)) as Float32Array) : new Float32Array(rows).fill(1);

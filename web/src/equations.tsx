@@ -1,6 +1,6 @@
 // Equations as text: letters in italics, indices below, values of the trace filled in. No library, no pictures.
 import { Fragment } from "preact";
-import { number } from "./labels";
+import { equals, number } from "./labels";
 import type { About } from "./types";
 
 /** `e_{7,15} = v^{⊤} tanh(W s_{6})`: what follows _ stands below, what follows ^ above; single letters are italic. */
@@ -29,7 +29,7 @@ export function Equation({ text, value }: { text: string; value?: string }) {
       <Maths text={text} />
       {value !== undefined && (
         <>
-          {" = "}
+          {equals(value)}
           <b>{value}</b>
         </>
       )}
@@ -83,15 +83,20 @@ export type Weighed =
 
 export function weightEquation(step: number, key: number, weighed: Weighed): string {
   const left = `α_{${step},${key}}`;
-  if (weighed.by === "softmax") return `${left} = exp(${number(weighed.score)}) / Σ_{i} exp(e_{${step},i})`;
+  if (weighed.by === "softmax")
+    return `${left} = exp(${number(Math.round(100 * weighed.score) / 100)}) / Σ_{i} exp(e_{${step},i})`;
   if (weighed.by !== "other") return left;
   // "softmax · gain": what comes after the normaliser multiplies its weights.
   const [name, ...gains] = (weighed.name ?? "normalise").split(" · ");
   return `${left} = ${[`${name!.replace(/\(.*$/, "")}(e_{${step}})_{${key}}`, ...gains].join(" · ")}`;
 }
 
-/** c = Σ α h where that was checked; what was summed is otherwise not in the page, and is called v. */
-export function contextEquation(step: number, checked: boolean): string {
+/**
+ * c = Σ α h where that was checked; what was summed is otherwise not in the page, and is called v. Of several heads the
+ * context is theirs, one after the other.
+ */
+export function contextEquation(step: number, checked: boolean, heads = 1): string {
+  if (heads > 1) return `c_{${step}} = [c_{${step}}^{1}; …; c_{${step}}^{${heads}}]`;
   return `c_{${step}} = Σ_{i} α_{${step},i} ${checked ? "h" : "v"}_{i}`;
 }
 

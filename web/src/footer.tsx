@@ -14,6 +14,8 @@ interface FooterProps {
   state: State;
   set: ViewProps["set"];
   parts: Part[];
+  /** whether the view in front follows the steps */
+  follows: boolean;
   playing: boolean;
   toggle(): void;
   stop(): void;
@@ -28,9 +30,9 @@ export function writtenAxis(trace: PageTrace): string | null {
   return axis !== null && (trace.axes[axis]?.labels.length ?? 0) > 1 ? axis : null;
 }
 
-export function Footer({ trace, state, set, parts, ...way }: FooterProps) {
+export function Footer({ trace, state, set, parts, follows, ...way }: FooterProps) {
   const steps = stepsOf(trace, state);
-  const scrubs = steps.axis !== null && steps.axis === writtenAxis(trace) && steps.count > 1;
+  const scrubs = follows && steps.axis !== null && steps.axis === writtenAxis(trace) && steps.count > 1;
   return (
     <footer class="footer">
       <Readout parts={parts} />
@@ -39,7 +41,15 @@ export function Footer({ trace, state, set, parts, ...way }: FooterProps) {
   );
 }
 
-function Scrubber({ trace, state, set, steps, playing, toggle, stop }: Omit<FooterProps, "parts"> & { steps: Steps }) {
+function Scrubber({
+  trace,
+  state,
+  set,
+  steps,
+  playing,
+  toggle,
+  stop,
+}: Omit<FooterProps, "parts" | "follows"> & { steps: Steps }) {
   const { first, count } = steps;
   const last = first + count - 1;
   const to = (step: number) => set({ step: Math.max(first, Math.min(last, step)) });

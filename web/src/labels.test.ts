@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { amount, hasWords, isSpecial, lineOf, number, short, visible, wordAt } from "./labels";
+import { amount, equals, hasWords, isSpecial, lineOf, number, short, visible, wordAt } from "./labels";
 import type { PageAxis } from "./types";
 
 function tokens(labels: string[], more: Partial<PageAxis> = {}): PageAxis {
@@ -82,8 +82,13 @@ test("a letter between words is a word of its own", () => {
 
 test("numbers are short, and say when they are rounded or none", () => {
   assert.deepEqual(
-    [0.934, 0, 0.004, 3.2e-7, -1.5, NaN, Infinity, 1234.4].map((value) => number(value)),
-    ["0.93", "0", "0.004", "3e−7", "−1.50", "–", "∞", "1\u202f234"],
+    [0.934, 0, 0.004, 3.2e-7, -3.2e-7, -1.5, NaN, Infinity, 1234.4].map((value) => number(value)),
+    ["0.93", "0", "0.004", "<\u00a00.001", ">\u00a0−0.001", "−1.50", "–", "∞", "1\u202f234"],
+  );
+  assert.equal(number(0.0009, false, 3), "<\u00a00.001");
+  assert.deepEqual(
+    [0.5, 4e-7].map((value) => equals(number(value))),
+    [" = ", " "],
   );
   assert.equal(number(0.5, false), "≈0.50");
 });

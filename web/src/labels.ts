@@ -151,18 +151,25 @@ function kindOf(label: string): string {
   return /[\p{L}\p{M}]/u.test(label) ? "letter" : /\p{N}/u.test(label) ? "digit" : "";
 }
 
-/** A number of a trace for a reader: few digits, ≈ where it was rounded, – where it is none. */
+const LEAST = 0.001; // what is smaller is told as that
+
+/** A number of a trace for a reader: few digits, "< 0.001" for less, ≈ where it was rounded, – where it is none. */
 export function number(value: number | null | undefined, exact = true, digits = 2): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   let text: string;
   if (value === 0) text = "0";
-  else if (size < 0.5 * 10 ** -digits)
-    text = size < 1e-4 ? value.toExponential(0).replace("e-", "e−") : value.toPrecision(1);
+  else if (size < LEAST) return value > 0 ? `<\u00a0${LEAST}` : `>\u00a0−${LEAST}`;
+  else if (size < 0.5 * 10 ** -digits) text = value.toPrecision(1);
   else if (size >= 1e9) text = value.toExponential(digits).replace("e+", "e");
   else text = size >= 1000 ? Math.round(value).toLocaleString("en").replace(/,/g, "\u202f") : value.toFixed(digits);
   return (exact ? "" : "≈") + text.replace(/^-/, "−");
+}
+
+/** What stands before a number in an equation: what is only told as less than another needs no equals sign. */
+export function equals(value: string): string {
+  return /^[<>]/.test(value) ? " " : " = ";
 }
 
 /** 272703 → 273 K, 1200000 → 1.2 M. */

@@ -44,7 +44,7 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
       ? ""
       : withoutPrompt(trace, pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join(""));
   const writes: Part[] = before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "];
-  const points = trace.about.model === "pointer";
+  const { points } = decode;
   const sofar: Part[] = [...read, ...(moment.forced ? writes : [". "])];
   return [
     ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
@@ -60,7 +60,7 @@ function withoutPrompt({ about }: LoadedTrace, text: string): string {
   return text.startsWith(given) ? text.slice(given.length).trim() : "";
 }
 
-function lookStops({ trace, look, read }: Decode, moment: Moment, sofar: Part[]): Stop[] {
+function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]): Stop[] {
   const { scores, row, key, exact } = moment;
   const axis = look!.key;
   const here: Part = { token: short(axis.labels[key] ?? "", 24) };
@@ -90,7 +90,7 @@ function lookStops({ trace, look, read }: Decode, moment: Moment, sofar: Part[])
     },
     weightStop(moment, key < 0 ? [] : [{ token: short(word.text, 24) }, ` gets ${number(share, exact)} of it.`]),
     // A pointer network sums nothing: where it points is what it writes.
-    ...(trace.about.model === "pointer" ? [] : [contextStop(states, moment.forced)]),
+    ...(points ? [] : [contextStop(states, moment.forced)]),
   ];
 }
 

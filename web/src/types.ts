@@ -121,6 +121,7 @@ export interface Thumb {
 export interface PageSignal {
   axis: string;
   step: number;
+  /** a row a position: [positions, numbers], or [positions, heads, numbers] */
   values: Block;
 }
 
@@ -174,8 +175,8 @@ export interface LoadedTrace extends PageTrace {
   /** rows are positions map.step, map.step + 1, … of the query axis */
   weights(map: PageMap): Promise<Matrix>;
   scores(map: PageMap): Promise<Matrix | null>;
-  /** rows are positions signal.step, … of the signal's axis */
-  signal(name: string): Promise<Matrix | null>;
+  /** rows are positions signal.step, … of the signal's axis; of heads that have each their own, one's or all side by side */
+  signal(name: string, head?: number | null): Promise<Matrix | null>;
   probability(): Promise<Matrix | null>;
   thumb(map: PageMap): Promise<Uint8Array | null>;
   numbers(block: Block): Promise<Numbers>;
@@ -213,7 +214,7 @@ export interface State {
 }
 
 export interface EditJson {
-  edit: "mask" | "boost" | "set";
+  edit: "mask" | "boost" | "set" | "even";
   site: string | null;
   head: number | null;
   step: number | null;
@@ -267,6 +268,8 @@ export interface View {
   serves(trace: PageTrace, traces?: PageTrace[]): boolean;
   /** true: the view has its own site and head pickers, so the shell shows none */
   picks?: boolean;
+  /** whether anything here follows the steps, so that one can go through them; as a rule it does */
+  scrubs?(state: State): boolean;
   /** whether a page about this trace opens here, and not at its first view */
   front?(trace: PageTrace): boolean;
   Component: FunctionComponent<ViewProps>;

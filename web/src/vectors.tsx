@@ -11,6 +11,8 @@ interface StripProps {
   name: string;
   /** the size that gets the strongest colour; the largest of these values unless given */
   largest?: number;
+  /** into how many equal parts lines divide it */
+  parts?: number;
   height?: number;
   /** true: the numbers run down the height, not along the width */
   down?: boolean;
@@ -25,7 +27,7 @@ export function largestSize(values: ArrayLike<number>): number {
   return largest;
 }
 
-export function Strip({ values, name, largest, height = 20, down = false, onHover }: StripProps) {
+export function Strip({ values, name, largest, parts = 1, height = 20, down = false, onHover }: StripProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
@@ -38,6 +40,11 @@ export function Strip({ values, name, largest, height = 20, down = false, onHove
       const colour = colours.signed(values[i]! / most);
       if (down) pen.rect(0, i * cell, width, thick, colour);
       else pen.rect(i * cell, 0, thick, height, colour);
+    }
+    for (let i = 1; i < parts; i++) {
+      const at = Math.round(((down ? height : width) * i) / parts);
+      if (down) pen.rect(0, at, width, 1, colours.ink);
+      else pen.rect(at, 0, 1, height, colours.ink);
     }
     pen.frame(0.5, 0.5, width - 1, height - 1, colours.line, 1);
   });

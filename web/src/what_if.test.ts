@@ -3,7 +3,7 @@ import test from "node:test";
 import { outputEquation, scoreEquation, weightEquation } from "./equations";
 import { plainText } from "./readout";
 import type { PageAxis } from "./types";
-import { differing, dragged, maskKey, pieces, prefixOf, saidOf, setRow, touches, uniform, withChange } from "./what_if";
+import { differing, dragged, evenRow, maskKey, pieces, prefixOf, saidOf, setRow, touches, withChange } from "./what_if";
 
 const PLACE = { site: "decoder.attention", head: 0, step: 6 };
 
@@ -35,11 +35,6 @@ test("a drag ends at 0 and at 1, and what was no number becomes nothing", () => 
   near(dragged([0.5, -1, 0.5], 0, -3, false), [0, 0, 0.5]);
 });
 
-test("an even row is even over what may be seen", () => {
-  near(uniform(4, null), [0.25, 0.25, 0.25, 0.25]);
-  near(uniform(4, [0, -Infinity, 3, -Infinity]), [0.5, 0, 0.5, 0]);
-});
-
 test("edits are written as the model reads them", () => {
   assert.deepEqual(setRow(PLACE, [0.25, 0.75], 1).edit, { edit: "set", ...PLACE, row: [0.25, 0.75] });
   assert.deepEqual(maskKey(PLACE, 3, false).edit, { edit: "mask", ...PLACE, keys: [3] });
@@ -50,13 +45,31 @@ test("edits are written as the model reads them", () => {
     step: null,
     keys: [3],
   });
+  assert.deepEqual(evenRow(PLACE, false).edit, { edit: "even", ...PLACE });
+  assert.deepEqual(evenRow(PLACE, true).edit, { edit: "even", ...PLACE, step: null });
 });
 
 test("a row has one state, and rows of other steps keep theirs", () => {
   const first = setRow(PLACE, [1, 0], 0);
   const other = setRow({ ...PLACE, step: 7 }, [1, 0], 0);
-  const again = setRow(PLACE, [0.5, 0.5], null);
+  const again = setRow(PLACE, [0.5, 0.5], 1);
   assert.deepEqual(withChange([first, other], again), [other, again]);
+  const even = evenRow(PLACE, false);
+  assert.deepEqual(withChange([first, other], even), [other, even]);
+  assert.deepEqual(withChange([even], first), [first]);
+});
+
+test("even at every step takes the place of rows that were set, and leaves what is hidden hidden", () => {
+  const [set, mask] = [setRow(PLACE, [1, 0], 0), maskKey(PLACE, 1, false)];
+  const everywhere = evenRow(PLACE, true);
+  const elsewhere = setRow({ ...PLACE, site: "other" }, [1, 0], 0);
+  assert.deepEqual(withChange([set, mask, evenRow(PLACE, false), elsewhere], everywhere), [
+    mask,
+    elsewhere,
+    everywhere,
+  ]);
+  assert.deepEqual(withChange([everywhere], set), [everywhere, set], "one step may still differ");
+  assert.deepEqual(withChange([everywhere], mask), [everywhere, mask]);
 });
 
 test("hiding a position empties it in rows that were set", () => {
@@ -78,7 +91,8 @@ test("a change touches its own row, and every row where it names no step", () =>
 test("a change is said in a few words", () => {
   const axis = tokens(["maio", "2009"]);
   assert.equal(plainText(saidOf(setRow(PLACE, [0.2, 0.8], 0), axis)), "maio weighs 0.20 at step 7");
-  assert.equal(plainText(saidOf(setRow(PLACE, [0.5, 0.5], null), axis)), "all weigh the same at step 7");
+  assert.equal(plainText(saidOf(evenRow(PLACE, false), axis)), "all weigh the same at step 7");
+  assert.equal(plainText(saidOf(evenRow(PLACE, true), axis)), "all weigh the same at every step");
   assert.equal(plainText(saidOf(maskKey(PLACE, 1, true), axis)), "2009 is hidden at every step");
 });
 

@@ -16,13 +16,6 @@ export function dragged(row: ArrayLike<number>, key: number, value: number, room
   return next.map((weight, i) => (i === key ? set : share(weight)));
 }
 
-/** Equal weights over what may be seen: all positions, or those whose score is not −∞. */
-export function uniform(size: number, scores: ArrayLike<number> | null): number[] {
-  const sees = (key: number) => !scores || scores[key] !== -Infinity;
-  const seen = Array.from({ length: size }, (_, key) => key).filter(sees).length;
-  return Array.from({ length: size }, (_, key) => (seen && sees(key) ? 1 / seen : 0));
-}
-
 export interface Change {
   kind: "drag" | "mask" | "even";
   edit: EditJson;
@@ -36,17 +29,25 @@ export interface Place {
   step: number;
 }
 
-export function setRow(place: Place, row: ArrayLike<number>, key: number | null): Change {
+export function setRow(place: Place, row: ArrayLike<number>, key: number): Change {
   // Six digits say all that a hand can mean, and keep a request small.
   const kept = Array.from(row, (weight) => Number(weight.toFixed(6)));
-  return { kind: key === null ? "even" : "drag", edit: { edit: "set", ...place, row: kept }, key };
+  return { kind: "drag", edit: { edit: "set", ...place, row: kept }, key };
 }
 
 export function maskKey({ step, ...place }: Place, key: number, everywhere: boolean): Change {
   return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys: [key] }, key };
 }
 
-/** The changes with one more. A row has one state: setting it again replaces it, hiding a position empties it there. */
+/** All that may be seen weighs the same: the model knows best what that is at each step. */
+export function evenRow({ step, ...place }: Place, everywhere: boolean): Change {
+  return { kind: "even", edit: { edit: "even", ...place, step: everywhere ? null : step }, key: null };
+}
+
+/**
+ * The changes with one more. A row has one state: setting it again, or making it even, replaces what it was; hiding a
+ * position empties it there.
+ */
 export function withChange(changes: readonly Change[], next: Change): Change[] {
   const { edit } = next;
   const meets = (other: EditJson) =>
@@ -58,7 +59,8 @@ export function withChange(changes: readonly Change[], next: Change): Change[] {
       return change.key === next.key
         ? []
         : [{ ...change, edit: { ...other, row: dragged(other.row ?? [], next.key ?? 0, 0, true) } }];
-    return other.edit === edit.edit && (edit.edit === "set" || change.key === next.key) ? [] : [change];
+    if (edit.edit !== "mask") return other.edit === "mask" ? [change] : [];
+    return other.edit === "mask" && change.key === next.key ? [] : [change];
   });
   return [...others, next];
 }

@@ -5,9 +5,11 @@ import { number, short } from "./labels";
 import { Switch } from "./parts";
 import { Said } from "./readout";
 import type { LoadedTrace, PageAxis, ViewProps } from "./types";
-import { type Change, differing, maskKey, pieces, type Place, saidOf, setRow, uniform } from "./what_if";
+import { type Change, differing, evenRow, maskKey, pieces, type Place, saidOf } from "./what_if";
 import type { Hand } from "./what_if_hand";
 import "./what_if.css";
+
+const NOT_YET = "The answer to a change stands here.";
 
 interface PanelProps {
   trace: LoadedTrace;
@@ -16,29 +18,28 @@ interface PanelProps {
   axis: PageAxis | null;
   /** the position in focus; −1: none */
   at: number;
-  scores: ArrayLike<number> | null;
   size: number;
   sum: number;
   set: ViewProps["set"];
 }
 
-/** What was changed, and what came of it; nothing while nothing is. */
-export function Told(props: PanelProps) {
-  const { hand } = props;
-  if (!hand.problem && !hand.changed) return null;
+/**
+ * What was changed, and what came of it. Where a model can be asked its room is there from the start: the picture below
+ * must not move when the answer comes.
+ */
+export function Told({ trace, hand, sum, set }: PanelProps) {
+  if (hand.reason) return null;
   return (
-    <section class="what-if" aria-label="what you changed">
-      {hand.problem && (
-        <p class="problem" role="alert">
-          {hand.problem}
-        </p>
-      )}
-      {hand.changed && <Outcome {...props} />}
+    <section class="what-if" aria-label={hand.changed ? "what you changed" : "what it wrote"}>
+      <div class={hand.changed ? "outcome changed" : "outcome"}>
+        <Outcome trace={trace} hand={hand} sum={sum} />
+        <div class="changes-room">{hand.changed && <Changes hand={hand} set={set} />}</div>
+      </div>
     </section>
   );
 }
 
-export function Controls({ hand, place, axis, at, scores, size, sum }: PanelProps) {
+export function Controls({ hand, place, axis, at, size }: PanelProps) {
   const [everywhere, spread] = useState(false);
   const off = !!hand.reason || hand.busy;
   const label = axis && at >= 0 ? short(axis.labels[at] ?? "", 16) : null;
@@ -55,14 +56,10 @@ export function Controls({ hand, place, axis, at, scores, size, sum }: PanelProp
           >
             hide <bdi dir="auto">{label ?? "a row"}</bdi>
           </button>
-          <Switch label="at every step" on={everywhere} set={spread} disabled={!!hand.reason} />
-          <button
-            class="small"
-            disabled={off || !!hand.stuck || size < 1}
-            onClick={() => hand.change(setRow(place, uniform(size, scores), null))}
-          >
+          <button class="small" disabled={off || size < 1} onClick={() => hand.change(evenRow(place, everywhere))}>
             make all equal
           </button>
+          <Switch label="at every step" on={everywhere} set={spread} disabled={!!hand.reason} />
           <Switch
             label="others make room"
             on={hand.room}
@@ -72,9 +69,7 @@ export function Controls({ hand, place, axis, at, scores, size, sum }: PanelProp
           />
         </>
       )}
-      {hand.draft && !hand.draft.pressed && <Holding hand={hand} sum={sum} />}
       {!place && !hand.reason && <span class="hint">it had written something else? Choose it at the right.</span>}
-      {hand.busy && <span class="hint">asking the model …</span>}
       {hand.reason && <span class="hint reason">{hand.reason}</span>}
       {!hand.reason && hand.stuck && place && <span class="hint reason">{hand.stuck}</span>}
     </div>
@@ -128,27 +123,34 @@ function Holding({ hand, sum }: { hand: Hand; sum: number }) {
   );
 }
 
-/** Both outputs, what differs underlined, and every change with its way back. */
-function Outcome({ trace, hand, set }: PanelProps) {
-  const { base } = hand.session;
-  const [before, now] = [writtenIn(base), writtenIn(trace)];
-  const told = differing(before, now);
-  const same = !told.before.some(Boolean) && !told.after.some(Boolean);
+/** Both outputs, what differs underlined; until there is a second, what is to come stands over the room it will need. */
+function Outcome({ trace, hand, sum }: Pick<PanelProps, "trace" | "hand" | "sum">) {
+  const { changed, session } = hand;
+  const [before, now] = [writtenIn(session.base), writtenIn(trace)];
+  const differs = differing(before, now);
+  const same = !differs.before.some(Boolean) && !differs.after.some(Boolean);
+  const holds = !!hand.draft && !hand.draft.pressed && !hand.busy;
+  const told = hand.problem ?? (hand.busy ? "asking the model …" : changed ? null : NOT_YET);
+  const waits = holds ? <Holding hand={hand} sum={sum} /> : told;
   return (
-    <div class="outcome">
-      <dl>
-        <dt>before</dt>
-        <dd>
-          <Written pieces={before} marked={told.before} /> <Score trace={base} />
-        </dd>
-        <dt>now</dt>
-        <dd class="now">
-          <Written pieces={now} marked={told.after} /> <Score trace={trace} />
-          {same && <span class="hint"> the same</span>}
-        </dd>
-      </dl>
-      <Changes hand={hand} set={set} />
-    </div>
+    <dl>
+      <dt>{changed ? "before" : "wrote"}</dt>
+      <dd>
+        <Written pieces={before} marked={differs.before} /> <Score trace={session.base} />
+      </dd>
+      <dt>{changed ? "now" : ""}</dt>
+      <dd class="now">
+        <span class={waits ? "covered" : undefined} aria-hidden={waits ? "true" : undefined}>
+          <Written pieces={now} marked={differs.after} /> <Score trace={trace} />
+          {same && changed && <span class="hint"> the same</span>}
+        </span>
+        {waits && (
+          <span class={hand.problem ? "waits refused" : "waits"} role={hand.problem && !holds ? "alert" : undefined}>
+            {waits}
+          </span>
+        )}
+      </dd>
+    </dl>
   );
 }
 

@@ -131,8 +131,8 @@ def look(
             return served
     weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
     context = read(functional.dropout(weights, dropout) if dropout else weights, value)
-    if lens is not None and lens.wants("context") and context.dim() == 3:
-        lens.signal(f"{Site.of(site).name}.context", Site.of(site).query, context, offset=offset or 0)
+    if lens is not None:
+        _keep_context(lens, Site.of(site), context, offset or 0)
     return weights, context
 
 
@@ -182,9 +182,14 @@ def _counted(
     heads = context.shape[1] if context.dim() == 4 else 1
     keys = key.size if isinstance(key, Prepared) else key.shape[-2]
     lens.observe_statistics(site, statistics.per_head(heads), keys=keys, offset=offset)
-    if lens.wants("context") and context.dim() == 3:
-        lens.signal(f"{site.name}.context", site.query, context, offset=offset)
+    _keep_context(lens, site, context, offset)
     return context
+
+
+def _keep_context(lens: Lens, site: Site, context: Tensor, offset: int) -> None:
+    """Hand the contexts [B, (H,) T, E] to a lens that asked for them: each head's its own."""
+    if lens.wants("context"):
+        lens.signal(f"{site.name}.context", site.query, context, offset=offset)
 
 
 def _weigh_under(

@@ -110,6 +110,8 @@ def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int
         inner.records = [_behind(record, call.behind) for record in inner.records]
     else:
         context = _by_rows(inner, call, site, place, offset)
+    if lens.wants("context") and not any(record.kind == "signal" for record in inner.records):
+        inner.signal(f"{place.name}.context", place.query, context)
     lens.records += [replace(record, offset=record.offset + shown) for record in inner.records]
     return context
 

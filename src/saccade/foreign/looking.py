@@ -61,7 +61,7 @@ def look(
             takes; a tensor; or a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces.
         keep: ``"all"`` weights; the ``"top"`` k of each row; or ``"statistics"``. The last two make no T × S numbers.
         k: how many weights a row keeps with ``keep="top"``.
-        edits: ``Mask``, ``Boost`` and ``Set`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
+        edits: ``Mask``, ``Boost``, ``Set`` and ``Even`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
         lens: in the place of ``keep``, ``k`` and ``edits``. One input's records stay in it.
         target: for a model with an encoder and a decoder, what the decoder is to have written.
         generate: let the model write, with these options of its ``generate``: ``{"max_new_tokens": 20}``.

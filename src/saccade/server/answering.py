@@ -60,6 +60,7 @@ def _output(prediction: Prediction) -> dict[str, Any]:
         "stopped": prediction.stopped,
     }
     shares = {"probabilities": prediction.probabilities, "choices": prediction.choices}
+    shares |= {"tokens": prediction.tokens, "spans": prediction.spans}
     told: dict[str, Any] = plain(said | {name: part for name, part in shares.items() if part})
     return told
 
@@ -87,7 +88,7 @@ def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
             "figures": bundle.figures,
             "metrics": recipe.metrics,
             "languages": data.dates.languages if getattr(data, "source", None) == "dates" else (),
-            "labels": getattr(getattr(task, "classes", None), "names", ()),
+            "labels": getattr(getattr(task, "classes", None) or getattr(task, "tags", None), "names", ()),
             "prefix": steered,
             "search": asdict(recipe.search) if getattr(task, "searches", True) else None,
             "limits": asdict(limits) | {"tokens": getattr(data, "max_length", None)},

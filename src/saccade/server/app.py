@@ -67,8 +67,11 @@ def create_app(
     app.add_middleware(Door, hosts=hosts)
     _answer_faults(app)
     _serve_models(app, dict(bundles), workers, limits)
-    if page:
-        _serve_page(app, {name: Front(name, bundles[name], workers[name], limits, inputs) for name in bundles})
+    fronts = {name: Front(name, bundles[name], workers[name], limits, inputs) for name in bundles} if page else {}
+    if fronts:
+        _serve_page(app, fronts)
+    at_work: tuple[Worker | Front, ...] = (*workers.values(), *fronts.values())
+    app.state.busy = lambda: any(each.busy for each in at_work)
     return app
 
 

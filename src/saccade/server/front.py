@@ -46,6 +46,11 @@ class Front:
         self._found: Future[list[str]] | None = None
         self._page: Page | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether examples are still being looked for."""
+        return self._found is not None and not self._found.done()
+
     async def page(self) -> Page:
         """The page, with the trace of the given inputs, of the first example, or of none where there is none to be had."""
         if self._page is not None:

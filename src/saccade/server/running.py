@@ -1,29 +1,36 @@
-"""Running the server: a socket that is bound before anything is promised, uvicorn on it, a quiet end on Ctrl-C or SIGTERM."""
+"""Running the server: a socket that is bound before anything is promised, uvicorn on it, a quick and quiet end on Ctrl-C or
+SIGTERM."""
 
 from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
+from fastapi import FastAPI
 
 from saccade.errors import SaccadeError
 from saccade.server.app import create_app
 from saccade.server.door import names_of
+from saccade.server.ending import Ending
 from saccade.server.limits import Limits
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
 
 HOST, PORT = "127.0.0.1", 8100
-GRACE = 10  # seconds that answers under way are given when the server is asked to stop
+GRACE = 0.6  # seconds that answers under way are given when the server is asked to stop; with all else, below one
+BACKSTOP = 3  # seconds after which uvicorn ends connections that go on nevertheless
 
 
 def run(
@@ -36,7 +43,10 @@ def run(
     inputs: Sequence[str] = (),
     limits: Limits | None = None,
 ) -> None:
-    """Serve these models until Ctrl-C or SIGTERM; answers under way are finished first.
+    """Serve these models until Ctrl-C or SIGTERM.
+
+    Answers that are nearly there are still given; after a second the server has stopped. A prediction that is at work even
+    then ends with the process, which this call does not outlive in that case.
 
     Args:
         bundles: the models by the names that requests call them.
@@ -56,6 +66,10 @@ def run(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         _serve(app, listening)
     print("stopped", flush=True)
+    if app.state.busy():
+        # Nothing takes back a prediction that has begun, and PyTorch must not be unloaded under it.
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _check_page() -> None:
@@ -94,16 +108,27 @@ def _address(host: str, port: int) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
-def _serve(app: Any, listening: socket.socket) -> None:
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ending: Ending) -> None:
+        super().__init__(config)
+        self.ending = ending
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self.ending.begin()
+
+
+def _serve(app: FastAPI, listening: socket.socket) -> None:
     log = logging.getLogger("saccade.server")
     if not log.handlers:
         log.addHandler(logging.StreamHandler())
+    ending = Ending(app, GRACE)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="on",
-        timeout_keep_alive=5, timeout_graceful_shutdown=GRACE,
+        ending, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="on",
+        timeout_keep_alive=5, timeout_graceful_shutdown=BACKSTOP,
     )  # fmt: skip
     with _stoppable():
-        uvicorn.Server(config).run(sockets=[listening])
+        _Server(config, ending).run(sockets=[listening])
 
 
 @contextmanager

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import BoundedSemaphore
-from typing import TypeVar
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Any, TypeVar
 
 from saccade.errors import SaccadeError
 from saccade.parts import blame
@@ -22,19 +23,19 @@ class Worker:
     """Does what it is given in turn. Whoever waits too long is told so, and what was not begun is never begun."""
 
     def __init__(self, name: str, limits: Limits) -> None:
-        self.limits = limits
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"saccade-{name}")
+        self.name, self.limits = name, limits
+        self.busy = False
+        self._asked: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._places = BoundedSemaphore(limits.waiting + 1)  # one is at work
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._closed = False
 
     async def do(self, work: Callable[[], T]) -> T:
         """What ``work`` returns or raises, within the deadline."""
         if not self._places.acquire(blocking=False):
             raise Refusal(503, f"{self.limits.waiting} requests wait for this model already: try again in a moment")
-        try:
-            future = self._thread.submit(work)
-        except RuntimeError:
-            self._places.release()
-            raise Refusal(503, "the server is stopping") from None
+        future = self._begun(work)
         # A place is free when the work is over, which a deadline does not bring about.
         future.add_done_callback(lambda _: self._places.release())
         try:
@@ -50,6 +51,39 @@ class Worker:
             log.error("a request failed: %s", own or error, exc_info=own is None)
             raise Refusal(500, "the model failed on this request: the server's log says more") from None
 
+    def _begun(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                self._places.release()
+                raise Refusal(503, "the server is stopping")
+            self._asked.put((future, work))
+            if self._thread is None:
+                # A daemon: the end of the process does not wait for a prediction that nobody will hear of.
+                self._thread = Thread(target=self._work, name=f"saccade-{self.name}", daemon=True)
+                self._thread.start()
+        return future
+
+    def _work(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            future, work = asked
+            if not future.set_running_or_notify_cancel():
+                continue
+            self.busy = True
+            try:
+                future.set_result(work())
+            except BaseException as error:  # as much as the thread itself would not survive belongs to whoever asked
+                future.set_exception(error)
+            self.busy = False
+            del asked, future, work  # an answer may be large, and the next question far
+
     def close(self) -> None:
-        """Begin nothing more; what is at work comes to its end."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Begin nothing more; what is at work comes to its end, or to the process's."""
+        with self._lock:
+            self._closed = True
+            try:
+                while (asked := self._asked.get_nowait()) is not None:
+                    asked[0].cancel()
+            except Empty:
+                pass
+            self._asked.put(None)

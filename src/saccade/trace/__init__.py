@@ -1,11 +1,12 @@
 """One lens, one trace: what a model looked at, over named axes, recorded, edited, saved without loss."""
 
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
-from saccade.trace.edits import Boost, Edit, Mask, Set
+from saccade.trace.edits import Boost, Edit, Even, Mask, Set
 from saccade.trace.lens import DETAILS, Lens, Record, Site, assemble
 from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, same
 
 __all__ = [
-    "DETAILS", "AttentionMap", "Axis", "Boost", "Edit", "Frames", "Grid", "Lens", "Mask", "Nodes", "Outputs", "Positions",
-    "Record", "Reviews", "Sentences", "Set", "Signal", "Site", "Tokens", "Trace", "Tree", "Visits", "assemble", "same",
+    "DETAILS", "AttentionMap", "Axis", "Boost", "Edit", "Even", "Frames", "Grid", "Lens", "Mask", "Nodes", "Outputs",
+    "Positions", "Record", "Reviews", "Sentences", "Set", "Signal", "Site", "Tokens", "Trace", "Tree", "Visits", "assemble",
+    "same",
 ]  # fmt: skip

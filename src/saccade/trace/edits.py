@@ -1,8 +1,8 @@
 """Writing through the lens: what if it had looked there?
 
 ``Mask`` narrows the window, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set``
-replaces a row after normalising and gain. An edit speaks of a site, and may name one head and one step; ``None`` means
-all of them.
+replaces a row after normalising and gain, ``Even`` makes all that may be seen weigh the same. An edit speaks of a site, and
+may name one head and one step; ``None`` means all of them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,26 @@ class Set(Edit):
         return changed
 
 
-EDITS: dict[str, type[Edit]] = {"mask": Mask, "boost": Boost, "set": Set}
+@dataclass(frozen=True)
+class Even(Edit):
+    """All keys that may be seen weigh the same, however many there are at a step."""
+
+    def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
+        heads, queries = where
+        changed = scores.clone()
+        rows = changed[:, heads, queries]
+        changed[:, heads, queries] = torch.where(rows > -math.inf, torch.zeros_like(rows), rows)
+        return changed
+
+    def after(self, weights: Tensor, where: tuple[slice, slice]) -> Tensor:
+        heads, queries = where
+        changed = weights.clone()
+        seen = (changed[:, heads, queries] > 0).to(weights.dtype)  # a gain has made them unequal again
+        changed[:, heads, queries] = seen / seen.sum(-1, keepdim=True).clamp_min(1)
+        return changed
+
+
+EDITS: dict[str, type[Edit]] = {"mask": Mask, "boost": Boost, "set": Set, "even": Even}
 
 
 def edit_from_json(document: dict[str, Any]) -> Edit:

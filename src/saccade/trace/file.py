@@ -37,6 +37,9 @@ def load(path: str | Path) -> Trace:
         trace = pack(tensors, header)
         for map in trace.maps:
             _check(map, trace)
+        for name, signal in trace.signals.items():
+            if signal.values.dim() not in (2, 3):  # [T, n], or with heads [T, H, n]
+                raise SaccadeError(f"signal {name!r} has shape {list(signal.values.shape)}")
         return trace
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, SaccadeError) as error:
         raise InputError(path, expected="a whole trace", found=f"a damaged one: {error}") from None

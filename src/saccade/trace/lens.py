@@ -17,7 +17,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.statistics.reference import Statistics, Wanted
 from saccade.trace.axes import Positions
-from saccade.trace.edits import Boost, Edit, Mask, Set
+from saccade.trace.edits import Boost, Edit, Even, Mask, Set
 from saccade.trace.maps import AttentionMap, Signal, Trace
 
 Keep = Literal["all", "top", "statistics"]
@@ -42,7 +42,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Record:
-    """What was kept of one call at one site: tensors [N, H, T, …] (received mass: [N, H, S]; signals: [N, T, n])."""
+    """What was kept of one call at one site: tensors [N, H, T, …] (received mass: [N, H, S]; signals: [N, (H,) T, n])."""
 
     site: Site
     kind: str
@@ -61,7 +61,7 @@ class Record:
     @property
     def queries(self) -> int:
         name = "values" if self.kind == "signal" else "maximum" if self.kind == "statistics" else "weights"
-        return self.tensors[name].shape[1 if self.kind == "signal" else 2]
+        return self.tensors[name].shape[-2 if self.kind == "signal" else 2]
 
 
 class Lens:
@@ -71,7 +71,7 @@ class Lens:
         keep: ``"all"`` weights; the ``"top"`` k of each row and the residual mass; or ``"statistics"`` (entropy,
             maximum and its place, mass received by each key).
         k: how many weights a row keeps with ``keep="top"``.
-        edits: :class:`Mask`, :class:`Boost`, :class:`Set` values, applied in this order.
+        edits: :class:`Mask`, :class:`Boost`, :class:`Set`, :class:`Even` values, applied in this order.
         detail: what a step-through needs besides the weights: any of ``scores, context, state, outputs, beam``.
 
     >>> lens = Lens()
@@ -115,19 +115,19 @@ class Lens:
     # Writing ------------------------------------------------------------------------------------------------------
 
     def edit_scores(self, site: Site, scores: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
-        """Masks and boosts, before normalising."""
+        """Masks, boosts and scores that are made even, before normalising."""
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, scores)
-            if where is not None and isinstance(edit, Mask | Boost):
+            if where is not None and isinstance(edit, Mask | Boost | Even):
                 self._applied.add(number)
                 scores = edit.before(scores, where)
         return scores
 
     def edit_weights(self, site: Site, weights: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
-        """Rows that are set, after normalising and gain."""
+        """Rows that are set or made even, after normalising and gain."""
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, weights)
-            if where is not None and isinstance(edit, Set):
+            if where is not None and isinstance(edit, Set | Even):
                 self._applied.add(number)
                 weights = edit.after(weights, where)
         return weights
@@ -204,8 +204,8 @@ class Lens:
         tensors = {"edges": edges.unsqueeze(0), "weights": weights.detach().T.unsqueeze(0)}
         self.records.append(Record(site, "edges", 0, tensors, keys))
 
-    def signal(self, name: str, axis: str, values: Float[Tensor, "N T n"], *, offset: int = 0) -> None:
-        """Keep a vector a position: a context, a state."""
+    def signal(self, name: str, axis: str, values: Float[Tensor, "N *heads T n"], *, offset: int = 0) -> None:
+        """Keep a vector a position: a context, a state; or one a head and position, [N, H, T, n]."""
         self.records.append(Record(Site(name, axis, axis), "signal", offset, {"values": values.detach()}))
 
     # Handing over -------------------------------------------------------------------------------------------------
@@ -243,7 +243,8 @@ def assemble(records: Sequence[Record], item: int) -> Trace:
     signals: dict[str, Signal] = {}
     for run in runs:
         if run[0].kind == "signal":
-            values = torch.cat([record.tensors["values"][item] for record in run]).cpu()
+            values = torch.cat([record.tensors["values"][item] for record in run], dim=-2).cpu()
+            values = values if values.dim() == 2 else values.transpose(0, 1).contiguous()  # [T, n] or [T, H, n]
             signals[_unused(run[0].site.name, signals)] = Signal(run[0].site.query, values, run[0].offset)
     sizes: dict[str, int] = {}
     for map in maps:

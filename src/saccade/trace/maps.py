@@ -85,7 +85,10 @@ class AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A vector for each position of an axis, from position ``step`` on: a context, a state. ``values`` [T, n]."""
+    """A vector for each position of an axis, from position ``step`` on: a context, a state.
+
+    ``values`` is [T, n], or [T, H, n] where each of H heads has one: the contexts of multi-head attention.
+    """
 
     axis: str
     values: Tensor

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useDrawn } from "../drawn";
 import { useWidth } from "../heatmap";
+import { number } from "../labels";
 import { useColours } from "../theme";
 import { type Arcs, leaving, type Links } from "./arcs_choice";
 import { draw, type Frame, frameOf, keyY, queryY, rowsInView, type Scene, type Token, tokenAt } from "./arcs_drawing";
@@ -31,7 +32,7 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
   const tallest = useTallest(outer);
   const [scrolled, scroll] = useState(0);
   const frame = frameOf(scene, width, tallest, scrolled);
-  const drawn = useMemo(() => inView(scene, frame, arcs), [scene, arcs, frame.queryTop, frame.height]);
+  const { drawn, all } = useMemo(() => inView(scene, frame, arcs), [scene, arcs, frame.queryTop, frame.height]);
   useDrawn(canvas, frame.width, frame.height, (pen) =>
     draw(pen, scene, frame, { arcs, drawn, ...near, focus }, colours),
   );
@@ -66,6 +67,9 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
           />
         </div>
       </div>
+      {all > DRAWN && (
+        <p class="arcs-cut">{`Of ${number(all, true, 0)} arcs here the ${number(DRAWN, true, 0)} strongest are drawn.`}</p>
+      )}
     </div>
   );
 }
@@ -87,10 +91,10 @@ function useTallest(box: { current: HTMLElement | null }): number {
 }
 
 /** The arcs of the tokens in the window, the weakest first so that the strongest lie above. */
-function inView(scene: Scene, frame: Frame, chosen: Arcs): number[] {
+function inView(scene: Scene, frame: Frame, chosen: Arcs): { drawn: number[]; all: number } {
   const found = rowsInView(scene, frame).flatMap((row) => leaving(chosen, row));
   found.sort((a, b) => chosen.weight[a]! - chosen.weight[b]!);
-  return found.length > DRAWN ? found.slice(found.length - DRAWN) : found;
+  return { drawn: found.slice(-DRAWN), all: found.length };
 }
 
 /** Scrolls the window just so far that a token is in it. */

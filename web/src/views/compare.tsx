@@ -9,18 +9,30 @@ import { Picker, Waiting } from "../parts";
 import { Token, useSay } from "../readout";
 import { siteOf } from "../state";
 import { Palette, useColours } from "../theme";
+import { isChanged, sessionOf } from "../what_if";
 import type { LoadedTrace, Matrix, PageTrace, Part, View, ViewProps } from "../types";
-import { aligned, type Pairing } from "../aligning";
-import { differenceOf, largestOf, movedShare, plus } from "./compare_difference";
+import type { Pairing } from "../aligning";
+import { largestOf, movedShare, plus } from "./compare_difference";
+import { changedPair, type Pair, pair, type Picture, picturesOf, rowsOf } from "./compare_pair";
 import "./compare.css";
 
 export const compare: View = {
   id: "compare",
   title: "Compare",
   about: "Two looks at one input beside each other, and the difference.",
-  serves: (trace, traces = []) => traces.some((other) => other !== trace && readsAlike(trace, other)),
+  serves: (trace, traces = []) =>
+    trace.maps.length > 0 &&
+    (baseOf(trace) !== null || traces.some((other) => other !== trace && readsAlike(trace, other))),
   Component: Compare,
 };
+
+/** What stood here before the reader changed something; null where nothing is changed. */
+function baseOf(trace: PageTrace): LoadedTrace | null {
+  const session = sessionOf(trace as LoadedTrace);
+  return isChanged(session) ? session.base : null;
+}
+
+const BEFORE = -1; // among the places of traces: the one from before the reader's changes
 
 function keysOf(trace: PageTrace, site: string | null): string[] {
   const map = trace.maps.find((each) => each.site === site);
@@ -34,12 +46,17 @@ function readsAlike(one: PageTrace, other: PageTrace): boolean {
 }
 
 function Compare({ trace, traces, state, set }: ViewProps) {
-  const others = traces.flatMap((each, i) => (each !== trace && each.maps.length ? [i] : []));
+  const base = baseOf(trace);
+  const others = [
+    ...(base ? [BEFORE] : []),
+    ...traces.flatMap((each, i) => (each !== trace && each.maps.length ? [i] : [])),
+  ];
+  const at = (i: number) => (i === BEFORE ? base! : traces[i]!);
   const place =
     state.other !== null && others.includes(state.other)
       ? state.other
-      : (others.find((i) => readsAlike(trace, traces[i]!)) ?? others[0]);
-  const other = place === undefined ? undefined : traces[place];
+      : (others.find((i) => readsAlike(trace, at(i))) ?? others[0]);
+  const other = place === undefined ? undefined : at(place);
   const mine = useLook(trace, state);
   const theirs = useLoaded(() => matching(other, state.site, state.head), [state.site, state.head], other);
   if (!other) return <p class="empty">There is no other trace in this page to compare with.</p>;
@@ -51,14 +68,20 @@ function Compare({ trace, traces, state, set }: ViewProps) {
         <Picker
           label="with"
           value={String(place)}
-          choices={others.map((i) => ({ value: String(i), label: short(traces[i]!.name || `example ${i + 1}`, 48) }))}
-          pick={(chosen) => set({ other: Number(chosen) })}
+          choices={others.map((i) => ({
+            value: String(i),
+            label: i === BEFORE ? "what stood before you changed it" : short(traces[i]!.name || `example ${i + 1}`, 48),
+          }))}
+          pick={(chosen) => set({ other: Number(chosen) === BEFORE ? null : Number(chosen) })}
         />
       </div>
       {!one || !two ? (
         <Waiting error={error} />
       ) : alike(one, two) ? (
-        <Both {...{ one, two, names: namesOf(trace, other), state, set }} />
+        <Both
+          {...(place === BEFORE ? changedPair(two, one) : pair(one, two, namesOf(trace, other)))}
+          {...{ state, set }}
+        />
       ) : (
         <Unlike one={one} two={two} />
       )}
@@ -103,72 +126,32 @@ function Unlike({ one, two }: { one: Look; two: Look }) {
   );
 }
 
-interface BothProps {
-  one: Look;
-  two: Look;
-  names: [string, string];
-  state: ViewProps["state"];
-  set: ViewProps["set"];
-}
-
-/** Labels of a look's rows. */
-function rowsOf(look: Look): string[] {
-  return look.query.labels.slice(look.map.step, look.map.step + look.map.queries);
-}
-
-/** One of the three pictures, and which row of the first each of its rows is; −1: none. */
-interface Picture {
-  name: string;
-  matrix: Matrix;
-  rowLabels: string[];
-  toFirst(row: number): number;
-  fromFirst(row: number): number;
-}
-
-function picturesOf(one: Look, two: Look, names: [string, string]) {
-  const rows: [string[], string[]] = [rowsOf(one), rowsOf(two)];
-  const pairs = aligned(...rows);
-  const both = pairs.filter(([a, b]) => a >= 0 && b >= 0);
-  const [toB, toA] = [new Map(both), new Map(both.map(([a, b]) => [b, a]))];
-  const between = differenceOf(one.weights, two.weights, both);
-  const same = (row: number) => row;
-  const first: Picture = { name: names[0], matrix: one.weights, rowLabels: rows[0], toFirst: same, fromFirst: same };
-  const second: Picture = {
-    name: names[1],
-    matrix: two.weights,
-    rowLabels: rows[1],
-    toFirst: (row) => toA.get(row) ?? -1,
-    fromFirst: (row) => toB.get(row) ?? -1,
-  };
-  const third: Picture | null = between && {
-    name: "the difference",
-    matrix: between,
-    rowLabels: both.map(([a, b]) => (rows[0][a] === rows[1][b] ? rows[0][a]! : `${rows[0][a]} | ${rows[1][b]}`)),
-    toFirst: (row) => both[row]?.[0] ?? -1,
-    fromFirst: (row) => both.findIndex(([a]) => a === row),
-  };
-  return { rows, pairs, both, between, first, second, third };
-}
-
-function Both({ one, two, names, state, set }: BothProps) {
-  const found = useMemo(() => picturesOf(one, two, names), [one, two, ...names]);
-  const { rows, pairs, both, between, first, second, third } = found;
-  const begin = one.map.step;
+function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set">) {
+  const { looks, names, front } = compared;
+  const found = useMemo(() => picturesOf(compared), [...looks, ...names]);
+  const { rows, pairs, both, between, sides, third } = found;
+  const begin = looks[front].map.step;
   const at = state.hover ?? (state.key === null ? null : { step: state.step, key: state.key });
-  const here = at && { a: at.step - begin, key: at.key };
-  useSay(useMemo(() => saying(one, two, names, both, here), [found, here?.a, here?.key]));
-  const largest = Math.max(one.weights.largest, two.weights.largest);
-  const columnLabels = one.key.labels;
+  const here = at && { row: at.step - begin, key: at.key };
+  useSay(useMemo(() => saying(compared, both, here), [found, here?.row, here?.key]));
+  const largest = Math.max(...looks.map((look) => look.weights.largest));
+  const columnLabels = looks[front].key.labels;
   const shared = { begin, columnLabels, state, set };
   return (
     <Figure
       name="compare"
       table={between && tableOf(between, both, rows, columnLabels)}
-      caption={captionOf(between, both, pairs, names, one.averaged || two.averaged)}
+      caption={captionOf(
+        between,
+        both,
+        pairs,
+        names,
+        looks.some((look) => look.averaged),
+      )}
     >
       <Outputs pairs={pairs} rows={rows} names={names} />
       <div class="both">
-        {[first, second].map((picture) => (
+        {sides.map((picture) => (
           <section>
             <h2 dir="auto">{picture.name}</h2>
             <Drawn picture={picture} largest={largest} {...shared} />
@@ -184,7 +167,7 @@ function Both({ one, two, names, state, set }: BothProps) {
                 <Drawn picture={third} {...shared} />
               </Signed>
             </section>
-            <Largest {...{ between, both, rows: rows[0], one, two, set, begin }} />
+            <Largest {...{ between, both, compared, rows: rows[front], set, begin }} />
           </>
         )}
       </div>
@@ -196,19 +179,19 @@ interface DrawnProps extends Pick<ViewProps, "state" | "set"> {
   picture: Picture;
   largest?: number;
   columnLabels: string[];
-  /** the position of the first row of the first picture */
+  /** the position of the first row of the page's own trace */
   begin: number;
 }
 
 /** A picture that hovers and locks together with the others. */
 function Drawn({ picture, largest, columnLabels, begin, state, set }: DrawnProps) {
-  const { name, matrix, rowLabels, toFirst, fromFirst } = picture;
+  const { name, matrix, rowLabels, toFront, fromFront } = picture;
   const cell = (position: { step: number; key: number | null }): Cell => ({
-    row: fromFirst(position.step - begin),
+    row: fromFront(position.step - begin),
     column: position.key ?? -1,
   });
   const place = (found: Cell | null) => {
-    const row = found && found.row >= 0 && found.column >= 0 ? toFirst(found.row) : -1;
+    const row = found && found.row >= 0 && found.column >= 0 ? toFront(found.row) : -1;
     return found && row >= 0 ? { step: begin + row, key: found.column } : null;
   };
   return (
@@ -274,14 +257,15 @@ function Outputs({
 interface LargestProps {
   between: Matrix;
   both: Pairing[];
+  compared: Pair;
+  /** what the page's own trace wrote */
   rows: string[];
-  one: Look;
-  two: Look;
   begin: number;
   set: ViewProps["set"];
 }
 
-function Largest({ between, both, rows, one, two, begin, set }: LargestProps) {
+function Largest({ between, both, compared, rows, begin, set }: LargestProps) {
+  const { looks, front } = compared;
   const spots = useMemo(() => largestOf(between, 8), [between]);
   return (
     <section>
@@ -289,17 +273,18 @@ function Largest({ between, both, rows, one, two, begin, set }: LargestProps) {
       {!spots.length && <p>There are none: both look at the same.</p>}
       <ul class="differences">
         {spots.map(({ row, key, value }) => {
-          const [a, b] = both[row]!;
+          const own = both[row]![front]!;
+          const [old, now] = looks.map((look, side) =>
+            number(look.weights.at(both[row]![side]!, key), look.weights.exact),
+          );
           return (
             <li key={`${row} ${key}`}>
-              <button onClick={() => set({ step: begin + a, key })}>
+              <button onClick={() => set({ step: begin + own, key })}>
                 <span>
-                  <Token text={short(one.key.labels[key] ?? "", 24)} /> for <Token text={short(rows[a] ?? "", 24)} />
+                  <Token text={short(looks[front].key.labels[key] ?? "", 24)} /> for{" "}
+                  <Token text={short(rows[own] ?? "", 24)} />
                 </span>
-                <span>
-                  {number(one.weights.at(a, key), one.weights.exact)} →{" "}
-                  {number(two.weights.at(b, key), two.weights.exact)}
-                </span>
+                <span>{`${old} → ${now}`}</span>
                 <b>{plus(value, between.exact)}</b>
               </button>
             </li>
@@ -311,22 +296,17 @@ function Largest({ between, both, rows, one, two, begin, set }: LargestProps) {
 }
 
 /** "*maio* for *0*: 0.93 in one, 0.80 in the other." */
-function saying(
-  one: Look,
-  two: Look,
-  names: [string, string],
-  both: Pairing[],
-  at: { a: number; key: number } | null,
-): Part[] {
-  const pair = at && both.find(([a]) => a === at.a);
-  if (!at || !pair) return ["Point at a cell: all three pictures show the same one."];
-  const [mine, theirs] = [one.weights.at(pair[0], at.key), two.weights.at(pair[1], at.key)];
-  const written = rowsOf(one)[pair[0]] ?? "";
+function saying({ looks, names, front }: Pair, both: Pairing[], at: { row: number; key: number } | null): Part[] {
+  const found = at && both.find((each) => each[front] === at.row);
+  if (!at || !found) return ["Point at a cell: all three pictures show the same one."];
+  const [one, two] = looks;
+  const [mine, theirs] = [one.weights.at(found[0], at.key), two.weights.at(found[1], at.key)];
+  const written = rowsOf(looks[front])[found[front]] ?? "";
   const [old, now] = [number(mine, one.weights.exact), number(theirs, two.weights.exact)];
   const numbers = `${old} in ${names[0]}, ${now} in ${names[1]}`;
   const between = plus(theirs - mine, one.weights.exact && two.weights.exact);
   return [
-    { token: short(one.key.labels[at.key] ?? "") },
+    { token: short(looks[front].key.labels[at.key] ?? "") },
     " for ",
     { token: short(written) },
     `: ${numbers} (${between}).`,

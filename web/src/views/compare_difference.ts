@@ -42,7 +42,8 @@ export function largestOf(between: Matrix, count: number): Spot[] {
 
 /** A difference with its sign. */
 export function plus(value: number, exact: boolean): string {
-  return (value > 0 ? "+" : "") + number(value, exact);
+  const text = number(value, exact);
+  return value > 0 && !text.startsWith("<") ? `+${text}` : text;
 }
 
 /** How much of the attention is elsewhere, in the mean of the steps that both have: ½ Σ |difference|. */

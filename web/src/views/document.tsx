@@ -39,7 +39,8 @@ function fits(map: PageMap, trace: PageTrace): boolean {
 
 export const documents: View = {
   id: "document",
-  front: (trace) => !trace.outputs, // not of a text that is written step by step
+  // Not of a text that is written step by step; but where there are sentences, the text itself says most.
+  front: (trace) => !trace.outputs || Object.values(trace.axes).some((axis) => axis.kind === "sentences"),
   title: "Document",
   about: "The text itself: the stronger a word’s colour, the more it was looked at.",
   picks: true,

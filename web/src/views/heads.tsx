@@ -21,6 +21,7 @@ export const heads: View = {
   about: "Every head of every layer as a small picture: find the odd one, then open it.",
   serves: (trace) => trace.maps.length > 1,
   picks: true,
+  scrubs: ({ more }) => more["heads.open"] === true,
   // Of a stack that only reads, no single head is the one to begin with.
   front: (trace) => !trace.outputs && trace.maps.length > 3 && trace.maps.every((map) => map.query === map.key),
   Component: Heads,

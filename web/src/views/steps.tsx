@@ -1,5 +1,5 @@
 // Steps: one step of a decode from left to right. Scores become weights, weights a context, a context the output.
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { number, short } from "../labels";
 import { useLoaded } from "../look";
@@ -51,7 +51,7 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const sum = Array.from(moment.row).reduce((all, weight) => all + weight, 0);
   useSay(saidOf(moment, hand, look?.key.labels ?? null));
   const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
-  const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key, scores: moment.scores };
+  const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key };
   const controls = (
     <>
       <Controls {...panel} />
@@ -120,16 +120,25 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const stacked = useMedia("(max-width: 720px)");
   const stage = useStage(moment.step);
   const rows = moment.shown.keys.length;
-  const height = useRowHeight(rows);
+  const grid = useRef<HTMLDivElement>(null);
+  const height = useRowHeight(rows, grid, stacked);
   const tall = tallOf(rows * height);
   const touched = hand.session.changes.filter((change) => touches(change, placeOf(decode, moment.step)!));
   const masked = new Set(touched.flatMap((change) => (change.kind === "mask" ? [change.key!] : [])));
-  const kept: Partial<Record<Column, unknown>> = { h: decode.read, e: moment.scores, s: decode.state };
+  const mixes = !decode.points;
+  const kept: Partial<Record<Column, unknown>> = {
+    h: decode.read,
+    e: moment.scores,
+    r: mixes,
+    c: mixes,
+    s: decode.state,
+  };
   const present = ALL.filter((column) => !(column in kept) || kept[column]);
   const axis = decode.trace.axis(decode.trace.outputs?.axis ?? decode.look!.map.query);
   const vectors = { rows, tall, stacked };
   return (
     <div
+      ref={grid}
       class={`steps${hand.draft ? " held" : ""}${height < LOWEST ? " thin" : ""}`}
       data-stage={stage}
       style={{ ...gridOf(present, rows, height), "--weight": shade(0.68) }}
@@ -137,14 +146,19 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
       <ColumnHeads columns={present} read={decode.look!.map.key} />
       {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
       <Rows {...{ decode, moment, hand, masked, height, set, locked }} />
-      <Ribbons moment={moment} height={height} tall={tall} />
-      <Vector
-        place="c"
-        name={`context of step ${moment.count}`}
-        values={moment.context}
-        changed={touched.length > 0 || !!hand.draft}
-        {...vectors}
-      />
+      {mixes && (
+        <>
+          <Ribbons moment={moment} height={height} tall={tall} />
+          <Vector
+            place="c"
+            name={`context of step ${moment.count}`}
+            values={moment.context}
+            parts={decode.heads}
+            changed={touched.length > 0 || !!hand.draft}
+            {...vectors}
+          />
+        </>
+      )}
       {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
       <Output {...{ moment, hand, before, axis, rows, stacked }} />
       <Equations decode={decode} moment={moment} />

@@ -1,4 +1,5 @@
 // A decode without attention: all that was read goes into one vector, and all that is written comes out of it.
+import { useRef } from "preact/hooks";
 import { short } from "../labels";
 import { useColours, useMedia } from "../theme";
 import type { PageAxis } from "../types";
@@ -26,7 +27,8 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const count = source ? source.labels.length : 0;
   // Of a long input the end is shown: the last state is what goes on.
   const keys = Array.from({ length: Math.min(count, MOST_ROWS) }, (_, i) => Math.max(0, count - MOST_ROWS) + i);
-  const height = useRowHeight(keys.length);
+  const grid = useRef<HTMLDivElement>(null);
+  const height = useRowHeight(keys.length, grid, stacked);
   const tall = keys.length ? tallOf(keys.length * height) : TALLEST;
   const last = vectorAt(read, count - 1);
   const present: Column[] = [
@@ -45,6 +47,7 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
         </p>
       )}
       <div
+        ref={grid}
         class="steps bottleneck"
         data-stage={4}
         style={{ ...gridOf(present, keys.length, height), "--weight": shade(0.68) }}

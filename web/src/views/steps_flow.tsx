@@ -74,6 +74,8 @@ interface VectorProps {
   place: "c" | "s" | "b";
   name: string;
   values: ArrayLike<number> | null;
+  /** how many heads' vectors these are, one after the other */
+  parts?: number;
   rows: number;
   tall: number;
   stacked: boolean;
@@ -81,7 +83,7 @@ interface VectorProps {
 }
 
 /** A context or a state: one strip, beside the rows, or below them on a narrow page. */
-export function Vector({ place, name, values, rows, tall, stacked, changed }: VectorProps) {
+export function Vector({ place, name, values, parts = 1, rows, tall, stacked, changed }: VectorProps) {
   return (
     <div
       class={`at-${place} vector${changed ? " changed" : ""}`}
@@ -94,8 +96,8 @@ export function Vector({ place, name, values, rows, tall, stacked, changed }: Ve
       )}
       {values ? (
         <>
-          <Strip values={values} name={name} height={stacked ? 20 : tall} down={!stacked} />
-          <span class="size">{`${values.length} numbers`}</span>
+          <Strip values={values} name={name} parts={parts} height={stacked ? 20 : tall} down={!stacked} />
+          <span class="size">{`${parts > 1 ? `${parts} × ` : ""}${values.length / parts} numbers`}</span>
         </>
       ) : (
         <span class="missing" style={stacked ? undefined : { height: `${tall}px` }}>

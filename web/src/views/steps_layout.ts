@@ -4,6 +4,7 @@ import { useStill } from "../theme";
 import { MOST_ROWS } from "./steps_moment";
 import type { Column } from "./steps_words";
 
+/** In their order, from left to right. */
 const WIDTHS: Record<Column, string> = {
   label: "minmax(52px, max-content)",
   h: "minmax(60px, 0.6fr)",
@@ -21,10 +22,20 @@ export function gridOf(columns: Column[], rows: number, height: number): Record<
   // The context's equation needs the room of two columns.
   const alone = !columns.includes("s");
   const width = (column: Column) => (alone && column === "c" ? "96px" : WIDTHS[column]);
+  // Lines of columns that are not there lie where the next one begins: what spans columns need not know which there are.
+  let lines = "";
+  let names = "";
+  for (const column of Object.keys(WIDTHS) as Column[]) {
+    names += `${column} `;
+    if (!columns.includes(column)) continue;
+    lines += `[${names}] ${width(column)} `;
+    names = "";
+  }
   return {
-    "--columns": `${columns.map((column) => `[${column}] ${width(column)}`).join(" ")} [end]`,
+    "--columns": `${lines}[end]`,
     "--columns-stacked": `${WIDTHS.label} 1fr${columns.includes("e") ? " 1fr" : ""}`,
     "--last": String(rows + 4),
+    "--row": `${height}px`,
     gridTemplateRows: `auto ${rows ? `repeat(${rows}, ${height}px)` : ""} auto auto`,
   };
 }
@@ -58,18 +69,30 @@ export function useStage(step: number): number {
   return stage;
 }
 
-export const LOWEST = 13; // below it a label has no room
+export const LOWEST = 11; // below it a label has no room
 const HIGHEST = 28;
-const AROUND = 410; // pixels that the rest of the page takes
+const STACKED = 18; // where everything stands below everything else, one scrolls anyway
+const AROUND = 410; // pixels that the rest of the page takes, before it is measured
 
-/** Rows as high as the window has room for: the equations below them should be in sight. */
-export function useRowHeight(rows: number): number {
-  const [tall, tell] = useState(innerHeight);
+/** Rows as high as the window has room for: equations and caption should be in sight, above the footer. */
+export function useRowHeight(rows: number, grid: { current: HTMLElement | null }, stacked: boolean): number {
+  const [room, tell] = useState({ tall: innerHeight, around: AROUND, measured: false });
+  const fitting = Math.floor((2 * (room.tall - room.around)) / Math.max(1, rows)) / 2;
+  const height = rows > MOST_ROWS ? 8 : stacked ? STACKED : Math.max(LOWEST, Math.min(HIGHEST, fitting));
+  useLayoutEffect(() => {
+    const figure = grid.current?.closest("figure");
+    const footer = document.querySelector<HTMLElement>(".footer")?.offsetHeight ?? 0;
+    if (!figure) return;
+    const around = Math.ceil(figure.getBoundingClientRect().bottom + scrollY - rows * height + footer + BREATH);
+    // A caption that is shorter at one step must not make the rows of that step higher.
+    if (!room.measured || around > room.around) tell({ ...room, around, measured: true });
+  });
   useEffect(() => {
-    const told = () => tell(innerHeight);
+    const told = () => tell({ tall: innerHeight, around: AROUND, measured: false });
     addEventListener("resize", told);
     return () => removeEventListener("resize", told);
   }, []);
-  if (rows > MOST_ROWS) return 8;
-  return Math.max(LOWEST, Math.min(HIGHEST, Math.floor((tall - AROUND) / Math.max(1, rows))));
+  return height;
 }
+
+const BREATH = 16; // pixels between the caption and the footer

@@ -19,9 +19,13 @@ export interface Decode {
   /** the states that are read, on the key axis */
   read: Vectors | null;
   context: Vectors | null;
+  /** how many heads the context holds, one after the other */
+  heads: number;
   /** the decoder's own states */
   state: Vectors | null;
   outputs: Outputs | null;
+  /** whether its weights are its output (a pointer network): then there is no context */
+  points: boolean;
   /** whether what is looked at grows by one with each step: the model's own output */
   growing: boolean;
 }
@@ -47,14 +51,18 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const look = site === null ? null : await lookAt(trace, site, state.head);
   const across = !!look && look.map.query !== look.map.key;
   const written = look?.map.query ?? trace.outputs?.axis ?? null;
+  const name = `${look?.site}.context`;
   const [scores, read, context, own, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
     across || !look ? vectors(trace, "encoder.state", look?.map.key ?? null) : null,
-    look && !look.averaged ? vectors(trace, `${look.site}.context`, written) : null,
+    look ? vectors(trace, name, written, look.averaged ? null : look.map.head) : null,
     vectors(trace, "decoder.state", written),
     outputsOf(trace, look),
   ]);
-  return { trace, look, scores, read, context, state: own, outputs, growing: !!look && !read && isGrowing(look) };
+  const heads = (look?.averaged && trace.signals[name]?.values.shape.at(-2)) || 1;
+  const points = trace.about.model === "pointer";
+  const growing = !!look && !read && isGrowing(look);
+  return { trace, look, scores, read, context, heads, state: own, outputs, points, growing };
 }
 
 /** Whether no row weighs anything beyond its own place: those positions were not written yet. */
@@ -67,10 +75,15 @@ function isGrowing({ map, weights }: Look): boolean {
   return !beyond;
 }
 
-async function vectors(trace: LoadedTrace, name: string, axis: string | null): Promise<Vectors | null> {
+async function vectors(
+  trace: LoadedTrace,
+  name: string,
+  axis: string | null,
+  head: number | null = null,
+): Promise<Vectors | null> {
   const signal = trace.signals[name];
   if (!signal || (axis !== null && signal.axis !== axis)) return null;
-  const values = await trace.signal(name);
+  const values = await trace.signal(name, head);
   return values && values.columns ? { values, first: signal.step } : null;
 }
 

@@ -87,7 +87,7 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const shown = shownKeys(there, lit, most, look.weights.residual?.[at] ?? 0);
   const key = lit ?? heaviest(row);
   const place = placeOf(decode, step)!;
-  const byHand = !!draft || changes.some((change) => change.edit.edit === "set" && touches(change, place));
+  const byHand = !!draft || changes.some((change) => change.kind !== "mask" && touches(change, place));
   const weighed = weighedBy(decode, scores, kept, key, byHand);
   return {
     step,

@@ -111,7 +111,9 @@ function Label({ axis, at, height }: { axis: PageAxis; at: number; height: numbe
     <span class="at-label steps-label" title={said === label ? undefined : label}>
       <span class="place">{at + 1}</span>
       {pictured && <Patch axis={axis} at={at} size={height - 2} />}
-      <bdi dir="auto">{axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : said}</bdi>
+      <bdi dir="auto" class={/^␣+$/.test(said) ? "blank" : undefined}>
+        {axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : said}
+      </bdi>
     </span>
   );
 }

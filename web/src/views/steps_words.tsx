@@ -1,7 +1,7 @@
 // The words of Steps: what each column is, its equation with the values of the row in focus, and the caption.
 import { useId, useState } from "preact/hooks";
 import { contextEquation, Equation, outputEquation, scoreEquation, stateEquation, weightEquation } from "../equations";
-import { number, short } from "../labels";
+import { equals, number, short } from "../labels";
 import type { Decode } from "./steps_loading";
 import type { Moment } from "./steps_moment";
 
@@ -94,6 +94,7 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   const state = moment.state && stateEquation(about, count);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
   const output = outputEquation(about, count);
+  const chance = number(likeliest?.probability);
   return (
     <>
       {look && key >= 0 && moment.scores && (
@@ -107,9 +108,9 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
           {weighed.by === "hand" && " set by you"}
         </p>
       )}
-      {look && (
+      {look && !decode.points && (
         <p class="eq eq-c">
-          <Equation text={contextEquation(count, moment.summed)} />
+          <Equation text={contextEquation(count, moment.summed, decode.context ? decode.heads : 1)} />
           {state && (
             <>
               <br />
@@ -128,8 +129,8 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
           )}
           <span class="equation">
             <i>p</i>
-            <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>) ={" "}
-            <b>{number(likeliest.probability)}</b>
+            <sub>{count}</sub>(<bdi dir="auto">{short(likeliest.label, 16)}</bdi>){equals(chance)}
+            <b>{chance}</b>
           </span>
         </p>
       )}
@@ -138,24 +139,16 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 }
 
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
-  const { look, scores, context } = decode;
+  const { look, scores, context, points } = decode;
   if (!look) return <>Each step writes from the decoder's own state, which began as what the encoder was left with.</>;
-  // A pointer network has no context to keep.
-  const points = decode.trace.about.model === "pointer";
   const opening = moment.forced ? "One step at a time: scores become weights" : "Scores become weights";
   const rest = points
     ? "and the weights are the output: it writes what it points at."
     : "weights mix the states into one context, and from it comes the output.";
   const said = [`${opening}, ${rest}`];
-  if (look?.averaged)
-    said.push(`The weights are the mean of ${look.heads.length} heads: choose one head to see its scores.`);
+  if (look?.averaged) said.push(`Weights are the mean of ${look.heads.length} heads: choose one to see its scores.`);
   else if (look && !scores) said.push("The scores were not kept, only the weights.");
-  if (look && !context && !points)
-    said.push(
-      look.averaged || look.heads.length > 1
-        ? "The contexts of single heads were not kept."
-        : "The context was not kept.",
-    );
+  if (!context && !points) said.push("The context was not kept.");
   if (moment.weighed.by === "other") said.push("These weights are not a plain softmax of the scores.");
   if (look?.weights.partial) said.push("Only the largest weights of each step were kept.");
   if (!moment.exact) said.push("Numbers are rounded to keep the page small (≈).");

@@ -15,6 +15,7 @@ export const truth: View = {
   about: "How far to trust these weights.",
   serves: (trace) => trace.maps.length > 0,
   picks: true,
+  scrubs: () => false,
   Component: Truth,
 };
 

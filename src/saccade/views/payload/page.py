@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +22,8 @@ from saccade.views.colours import scale
 from saccade.views.payload.binary import THREADS, Array, Blocks, numbers
 from saccade.views.payload.habits import habits
 from saccade.views.payload.media import image_address, sound_address
-from saccade.views.payload.plan import Plan, plan
-from saccade.views.payload.weights import can_be_quantised, entropy, quantised, thumbnail, top
+from saccade.views.payload.plan import LARGEST_PAGE, Plan, plan
+from saccade.views.payload.weights import can_be_quantised, entropy, fewer, quantised, thumbnail, top
 from saccade.views.payload.words import spans_in, words_in
 
 FORMAT = "saccade-page"
@@ -40,6 +41,11 @@ class PageData:
     header: dict[str, Any]
     blocks: tuple[bytes, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a page."""
+        return len(json.dumps(self.header)) + sum(-(-len(block) // 3) * 4 for block in self.blocks)
+
     def to_json(self) -> dict[str, Any]:
         """As a server answers: the header, and the blocks in base64."""
         return {"header": self.header, "blocks": [base64.b64encode(block).decode() for block in self.blocks]}
@@ -54,12 +60,18 @@ def page_data(
         title: what the page is called; the first trace's input and output unless given.
         live: ``{"model": …, "api": …}`` where a server answers the page.
         keep: how many weights of each row are kept of maps with more than 512 × 512.
+
+    No page is larger than 64 megabytes: of the largest weights of each row fewer are kept, and the page says so; what is
+    too large all the same is an error.
     """
     if keep < 1:
         raise SaccadeError(f"keep: expected 1 weight a row or more, found {keep}")
     named = dict(names(traces))
     blocks = Blocks()
-    writer = _Writer(blocks, plan(list(named.values())), keep)
+    planned = plan(list(named.values()), keep)
+    if planned.most == 0:
+        raise _too_large(named)
+    writer = _Writer(blocks, planned)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -68,7 +80,19 @@ def page_data(
         "scale": {"light": _scale(dark=False), "dark": _scale(dark=True)},
         "live": None if live is None else plain(live),
     }
-    return PageData(header, blocks.gzipped())
+    page = PageData(header, blocks.gzipped())
+    if page.size > LARGEST_PAGE:
+        raise _too_large(named)
+    return page
+
+
+def _too_large(named: Mapping[str, Trace]) -> SaccadeError:
+    maps = [map for trace in named.values() for map in trace.maps]
+    rows = sum(map.queries for map in maps)
+    hint = "save fewer traces, or one site or head (trace.save(path, site=…, head=…), saccade view --site --head)"
+    return SaccadeError(
+        f"a page holds at most {LARGEST_PAGE // 10**6} MB, and {len(maps):,} maps with {rows:,} rows need more: {hint}"
+    )
 
 
 def names(traces: Traces) -> Iterable[tuple[str, Trace]]:
@@ -118,15 +142,15 @@ def _scale(dark: bool) -> str:
 class _Writer:
     """Writes the parts of traces as plain data, their numbers into ``blocks``."""
 
-    def __init__(self, blocks: Blocks, plan: Plan, keep: int) -> None:
-        self.blocks, self.plan, self.keep = blocks, plan, keep
+    def __init__(self, blocks: Blocks, plan: Plan) -> None:
+        self.blocks, self.plan = blocks, plan
 
     def trace(self, name: str, trace: Trace, number: int) -> dict[str, Any]:
         about = plain(trace.about)
         if "probabilities" in about:  # of a classifier's labels
             about.setdefault("labels", about["probabilities"])
         said = about.get("notes") or []
-        notes = [*(said if isinstance(said, list) else [said]), *self.plan.notes(trace, number, self.keep)]
+        notes = [*(said if isinstance(said, list) else [said]), *self.plan.notes(trace, number)]
         kept = self.plan.signals[number]
         return {
             "name": name,
@@ -200,7 +224,9 @@ class _Writer:
     def prepared(self, map: AttentionMap) -> _Prepared:
         kind, tensors = map.kind, dict(map.tensors)
         if id(map) in self.plan.topped:
-            kind, tensors = "top", top(tensors["weights"].detach().float(), self.keep)
+            kind, tensors = "top", top(tensors["weights"].detach().float(), self.plan.keep)
+        elif kind == "top" and self.plan.most is not None:
+            tensors = fewer(tensors, self.plan.most)
         elif kind == "dense" and id(map) not in self.plan.scores:
             tensors.pop("scores", None)
         arrays: dict[str, Array | Bytes] = {name: numbers(tensor) for name, tensor in tensors.items()}

@@ -1,7 +1,8 @@
 """What goes into a page and how exactly, so that one file stays below ten megabytes: 12 × 12 heads over 512 tokens too.
 
 Small pages hold everything as it is. In larger ones weights become bytes, maps above 512 × 512 keep the largest weights
-of each row, and scores and states are kept as far as there is room, those that a step-through shows first.
+of each row, and scores and states are kept as far as there is room, those that a step-through shows first. Where the
+largest weights of each row alone would be too much, fewer of them are kept: no page is above 64 megabytes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from dataclasses import dataclass
 
 from saccade.trace.maps import AttentionMap, Trace
 from saccade.views.payload.binary import Array, numbers
-from saccade.views.payload.weights import THUMB, can_be_quantised, finest
+from saccade.views.payload.weights import THUMB, can_be_quantised, finest, most_a_row
 
 EXACT = 2**20  # weights and scores of a page that are written as they are
 LARGEST_MAP = 512 * 512  # weights of a map that are all written
 SIGNALS, FEWER = 2**20, 2**18  # numbers of states and contexts in a small page; those, and scores, in a large one
 ROOM = 7_200_000  # bytes of gzipped numbers: in base64, with the explorer, a little less than ten megabytes
+LARGEST_PAGE = 64_000_000  # bytes of a page with everything in it
+MOST_ROOM = 47_000_000  # bytes of gzipped numbers in the largest page
+MOST_NAMED = 6  # signals that a note names
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Plan:
         large: weights are written as bytes.
         levels: in how many steps (:func:`saccade.views.payload.weights.quantised`).
         topped: maps (by identity) of which each row keeps its largest weights alone.
+        keep: how many.
+        most: how many of them there is room for, in maps that held no others before too; None: as many as there are.
         scores: maps (by identity) whose scores are written.
         signals: for each trace the names of the signals that are.
     """
@@ -34,17 +40,28 @@ class Plan:
     large: bool
     levels: int | None
     topped: frozenset[int]
+    keep: int
+    most: int | None
     scores: frozenset[int]
     signals: tuple[frozenset[str], ...]
 
-    def notes(self, trace: Trace, number: int, keep: int) -> list[str]:
+    def notes(self, trace: Trace, number: int) -> list[str]:
         """What the page does not hold of a trace, in words."""
         found = []
+        top = [map for map in trace.maps if map.kind == "top"]
+        held = [map.tensors["weights"].shape[1] for map in top]
+        cut = sum(self.most is not None and each > self.most for each in held)
+        if cut:
+            found.append(
+                f"Of the {max(held)} largest weights of each row that the trace holds, the page keeps {self.most}, and the "
+                f"sum of the others ({_of(cut, top)}): a page holds at most {LARGEST_PAGE // 10**6} MB. One of a single site "
+                "or head keeps more."
+            )
         dense = [map for map in trace.maps if map.kind == "dense"]
         topped = sum(id(map) in self.topped for map in dense)
         if topped:
             found.append(
-                f"The {keep} largest weights of each row are kept, and the sum of the others ({_of(topped, dense)})."
+                f"The {self.keep} largest weights of each row are kept, and the sum of the others ({_of(topped, dense)})."
             )
         if self.levels is not None and topped < len(dense):
             found.append(f"Weights below half of their row's largest are rounded to {self.levels} steps.")
@@ -53,7 +70,8 @@ class Plan:
             found.append(f"Scores are left out to keep the page small ({_of(silent, dense)}).")
         missing = sorted(set(trace.signals) - self.signals[number])
         if missing:
-            found.append(f"Left out to keep the page small: {', '.join(missing)}.")
+            more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+            found.append(f"Left out to keep the page small: {', '.join(missing[:MOST_NAMED])}{more}.")
         return found
 
 
@@ -61,8 +79,8 @@ def _of(count: int, maps: Sequence[AttentionMap]) -> str:
     return f"{count} of {len(maps)} maps"
 
 
-def plan(traces: Sequence[Trace]) -> Plan:
-    """The plan of a page that shows these traces."""
+def plan(traces: Sequence[Trace], keep: int) -> Plan:
+    """The plan of a page that shows these traces; of very large maps ``keep`` weights a row are enough."""
     maps = [map for trace in traces for map in trace.maps]
     dense = [map for map in maps if map.kind == "dense"]
     topped = frozenset(id(map) for map in dense if map.tensors["weights"].numel() > LARGEST_MAP)
@@ -80,7 +98,11 @@ def plan(traces: Sequence[Trace]) -> Plan:
         levels = finest(rounded, ROOM - _others(traces, scores, signals) - 4 * exact)
         if levels == -1:
             levels, topped, scores = None, frozenset(id(map) for map in dense), frozenset()
-    return Plan(large, levels, topped, scores, signals)
+    rows = [map for map in maps if map.kind == "top" or id(map) in topped]
+    # Beside these stand maps that are written whole, or at least states and thumbnails.
+    beside = ROOM if len(rows) < len(maps) else 4 * FEWER + THUMB * THUMB * 2 // 3 * len(maps)
+    most = most_a_row(rows, keep, MOST_ROOM - beside) if rows else None
+    return Plan(large or most is not None, levels, topped, min(keep, most or keep), most, scores, signals)
 
 
 def _rounded(maps: Sequence[AttentionMap]) -> list[Array]:
@@ -100,12 +122,13 @@ def _scores(maps: Sequence[AttentionMap], most: int) -> frozenset[int]:
 
 
 def _signals(traces: Sequence[Trace], most: int) -> tuple[frozenset[str], ...]:
-    """The signals there is room for: states come before contexts."""
+    """The signals there is room for: states come before contexts, those of alignments before those of self-attention."""
     kept: list[frozenset[str]] = []
     used = 0
     for trace in traces:
         names = set()
-        for name in sorted(trace.signals, key=lambda name: not name.endswith("state")):
+        later = {f"{map.site}.context" for map in trace.maps if map.query == map.key}
+        for name in sorted(trace.signals, key=lambda name: (not name.endswith("state"), name in later)):
             size = trace.signals[name].values.numel()
             if used + size <= most:
                 names.add(name)

@@ -6,7 +6,7 @@ Legend: T queries, S keys, k kept per row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ LARGE = 0.5  # of the row's largest; above it all 255 steps are used whatever th
 ROWS_AT_ONCE = 2**24  # weights of the rows that are sorted together
 TOGETHER = 2**18  # weights whose logarithms are taken together: they stay near the processor
 SAMPLED = 2**20  # weights that the size of a page is guessed from
+KEPT = (48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # weights of a row, where not all of them fit
 
 
 def quantised(
@@ -64,6 +65,49 @@ def finest(maps: Sequence[Float[ndarray, "T S"]], most: int) -> int | None:
         size = sum(len(gzip(quantised(weights, LEVELS[middle])[0])) for weights in some)
         low, high = (low, middle) if size <= most * share else (middle + 1, high)
     return LEVELS[low] if low < len(LEVELS) else -1
+
+
+def most_a_row(maps: Sequence[AttentionMap], keep: int, room: int) -> int | None:
+    """How many of the largest weights of each row fit into ``room`` bytes in all these maps together, judged by some of
+    their rows; None where as many do as there are, or as ``keep`` of maps that hold all."""
+    held = [map.tensors["weights"].shape[1] if map.kind == "top" else min(keep, map.keys) for map in maps]
+    each = 4 + 1  # bytes of an index and of a weight before they are compressed
+    if sum(map.queries * (each * k + 2 * 4) for map, k in zip(maps, held, strict=True)) <= room:
+        return None
+    every = -(-sum(map.queries * k for map, k in zip(maps, held, strict=True)) // (SAMPLED // 4))
+    some = [_some_rows(map, keep, max(held), slice(number % every, None, every)) for number, map in enumerate(maps)]
+    index, weights = (np.concatenate(parts) for parts in zip(*some, strict=True))
+    share = len(weights) / max(1, sum(map.queries for map in maps))
+    others = 2 * 4 * sum(map.queries for map in maps)  # what is left of each row, and its largest
+    for k in (max(held), *(k for k in KEPT if k < max(held))):
+        written = (np.ascontiguousarray(index[:, :k]), np.ascontiguousarray(_as_written(weights[:, :k])))
+        if others + sum(len(gzip(part)) for part in written) / (share or 1) <= room:
+            return None if k == max(held) else k
+    return 0
+
+
+def _some_rows(map: AttentionMap, keep: int, wide: int, rows: slice) -> tuple[Array, Array]:
+    tensors = {name: tensor[rows] for name, tensor in map.tensors.items()}
+    found = tensors if map.kind == "top" else top(tensors["weights"].detach().float(), keep)
+    # Maps that hold fewer are filled up with zeros, which take no room.
+    index, weights = (
+        np.pad(numbers(found[name]), ((0, 0), (0, wide - found[name].shape[1]))) for name in ("index", "weights")
+    )
+    return index.astype(np.int32), weights
+
+
+def _as_written(weights: Float[ndarray, "T k"]) -> Array:
+    return quantised(weights)[0] if can_be_quantised(weights) else weights
+
+
+def fewer(tensors: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
+    """Of a map that kept its largest weights the ``k`` largest; the others join what is left of each row."""
+    index, weights = tensors["index"], tensors["weights"]
+    return {
+        "index": index[:, :k],
+        "weights": weights[:, :k],
+        "residual": tensors["residual"] + weights[:, k:].sum(-1),
+    }
 
 
 def top(weights: Float[Tensor, "T S"], k: int) -> dict[str, Tensor]:
