@@ -1,0 +1,35 @@
+"""``saccade vectors``: a run's word embeddings as a file that other programs read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from saccade.cli.options import Json, Run
+
+
+def vectors(
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write; packed if it ends in .gz or .xz.")],
+    side: Annotated[
+        Literal["source", "target"] | None, typer.Option(help="Which vocabulary of a network that has two.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a run's word embeddings in GloVe's text format, a word and its numbers a line.
+
+    \b
+    saccade train skipgram_topics --out runs/words
+    saccade vectors runs/words --out vectors.txt.gz
+    saccade train my.yaml data.vectors=vectors.txt.gz
+    """
+    from saccade.api.vectors import save_vectors
+
+    written = save_vectors(run, out, side=side)
+    if as_json:
+        print(json.dumps({"file": str(written.file), "words": written.words, "width": written.width}))
+        return
+    print(f"{written.words:,} words of {written.width} numbers each: {written.file}")

@@ -1,0 +1,227 @@
+"""Word vectors from a file or a run: what a network's embeddings begin with. No torch.
+
+    GloVe (Pennington et al. 2014)        the 0.418 0.24968 -0.41242 …           a word a line, the commonest first
+    word2vec (Mikolov et al. 2013)        400000 50, then lines as above         its first line counts words and numbers
+
+Both may be gzipped or xz'd. A word may have blanks inside: the numbers are the last of a line. A word that is not found as it
+is written is looked up in lower case. Instead of a file a run's folder may be named: then its word embeddings serve
+(:mod:`saccade.data.run_vectors`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.data.files.lines import lines_of
+from saccade.data.files.records import NOT_UTF8
+from saccade.data.run_vectors import run_vectors
+from saccade.data.sources import locate
+from saccade.data.text import SPECIAL, Tokenizer, Tokens
+from saccade.data.wordpieces import learn_tokenizer
+from saccade.errors import InputError
+
+HEADER = re.compile(r"(\d+) (\d+)")
+DECIMAL = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # a number that is no word such as 95
+LARGEST = float(np.finfo(np.float32).max)
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The ``data.vectors`` part of a recipe. ``extend``: words of the file that the training texts lack join the vocabulary,
+    the file's first ones first, up to ``tokens.size``. ``frozen``: the embeddings stay as they are."""
+
+    file: str
+    extend: bool = False
+    frozen: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.file.strip():
+            raise ValueError("file must name a file of vectors or a run's folder: got nothing")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The vectors of a vocabulary: ``matrix`` [V, D], in which the rows that ``known`` [V] names are filled; ``note`` says how
+    many, ``where`` they come from."""
+
+    matrix: Matrix
+    known: NDArray[np.bool_]
+    note: str
+    where: str = ""
+
+
+def as_vectors(vectors: str | Vectors | None) -> Vectors | None:
+    """What a recipe says, ``vectors: FILE`` being short for ``vectors: {file: FILE}``."""
+    return Vectors(vectors) if isinstance(vectors, str) else vectors
+
+
+def is_frozen(vectors: str | Vectors | None) -> bool:
+    """Whether embeddings that begin with these vectors stay as they are."""
+    wanted = as_vectors(vectors)
+    return wanted is not None and wanted.frozen
+
+
+def check_vectors(vectors: str | Vectors | None, tokens: Tokens) -> None:
+    """Refuse, as the fields of a recipe are refused, vectors of words where texts are not cut into words."""
+    if vectors is None:
+        return
+    as_vectors(vectors)
+    if tokens.kind != "words":
+        raise ValueError(f"vectors must be left out unless tokens.kind is words: got tokens.kind {tokens.kind}")
+
+
+def learn_words(texts: Iterable[str], tokens: Tokens, vectors: str | Vectors | None) -> tuple[Tokenizer, Found | None]:
+    """The tokenizer of the training texts, extended where that is asked for, and the vectors of its words."""
+    tokenizer, wanted = learn_tokenizer(texts, tokens), as_vectors(vectors)
+    if wanted is None:
+        return tokenizer, None
+    before, folder = tokenizer.size, Path.cwd()
+    if wanted.extend:
+        tokenizer = extended(tokenizer, words_in(wanted, folder))
+    words = {text: number for number, text in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+    found = read_vectors(wanted, folder, words)
+    if tokenizer.size > before:
+        found = replace(found, note=f"{found.note}; {tokenizer.size - before:,} words are not in the training texts")
+    return tokenizer, found
+
+
+def extended(tokenizer: Tokenizer, words: Iterable[str]) -> Tokenizer:
+    """The tokenizer with these words too, in their order, as many as ``tokens.size`` has room for; those that no text gives as
+    one token are passed over."""
+    config, document = tokenizer.config, json.loads(tokenizer.to_json())
+    vocabulary = document["model"]["vocab"]
+    for word in words:
+        if len(vocabulary) >= config.size:
+            break
+        if word not in vocabulary and _as_normalised(word, config) and tokenizer.spans(word) == [(0, len(word))]:
+            vocabulary[word] = len(vocabulary)
+    return Tokenizer.from_json(json.dumps(document, ensure_ascii=False))
+
+
+def _as_normalised(word: str, config: Tokens) -> bool:
+    lowered = word.lower() if config.lower else word
+    if config.normalise == "none" or word.isascii():
+        return lowered == word
+    return unicodedata.normalize("NFC" if config.normalise == "nfc" else "NFKC", lowered) == word
+
+
+def words_in(vectors: Vectors, folder: Path) -> Iterator[str]:
+    """The words that a file has vectors of, in its order; relative paths start at ``folder``."""
+    place = locate(vectors.file, folder)
+    if place.is_dir():
+        yield from run_vectors(place)[0]
+        return
+    for _, word, _ in _entries(place):
+        yield word
+
+
+def read_vectors(vectors: Vectors, folder: Path, words: Mapping[str, int]) -> Found:
+    """The vectors of ``words`` (word → its row); relative paths start at ``folder``. Marks such as <pad> are not counted."""
+    place = locate(vectors.file, folder)
+    rows = _of_run(place, words) if place.is_dir() else _of_file(place, words)
+    counted = [word for word in words if word not in SPECIAL]
+    have = {word: row for word in words if (row := rows.get(word, rows.get(word.lower()))) is not None}
+    hits = sum(word in have for word in counted)
+    if not hits:
+        hint = "vectors of another language, or words of another spelling?"
+        raise InputError(place, expected="vectors of words in the training texts", found="none of them", hint=hint)
+    width = len(next(iter(have.values())))
+    size = max(words.values()) + 1
+    matrix, known = np.zeros((size, width), dtype=np.float32), np.zeros(size, dtype=bool)
+    for word, row in have.items():
+        matrix[words[word]], known[words[word]] = row, True
+    share = f"{hits:,} of {len(counted):,} words ({hits / len(counted):.1%})".replace("%", " %")
+    rest = f"; {len(counted) - hits:,} begin at random" if hits < len(counted) else ""
+    return Found(matrix, known, f"data.vectors: {share} have a vector of {width} numbers{rest}", str(place))
+
+
+def _of_run(place: Path, words: Mapping[str, int]) -> dict[str, Matrix]:
+    spelt, matrix = run_vectors(place)
+    wanted = {*words, *(word.lower() for word in words)}
+    return {word: row for word, row in zip(spelt, matrix, strict=True) if word in wanted}
+
+
+def _of_file(path: Path, words: Mapping[str, int]) -> dict[str, Matrix]:
+    """The vectors of these words, and of the same in lower case; of a word that is there twice, the first."""
+    wanted, found = {*words, *(word.lower() for word in words)}, dict[str, Matrix]()
+    for line, word, numbers in _entries(path):
+        if word in wanted and word not in found:
+            found[word] = _row(numbers, path, line)
+    return found
+
+
+def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Line, word and numbers, still as text, of every line."""
+    width, counted, seen = None, None, 0
+    for line in lines_of(path):
+        text = line.text.rstrip("\r\n \t").replace("\t", " ")
+        if line.fault is not None and line.fault.reason != NOT_UTF8:
+            raise line.fault.error
+        header = HEADER.fullmatch(text) if line.number == 1 else None
+        if header is not None:
+            counted, width = int(header[1]), int(header[2])
+            continue
+        if not text.strip():
+            continue
+        seen += 1
+        if line.fault is not None:
+            continue  # other programs cut long words within a character: no text can hold such a word
+        width = width or _width(text, path, line.number)
+        word, *numbers = text.rsplit(" ", width)
+        _check_entry(word, numbers, width, path, line.number)
+        yield line.number, word, numbers
+    if not seen:
+        raise InputError(path, expected="a word and its numbers a line", found="nothing")
+    if counted is not None and seen < counted:
+        expected = f"{counted:,} words, as its first line says"
+        raise InputError(path, expected=expected, found=f"{seen:,}", hint="was it copied whole?")
+
+
+def _width(text: str, path: Path, line: int) -> int:
+    """How many numbers the first line ends with; what stands before them is its word, which may be a number too."""
+    _, *rest = text.split(" ")
+    width = 0
+    while width < len(rest) and _is_number(rest[-1 - width]):
+        width += 1
+    if not width:
+        hint = "GloVe's or word2vec's text format, not the binary one"
+        raise InputError(path, line=line, expected="a word and its numbers", found=repr(text[:40]), hint=hint)
+    return width
+
+
+def _check_entry(word: str, numbers: Sequence[str], width: int, path: Path, line: int) -> None:
+    last = word.rpartition(" ")[2]
+    if len(numbers) == width and not (last != word and DECIMAL.fullmatch(last)):
+        return
+    count = len(numbers) if len(numbers) < width else width + 1
+    raise InputError(path, line=line, expected=f"a word and {width} numbers, as in the lines before", found=f"{count}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _row(numbers: Sequence[str], path: Path, line: int) -> Matrix:
+    try:
+        row = np.array(numbers, dtype=np.float64)
+    except ValueError:
+        wrong = next(text for text in numbers if not _is_number(text))
+        raise InputError(path, line=line, expected="numbers behind the word", found=repr(wrong[:40])) from None
+    if not (np.abs(row) <= LARGEST).all():
+        wrong = numbers[int(np.argmin(np.abs(row) <= LARGEST))]
+        raise InputError(path, line=line, expected="finite numbers behind the word", found=repr(wrong[:40]))
+    return row.astype(np.float32)

@@ -1,0 +1,298 @@
+"""Word vectors learnt from raw text: a text becomes pairs of words that stand near each other, a word its nearest words.
+
+A stretch of text becomes pairs, drawn anew in each epoch (:mod:`saccade.data.skipgrams`), the network's scores a loss
+
+    loss = Σ over the pairs of −log σ(score of the word that is there) − Σₖ log σ(−score of a word that was drawn)
+
+and a word those whose vectors have the largest cosine with its own. ``king - man + woman`` is read as a sum of unit vectors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.data.batching import plan
+from saccade.data.masking import Visit, draw_of
+from saccade.data.raw import documents_of, load_documents, read_documents
+from saccade.data.skipgrams import Batch, Frequencies, Stretches, collate
+from saccade.data.text import SPECIAL, Tokenizer
+from saccade.data.texts import Text
+from saccade.data.topics import families
+from saccade.data.word_texts import WordData
+from saccade.errors import InputError, SaccadeError
+from saccade.metrics.neighbours import neighbours
+from saccade.models import name_of
+from saccade.nn.search import Search
+from saccade.splits import Splits
+from saccade.task import Evaluation, Loss, Prediction
+from saccade.trace.lens import Lens
+from saccade.trace.maps import Trace
+from saccade.training.evaluation import resting
+
+FILE, COUNTS = "tokenizer.json", "counts.json"
+ENCODED_TOGETHER = 4_000  # texts
+EVALUATED_TOGETHER = 8_192  # words
+SHOWN = 10  # nearest words
+UNGROUPED = "neighbours is left out: which words belong together is known with data.source: topics alone"
+SIGNS = {"+": 1.0, "-": -1.0, "−": -1.0}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Known words in stretches; its length is that of its stretches."""
+
+    stretches: Stretches
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.stretches)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Words to add, by their ids, and with what sign."""
+
+    ids: tuple[int, ...]
+    signs: tuple[float, ...]
+
+
+class WordVectors:
+    """The task: a vocabulary of words, and how often training had each."""
+
+    name = "vectors"
+    metrics = ("pair_loss", "pair_accuracy", "neighbours")
+    searches = False  # nearest words are looked up: beams mean nothing
+
+    def __init__(self, data: WordData, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
+        self.data, self.tokenizer, self.counts = data, tokenizer, list(counts)
+        self._read: tuple[Sequence[Text], Stretches] | None = None  # what was learnt from is not read twice
+
+    @staticmethod
+    def load(data: WordData, folder: Path, seed: int) -> Splits:
+        return load_documents(data.reading, folder, seed)
+
+    @staticmethod
+    def read_file(path: Path, data: WordData) -> list[Text]:
+        return read_documents(path, data.reading)
+
+    @staticmethod
+    def records(given: Any, data: WordData) -> list[Text]:
+        return documents_of(given, data.reading)
+
+    def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
+        """Words worth looking up: one of each built-in topic, or some of the commoner words."""
+        if self.data.source is not None:
+            return [family[0] for family in families() if Tokenizer.UNK not in self.tokenizer.encode(family[0])][:10]
+        words = [word for word in self.tokenizer.pieces(range(len(SPECIAL), self.tokenizer.size)) if word.isalpha()]
+        return words[100:1000:90] or words[:10]  # the very commonest say little
+
+    @classmethod
+    def learn(cls, data: WordData, train: Sequence[Text]) -> WordVectors:
+        """The task of these training texts: words and their counts are learnt from them alone."""
+        tokenizer = Tokenizer.train([text.source for text in train], data.tokens)
+        task = cls(data, tokenizer, [1] * tokenizer.size)
+        stretches = task._stretches(train)
+        task.counts = np.bincount(stretches.ids, minlength=tokenizer.size).tolist()
+        task._read = train, stretches
+        return task
+
+    @classmethod
+    def restore(cls, data: WordData, files: dict[str, str]) -> WordVectors:
+        """The task that :meth:`files` kept."""
+        for name in (FILE, COUNTS):
+            if name not in files:
+                raise InputError(name, expected="a file of the bundle", found="no such file")
+        tokenizer = Tokenizer.from_json(files[FILE], FILE)
+        try:
+            counts = [int(count) for count in json.loads(files[COUNTS])]
+        except (TypeError, ValueError):
+            counts = []
+        if len(counts) != tokenizer.size or min(counts) < 0:
+            raise InputError(COUNTS, expected=f"a list of {tokenizer.size:,} counts", found="another document")
+        return cls(data, tokenizer, counts)
+
+    def files(self) -> dict[str, str]:
+        return {FILE: self.tokenizer.to_json(), COUNTS: json.dumps(self.counts)}
+
+    # Texts become pairs -----------------------------------------------------------------------------------------------
+
+    def corpus(self, texts: Sequence[Text], where: str) -> Corpus:
+        """Texts as stretches of known words; what is rare is left out, and windows reach over it."""
+        known = self._read is not None and self._read[0] is texts
+        stretches = self._read[1] if self._read is not None and known else self._stretches(texts)
+        if not len(stretches):
+            hint = "data.tokens.min_count says how often a word must occur"
+            raise InputError(
+                where, expected="texts with two known words at least", found=f"none in {len(texts):,}", hint=hint
+            )
+        cut = f"{len(stretches.ids):,} known words in {len(stretches):,} stretches of up to {self.data.chunk}"
+        return Corpus(stretches, f"{where}: {len(texts):,} texts, {cut}")
+
+    def _stretches(self, texts: Sequence[Text]) -> Stretches:
+        return Stretches.of(self._encoded(texts), self.data.chunk)
+
+    def _encoded(self, texts: Sequence[Text]) -> Iterator[NDArray[np.int32]]:
+        """The known words of each text, some texts at a time: as lists all of them would take many times their memory."""
+        for start in range(0, len(texts), ENCODED_TOGETHER):
+            for ids in self.tokenizer.encode_all([text.source for text in texts[start : start + ENCODED_TOGETHER]]):
+                row = np.asarray(ids, dtype=np.int32)
+                yield row[row != Tokenizer.UNK]
+
+    def plan(
+        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
+    ) -> list[list[int]]:
+        sizes = np.diff(corpus.stretches.bounds)
+        if tokens is not None and tokens < int(sizes.max(initial=0)):
+            raise SaccadeError(
+                f"a stretch of {int(sizes.max())} words does not fit into a batch of {tokens} tokens: raise "
+                "train.batch_tokens or lower data.chunk"
+            )
+        lengths = [(size - 1, 0) for size in sizes.tolist()]  # plan() counts one more, the end of a side
+        draw = draw_of(seed, epoch)
+        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)]
+
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
+        window, negatives = self.data.window, self.data.negatives
+        return collate(corpus.stretches, numbers, self._frequencies, window=window, negatives=negatives)
+
+    @cached_property
+    def _frequencies(self) -> Frequencies:
+        return Frequencies.of(self.counts, self.data.subsample)
+
+    # Pairs become a loss ------------------------------------------------------------------------------------------------
+
+    def network(self, network_class: Any, config: Any) -> nn.Module:
+        if list(inspect.signature(network_class).parameters) != ["config", "vocabulary"] or not hasattr(
+            config, "embedding"
+        ):
+            expected = "a network that scores pairs of words, such as skipgram"
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
+        network: nn.Module = network_class(config, self.tokenizer.size)
+        return network
+
+    def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+        """What is minimised: −log σ of the scores, those of drawn words turned round."""
+        for name, given in (("label_smoothing", smoothing), ("sampling", sampling)):
+            if given:
+                raise SaccadeError(f"train.{name} must be 0 for the task vectors: got {given}")
+        there, against = network(batch.centres, batch.contexts, batch.against)
+        each = functional.softplus(-there.float()) + functional.softplus(against.float()).sum(-1)
+        return Loss((each * batch.weights).sum(), batch.tokens)
+
+    # A word becomes its nearest words -----------------------------------------------------------------------------------
+
+    def predict(
+        self, network: Any, inputs: Sequence[Any], *, how: Search, lens: Lens | None = None
+    ) -> list[Prediction]:
+        """The nearest words of each input and their cosines; ``how.n_best`` says how many, ten unless given. Word vectors look
+        nowhere, so that a trace holds no maps."""
+        if how.sample is not None or how.diverse is not None:
+            raise SaccadeError("the task vectors looks words up: it does not sample or search")
+        asked = [self._asked(given, number) for number, given in enumerate(inputs)]
+        if not asked:
+            return []
+        unit = self._unit(network)
+        found = [self._nearest(unit, each, how.n_best if how.n_best > 1 else SHOWN) for each in asked]
+        if lens is None:
+            return found
+        lens.check()
+        about = [
+            {"task": self.name, "input": text, "output": each.value} for text, each in zip(inputs, found, strict=True)
+        ]
+        return [replace(each, trace=Trace().labelled({}, **told)) for each, told in zip(found, about, strict=True)]
+
+    def check_input(self, given: Any, number: int) -> None:
+        """Raise where this input, the ``number``-th from 0, cannot be read."""
+        self._asked(given, number)
+
+    def _asked(self, given: Any, number: int) -> Asked:
+        where = f"input {number + 1}"
+        if not isinstance(given, str):
+            raise InputError(where, expected="a word", found=type(given).__name__)
+        ids, signs, sign = list[int](), list[float](), 1.0
+        for part in given.split():
+            if part in SIGNS and self.tokenizer.encode(given) != self.tokenizer.encode(part):
+                sign = SIGNS[part]
+                continue
+            found = self.tokenizer.encode(part)
+            if not found or Tokenizer.UNK in found:
+                hint = "only words that training had often enough have a vector"
+                raise InputError(where, expected="words of the vocabulary", found=repr(part[:60]), hint=hint)
+            ids += found
+            signs += [sign] * len(found)
+            sign = 1.0
+        if not ids:
+            raise InputError(where, expected="a word", found="nothing")
+        return Asked(tuple(ids), tuple(signs))
+
+    @torch.no_grad()
+    def _unit(self, network: Any) -> Float[Tensor, "V D"]:
+        """Every word's vector, of length 1."""
+        return functional.normalize(network.embedding.weight.float(), dim=-1)
+
+    def _nearest(self, unit: Tensor, asked: Asked, count: int) -> Prediction:
+        signs = unit.new_tensor(asked.signs).unsqueeze(-1)
+        cosines = unit @ functional.normalize((unit[list(asked.ids)] * signs).sum(0), dim=0)
+        cosines[[*range(len(SPECIAL)), *asked.ids]] = -torch.inf
+        values, ids = cosines.topk(max(1, min(count, len(cosines) - len(SPECIAL) - len(set(asked.ids)))))
+        near = dict(zip(self.tokenizer.pieces(ids.tolist()), values.tolist(), strict=True))
+        value = ", ".join(f"{word} {cosine:.3f}" for word, cosine in near.items())
+        return Prediction(value, float(values[0]), choices=(near,))
+
+    # Figures ------------------------------------------------------------------------------------------------------------
+
+    def evaluate(
+        self, network: Any, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+    ) -> Evaluation:
+        """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the word that is there scores above all that
+        were drawn against it; ``neighbours``: how often a word's nearest is of its own topic. ``limit``: stretches."""
+        unknown = [name for name in metrics if name not in self.metrics]
+        if unknown:
+            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
+        figures, notes = dict[str, float](), tuple[str, ...]()
+        if "neighbours" in metrics and self.data.source is None and len(metrics) > 1:
+            # A recipe of ours that is given other texts: what was trained is not lost for a figure that they have not.
+            metrics, notes = [name for name in metrics if name != "neighbours"], (UNGROUPED,)
+        elif "neighbours" in metrics:
+            figures["neighbours"] = self._neighbours(network)
+        if {"pair_loss", "pair_accuracy"} & set(metrics):
+            figures |= self._pairs(
+                network, corpus if limit is None else replace(corpus, stretches=corpus.stretches.first(limit))
+            )
+        higher = {name: name != "pair_loss" for name in metrics}
+        return Evaluation({name: figures[name] for name in metrics}, {}, higher, notes=notes)
+
+    def _neighbours(self, network: Any) -> float:
+        if self.data.source is None:
+            hint = "pair_loss and pair_accuracy are known of any text"
+            raise InputError("metrics", expected="neighbours with data.source: topics", found="other texts", hint=hint)
+        number = {word: place for place, word in enumerate(self.tokenizer.pieces(range(self.tokenizer.size)))}
+        known = [[number[word] - len(SPECIAL) for word in family if word in number] for family in families()]
+        return neighbours(self._unit(network)[len(SPECIAL) :], known)
+
+    @torch.no_grad()
+    def _pairs(self, network: Any, corpus: Corpus) -> dict[str, float]:
+        """Of one draw that is always the same."""
+        device, most = next(network.parameters()).device, max(EVALUATED_TOGETHER, self.data.chunk)
+        loss, above, count = 0.0, 0, 0
+        with resting(network):
+            for numbers in self.plan(corpus, tokens=most, records=None, seed=0, epoch=0):
+                batch = self.batch(corpus, numbers).to(device)
+                there, against = network(batch.centres, batch.contexts, batch.against)
+                loss += float(self.loss(network, batch).total)
+                above += int((there > against.amax(-1)).sum())
+                count += batch.tokens
+        return {"pair_loss": loss / max(1, count), "pair_accuracy": above / max(1, count)}
