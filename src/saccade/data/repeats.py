@@ -1,0 +1,71 @@
+"""A made task that cannot be done without looking back: the first time a word stands in a text its tag is told, and every later
+time it has the same tag.
+
+    words   kefo 2 lumi 0 kefo lumi kefo
+    tags    C    C A    A C    A    C
+
+Words are invented, and which tag a word has is drawn anew for each text: nothing can be learnt of a word by itself. What tells
+is the number behind its first occurrence, however far back that is. :func:`first_of` says where to look.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TAGS = ("A", "B", "C", "D")
+SIGNS = tuple(map(str, range(len(TAGS))))  # 0 tells A, 1 tells B, …
+SYLLABLES = ("ke", "fo", "lu", "mi", "ra", "to", "ne", "si", "ba", "do", "vu", "ze")
+WORDS = tuple(first + second for first in SYLLABLES for second in SYLLABLES if first != second)
+EXAMPLES = (
+    "kefo 2 lumi 0 fora 1 mine 3 kefo fora lumi mine kefo",
+    "mine 3 luto 3 keze 1 fovu 0 keze mine luto fovu keze mine",
+)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many texts, of how many different words, how many repetitions each, and the seed of the draw."""
+
+    train: int = 3000
+    valid: int = 300
+    test: int = 500
+    words: int = 40  # there are in all
+    least: int = 4  # different words of a text: from so many …
+    most: int = 8  # … to so many
+    again: int = 16  # words that come again
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test", "least", "again"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        if not self.least <= self.most <= self.words <= len(WORDS):
+            found = f"{self.least}, {self.most} and {self.words}"
+            raise ValueError(f"least, most and words must rise, and be at most {len(WORDS)}: got {found}")
+
+
+def generate(repeats: Repeats) -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
+    """(words, tags) of each split."""
+    made = {}
+    for split in ("train", "valid", "test"):
+        draw = random.Random(f"{repeats.seed} repeats {split}")  # seeding by text is the same in every process
+        made[split] = [_draw(draw, repeats) for _ in range(getattr(repeats, split))]
+    return made
+
+
+def _draw(draw: random.Random, repeats: Repeats) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    told = {
+        word: draw.randrange(len(TAGS))
+        for word in draw.sample(WORDS[: repeats.words], draw.randint(repeats.least, repeats.most))
+    }
+    words = [part for word, tag in told.items() for part in (word, SIGNS[tag])]
+    tags = [TAGS[tag] for tag in told.values() for _ in range(2)]
+    later = draw.choices(list(told), k=repeats.again)
+    return (*words, *later), (*tags, *(TAGS[told[word]] for word in later))
+
+
+def first_of(words: Sequence[str], place: int) -> int:
+    """Where the word at ``place`` stands first in its text: its tag is told by the number behind that."""
+    return list(words).index(words[place])
