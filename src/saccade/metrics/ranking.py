@@ -1,0 +1,97 @@
+"""How high the right candidates stand: mean average precision, mean reciprocal rank, and how often the first one is right.
+
+    average precision   AP = 1/R Σ_{i relevant} (relevant ones among the first i) / i        R relevant candidates of a question
+    reciprocal rank     RR = 1 / (place of the first relevant one)
+    map, mrr, precision_at_1 = the mean over questions of AP, of RR, of [the first one is relevant]
+
+A candidate is relevant when its relevance is above 0. Among equal scores the relevant ones are taken to stand last: a tie is
+never to a system's advantage. Questions without a relevant candidate have no such figure and are left out, as in the published
+figures for WikiQA; questions of which every candidate is relevant stay, and have 1.
+
+Legend: N questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from saccade.errors import SaccadeError
+from saccade.metrics.significance import Statistics
+from saccade.metrics.text import Score
+
+RANKING_METRICS = ("map", "mrr", "precision_at_1")
+SIGNATURE = "ties:last|unanswered:left out"
+Numbers = Sequence[float]
+
+
+def ranking_scores(names: Sequence[str], scores: Sequence[Numbers], relevance: Sequence[Numbers]) -> dict[str, Score]:
+    """The named metrics of scored candidates: of each question the scores and the relevance of its candidates, in one order."""
+    found = {name: ranking_statistics(name, scores, relevance) for name in names}
+    return {name: Score(name, each.value, each.higher_is_better, each.signature) for name, each in found.items()}
+
+
+def ranking_statistics(name: str, scores: Sequence[Numbers], relevance: Sequence[Numbers]) -> Statistics:
+    """What a metric of rankings is computed from: [figure, 1] a question, [0, 0] where nothing is relevant.
+
+    >>> ranking_statistics("map", [[0.9, 0.5, 0.1]], [[0, 1, 1]]).value
+    0.5833333333333333
+    """
+    if name not in RANKING_METRICS:
+        raise SaccadeError(f"unknown metric {name!r}: those of rankings are {', '.join(RANKING_METRICS)}")
+    if len(scores) != len(relevance) or any(map(_unequal, scores, relevance)):
+        raise SaccadeError("expected a score for each candidate of each question, found more or fewer")
+    rows = [_row(FIGURES[name], scored, graded) for scored, graded in zip(scores, relevance, strict=True)]
+    return Statistics(
+        name, np.array(rows, dtype=float).reshape(-1, 2), lambda sums: float(sums[0] / sums[1]) if sums[1] else 0.0,
+        higher_is_better=True, signature=SIGNATURE,
+    )  # fmt: skip
+
+
+def order(scores: Numbers, relevance: Numbers | None = None) -> list[int]:
+    """The candidates' numbers, the best first; of equal scores the relevant ones last, or without relevance as they came.
+    A score that is no number (NaN) is below all others.
+
+    >>> order([0.2, 0.7, 0.7], [0, 1, 0])
+    [2, 1, 0]
+    """
+    grades = [0.0] * len(scores) if relevance is None else relevance
+    lowered = [math.inf if math.isnan(score) else -score for score in scores]
+    return sorted(range(len(scores)), key=lambda number: (lowered[number], grades[number] > 0))
+
+
+def by_chance(relevance: Sequence[Numbers]) -> float:
+    """The mean average precision that a random order has in the mean, exactly.
+
+        E[AP] = 1/n Σ_{i=1}^{n} (1 + (i − 1)(R − 1)/(n − 1)) / i        R relevant ones of n
+
+    >>> round(by_chance([[1, 0, 0], [0, 0]]), 4)
+    0.6111
+    """
+    found = []
+    for grades in relevance:
+        n, relevant = len(grades), sum(grade > 0 for grade in grades)
+        if relevant:
+            share = (relevant - 1) / (n - 1) if n > 1 else 0.0
+            found.append(sum((1 + (place - 1) * share) / place for place in range(1, n + 1)) / n)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _row(figure: Callable[[list[int]], float], scores: Numbers, relevance: Numbers) -> tuple[float, float]:
+    ranked = order(scores, relevance)
+    places = [place for place, number in enumerate(ranked, start=1) if relevance[number] > 0]
+    return (figure(places), 1.0) if places else (0.0, 0.0)
+
+
+def _unequal(scores: Numbers, relevance: Numbers) -> bool:
+    return len(scores) != len(relevance)
+
+
+# Of the places at which relevant candidates stand, from 1, growing.
+FIGURES: dict[str, Callable[[list[int]], float]] = {
+    "map": lambda places: sum(found / place for found, place in enumerate(places, start=1)) / len(places),
+    "mrr": lambda places: 1 / places[0],
+    "precision_at_1": lambda places: float(places[0] == 1),
+}

@@ -1,0 +1,165 @@
+"""A siamese network for questions and candidate answers: one encoder reads both, attention says which words count, a small
+network compares.
+
+    states     h = encoder(E x)                         of question and candidate, the same parameters
+
+``compare: pooled``
+    question   αₛ = softmaxₛ(uᵀ tanh(W hₛ + b)),  q = Σₛ αₛ hₛ                         (Yang et al. 2016)
+    candidate  αₜ = softmaxₜ(vᵀ tanh(W₁ q + W₂ hₜ)),  c = Σₜ αₜ hₜ                     the question is the query
+    score      s = MLP([q; c; |q − c|; q ⊙ c])
+
+``compare: alignment`` (after Parikh et al. 2016)
+    align      βₜₛ = softmaxₛ(f(hₜ)ᵀ f(hₛ) / √n),  h̃ₜ = Σₛ βₜₛ hₛ                  a candidate's word looks at the question
+    compare    mₜ = relu(W [hₜ; h̃ₜ; |hₜ − h̃ₜ|; hₜ ⊙ h̃ₜ])
+    aggregate  αₜ = softmaxₜ(uᵀ tanh(W mₜ + b)),  m = [Σₜ αₜ mₜ; maxₜ mₜ]
+    score      s = MLP(m)
+
+With ``overlap`` the MLP also reads what the two texts have in common by the letter.
+
+Legend: B pairs, S tokens of the question, T of the candidate, m embedding, n states, F features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from saccade.attention.core import attend
+from saccade.attention.layers import Attention, AttentionPool
+from saccade.attention.own import NormaliserName, normaliser
+from saccade.attention.scores import scaled_dot
+from saccade.attention.windows import padding
+from saccade.nn.config import check
+from saccade.nn.convolution import Convolution
+from saccade.nn.ranker import Ranker
+from saccade.nn.recurrent import Recurrent, mask_of
+from saccade.trace.lens import Lens, Site
+
+QUESTION = Site("question", query="score", key="question")
+CANDIDATE = Site("candidate", query="score", key="candidate")
+ALIGNMENT = Site("alignment", query="candidate", key="question")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One layer both ways, attentive pooling of both texts, no counts, unless said otherwise."""
+
+    embedding: int = 128
+    encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"
+    hidden: int = 64  # of the encoder, each way
+    layers: int = 1
+    width: int = 3  # cnn: positions that a layer sees at once, an odd number
+    compare: Literal["pooled", "alignment"] = "pooled"
+    mlp: int = 64  # width of the comparison's hidden layer
+    normalise: NormaliserName = "softmax"  # of every look
+    overlap: bool = False  # also read how many words the two share, and how rare those are
+    dropout: float = 0.0  # of embeddings, between layers, of what is compared
+
+    def __post_init__(self) -> None:
+        check(self, "embedding", "hidden", "layers", "width", "mlp")
+        if self.width % 2 == 0:
+            raise ValueError(f"width must be odd: got {self.width}")
+
+
+class Siamese(Ranker):
+    """s(question, candidate): tokens [B, S], [B, T] → scores [B]."""
+
+    config_class = Config
+
+    def __init__(self, config: Config, vocabulary: int, features: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(vocabulary, config.embedding)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.encoder, states = self._encoder(config)
+        look: dict[str, Any] = {"normalise": normaliser(config.normalise)}
+        if config.compare == "pooled":
+            self.question_pool = AttentionPool(states, **look)
+            self.candidate_pool = Attention(states, states, score="additive", **look)
+            self.sites, compared = (QUESTION, CANDIDATE), 4 * states
+        else:
+            self.project = nn.Linear(states, states)
+            self.pair = nn.Linear(4 * states, config.mlp)
+            self.aggregate = AttentionPool(config.mlp, **look)
+            self.sites, compared = (ALIGNMENT, CANDIDATE), 2 * config.mlp
+        self.judge = nn.Linear(compared + (features if config.overlap else 0), config.mlp)
+        self.output = nn.Linear(config.mlp, 1)
+
+    @staticmethod
+    def _encoder(config: Config) -> tuple[nn.Module | None, int]:
+        """The encoder, and how wide its states are."""
+        m, n = config.embedding, config.hidden
+        match config.encoder:
+            case "none":
+                return None, m
+            case "cnn":
+                return Convolution(m, n, width=config.width, layers=config.layers, dropout=config.dropout), n
+            case "lstm" | "gru":
+                deep: dict[str, Any] = {"layers": config.layers, "dropout": config.dropout}
+                return Recurrent(config.encoder, m, n, bidirectional=True, **deep), 2 * n
+
+    def forward(
+        self,
+        question: Int[Tensor, "B S"],
+        question_lengths: Int[Tensor, " B"],
+        candidate: Int[Tensor, "B T"],
+        candidate_lengths: Int[Tensor, " B"],
+        features: Float[Tensor, "B F"],
+        *,
+        lens: Lens | None = None,
+    ) -> Float[Tensor, " B"]:
+        asked, said = self.states(question, question_lengths), self.states(candidate, candidate_lengths)
+        if lens is not None and lens.wants("state"):
+            lens.signal("question.state", "question", asked)
+            lens.signal("candidate.state", "candidate", said)
+        compare = self.pooled if self.config.compare == "pooled" else self.aligned
+        compared = self._drop(compare(asked, question_lengths, said, candidate_lengths, lens=lens))
+        if self.config.overlap:
+            compared = torch.cat([compared, features.to(compared.dtype)], dim=-1)
+        score: Tensor = self.output(self._drop(torch.relu(self.judge(compared))))
+        return score.squeeze(-1)
+
+    def states(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N n"]:
+        """A state for each word of a text, by the one encoder that reads both."""
+        embedded = self._drop(self.embedding(tokens))
+        if self.encoder is None:
+            return embedded
+        found = self.encoder(embedded, lengths)
+        states: Tensor = found[0] if isinstance(self.encoder, Recurrent) else found
+        return states
+
+    def pooled(
+        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
+        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+    ) -> Float[Tensor, "B w"]:  # fmt: skip
+        """[q; c; |q − c|; q ⊙ c]: one vector of each text, and how they differ and agree."""
+        q = self.question_pool(asked, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
+        window = padding(candidate_lengths)
+        c = self.candidate_pool(q.unsqueeze(1), said, window=window, lens=lens, site=CANDIDATE).squeeze(1)
+        return _beside(q, c)
+
+    def aligned(
+        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
+        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+    ) -> Float[Tensor, "B w"]:  # fmt: skip
+        """Each word of the candidate beside what it looks at in the question, brought together: [Σₜ αₜ mₜ; maxₜ mₜ]."""
+        look: dict[str, Any] = {"score": scaled_dot, "normalise": normaliser(self.config.normalise), "lens": lens}
+        query, key = torch.relu(self.project(said)), torch.relu(self.project(asked))
+        found = attend(query, key, asked, window=padding(question_lengths), site=ALIGNMENT, **look)  # [B, T, n]
+        compared = torch.relu(self.pair(self._drop(_beside(said, found))))  # [B, T, mlp]
+        whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=CANDIDATE)
+        # What is compared is never below 0, so padding set to 0 is never the largest unless all are 0.
+        real = mask_of(candidate_lengths, said.shape[1]).unsqueeze(-1)
+        return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)
+
+
+def _beside(x: Float[Tensor, "*batch n"], y: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch w"]:
+    return torch.cat([x, y, (x - y).abs(), x * y], dim=-1)
