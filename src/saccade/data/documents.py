@@ -27,7 +27,7 @@ from saccade.errors import InputError
 
 IGNORED = -100  # the label of a row that is padding
 SHORTEST = 3  # a row of one token between its marks
-Layout = Literal["plain", "marked"]
+Layout = Literal["plain", "marked", "sentences"]
 Ids = tuple[list[int], list[int] | None]  # of the text, of the second text where there is one
 Rows = tuple[Int64[Tensor, "B S"], Int64[Tensor, " B"], Int64[Tensor, "B S"] | None]
 

@@ -1,0 +1,80 @@
+"""A made task whose deciding sentence and word are known: a needle of one metal lies in a heap of hay.
+
+    "Window garden table seldom river. Under paper walks copper lamp. Green boat …"   →   copper
+
+Every document has the same number of sentences of random words; one word of one sentence is a metal, and the label is that
+metal. Where it stands is drawn by chance, so a network must find the sentence, and in it the word. In one document of five
+there is no metal, and the label is ``nothing``: else one metal could be told by the absence of the others. :func:`deciding`
+says where the word is.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+METALS, NOTHING = ("gold", "silver", "copper", "iron"), "nothing"
+WORDS = """window garden table river paper lamp boat winter music bottle street pencil cloud village basket mirror ladder bridge
+    carpet button candle forest island pillow kettle shadow market saddle hammer feather curtain letter tunnel valley orchard
+    walks sings opens finds turns holds brings keeps counts moves waits leaves green quiet narrow heavy early empty round
+    slow warm distant under over behind between seldom often never almost along beside again there quite rather still
+    without before after many some other small large young old every seven twenty"""
+HAY = tuple(WORDS.split())
+METAL = re.compile(rf"\b({'|'.join(METALS)})\b", re.IGNORECASE)
+EXAMPLES = (
+    "Window garden seldom table. Under paper walks copper lamp. Green boat waits behind some river.",
+    "Gold kettle turns again. Narrow street opens early. Some feather keeps quiet.",
+    "Music bottle leaves. Heavy ladder counts seven cloud. Every pillow holds iron there. Slow winter sings.",
+)
+
+
+@dataclass(frozen=True)
+class Needles:
+    """How many documents, of how many sentences of how many words each, and the seed of the draw."""
+
+    train: int = 2000
+    valid: int = 300
+    test: int = 500
+    sentences: int = 10
+    words: int = 10
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test", "sentences", "words"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+
+
+def generate(needles: Needles) -> dict[str, list[tuple[str, str]]]:
+    """(document, label) of each split. No document of ``test`` is in another split, and none of ``valid`` in ``train``."""
+    made: dict[str, list[tuple[str, str]]] = {}
+    held: set[str] = set()
+    for split in ("test", "valid", "train"):
+        draw = random.Random(f"{needles.seed} needles {split}")  # seeding by text is the same in every process
+        made[split] = []
+        while len(made[split]) < getattr(needles, split):
+            text, label = _draw(draw, needles.sentences, needles.words)
+            if text not in held:
+                made[split].append((text, label))
+        held.update(text for text, _ in made[split])
+    return made
+
+
+def _draw(draw: random.Random, sentences: int, words: int) -> tuple[str, str]:
+    heap = [[draw.choice(HAY) for _ in range(words)] for _ in range(sentences)]
+    label = draw.choice((*METALS, NOTHING))
+    if label != NOTHING:
+        heap[draw.randrange(sentences)][draw.randrange(words)] = label
+    return " ".join(f"{' '.join(sentence).capitalize()}." for sentence in heap), label
+
+
+def deciding(text: str) -> tuple[int, int] | None:
+    """Where the metal stands in a made document: its first character, and the one after its last; None where there is none.
+
+    >>> text = "Window garden seldom table. Under paper walks copper lamp."
+    >>> text[slice(*deciding(text))]
+    'copper'
+    """
+    found = METAL.search(text)
+    return None if found is None else found.span(1)
