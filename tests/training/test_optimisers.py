@@ -69,7 +69,7 @@ def test_warmup_rises_linearly():
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD"), ("adadelta", "Adadelta")],
+    [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD"), ("adadelta", "Adadelta"), ("adagrad", "Adagrad")],
 )
 def test_every_optimiser_lowers_a_quadratic(name, kind):
     parameter = nn.Parameter(torch.tensor([3.0, -2.0]))
@@ -81,6 +81,20 @@ def test_every_optimiser_lowers_a_quadratic(name, kind):
         (parameter**2).sum().backward()
         optimiser.step()
     assert float((parameter.detach() ** 2).sum()) < before
+
+
+def test_adagrad_divides_by_the_root_of_the_sum_of_squares_and_decay_is_l2():
+    parameter = nn.Parameter(torch.tensor([3.0, -2.0]))
+    optimiser = make_optimiser([parameter], Train(optimiser="adagrad", lr=0.1, weight_decay=0.5))
+    expected, squares = parameter.detach().clone(), torch.zeros(2)
+    for _ in range(3):
+        optimiser.zero_grad()
+        (parameter**2).sum().backward()
+        optimiser.step()
+        gradient = 2 * expected + 0.5 * expected
+        squares += gradient**2
+        expected -= 0.1 * gradient / (squares.sqrt() + 1e-8)
+        torch.testing.assert_close(parameter.detach(), expected)
 
 
 def test_bad_settings_name_the_field():

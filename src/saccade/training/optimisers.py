@@ -29,6 +29,8 @@ def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.op
             return torch.optim.SGD(parameters, lr=train.lr, momentum=train.momentum, weight_decay=decay)
         case "adadelta":
             return torch.optim.Adadelta(parameters, lr=train.lr, rho=train.rho, eps=train.epsilon, weight_decay=decay)
+        case "adagrad":
+            return torch.optim.Adagrad(parameters, lr=train.lr, eps=train.epsilon, weight_decay=decay)
 
 
 def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks: int) -> float:

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from saccade.trace.axes import Axis, Frames, Grid
 from saccade.views.colours import needs_white_text, scale
+from saccade.views.document import Document
 from saccade.views.fonts import Typeface
 from saccade.views.page import HAIRLINE, INK, SMALL, TEXT, THIN, UNKNOWN, Labels, Page, colour_map, is_spelled
 from saccade.views.panels import Panel
@@ -20,6 +21,7 @@ from saccade.views.panels import Panel
 CELLS_WITH_NUMBERS = 12
 MOST_PICTURES = 40
 STRIP, SPECTROGRAM = 0.28, 0.55  # inches
+BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
 Place = Literal["alone", "corner", "top", "left", "inner"]
 
 
@@ -153,6 +155,51 @@ class Reading:
             colour = _colour(strength)
             page.box(left + across, top + down + 0.02, wide, self.line - 0.04, facecolor=colour)
             middle = (left + across + wide / 2, top + down + self.line / 2)
+            page.text(*middle, text, size, _letters(colour), ha="center", va="center_baseline")
+
+
+class Prose:
+    """A document: its sentences below one another, each behind a bar of its weight, the words on their shades."""
+
+    line, scaled = 0.22, True
+
+    def __init__(
+        self, panel: Panel, document: Document, typeface: Typeface, greatest: float, width: float = 6.2
+    ) -> None:
+        self.bars: list[tuple[float, float]] = []  # how far down, the weight
+        self.places: list[tuple[float, float, float, str, float, float]] = []
+        self.left = 0.0 if document.sentences is None else BAR + 0.4
+        shares, down = _weights(panel)[0] / (greatest or 1.0), 0.0
+        for sentence, words in document.lines():
+            if document.sentences is not None:
+                self.bars.append((down, float(document.sentences[sentence])))
+            across = 0.0
+            for word in words:
+                before = 0.05 if across and document.spaced(word) else 0.0
+                for text, size, wide in _pieces(document.words.labels[word], False, typeface, width):
+                    if across and across + before + wide > width:
+                        across, down, before = 0.0, down + self.line, 0.0
+                    self.places.append((across + before, down, wide, text, size, float(shares[word])))
+                    across, before = across + before + wide, 0.0
+            down += self.line + 0.05
+        self.width, self.height = self.left + width, down
+        shade = "a word: √(weight of its sentence) · its weight in it"
+        alone = "a word: its weight in its sentence"
+        both = ("red: the weight of a sentence", shade)
+        self.notes: tuple[str, ...] = (alone,) if document.sentences is None else both
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        longest = max((weight for _, weight in self.bars if np.isfinite(weight)), default=0.0) or 1.0
+        for down, weight in self.bars:
+            known = weight if np.isfinite(weight) else 0.0
+            page.box(left, top + down + 0.05, BAR * known / longest, self.line - 0.1, facecolor=RED)
+            number = f"{weight:.2f}" if np.isfinite(weight) else "?"
+            page.text(left + self.left - 0.08, top + down + self.line / 2, number, ha="right", va="center_baseline")
+        for across, down, wide, text, size, strength in self.places:
+            colour = _colour(strength)
+            x = left + self.left + across
+            page.box(x, top + down + 0.02, wide, self.line - 0.04, facecolor=colour)
+            middle = (x + wide / 2, top + down + self.line / 2)
             page.text(*middle, text, size, _letters(colour), ha="center", va="center_baseline")
 
 

@@ -1,0 +1,85 @@
+"""A made task in which the aspect alone decides: a sentence praises one thing and blames another, and one of them is asked for.
+
+    "the soup was lovely but the waiter is clumsy"   soup → positive   waiter → negative
+
+Every sentence makes two records, one for each thing, with opposite labels. Whoever cannot see which thing is meant says the
+same of both and is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one
+can see whether a network looks at it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+ADJECTIVES = {
+    "positive": ("good", "lovely", "superb", "charming", "friendly"),
+    "negative": ("bad", "awful", "clumsy", "dreadful", "dismal"),
+}
+THINGS = ("soup", "waiter", "wine", "view", "music", "bread", "house wine", "apple cake")
+BEGINNINGS = ("", "", "all in all ", "to be honest ", "last night ", "as ever ")
+VERBS = ("is", "was", "seemed")
+DEGREES = ("", "", "very ", "rather ", "quite ")
+BETWEEN = ("but", ", while", "and yet", ", though")
+EXAMPLES = (
+    "the soup was lovely but the waiter is clumsy\tsoup",
+    "the soup was lovely but the waiter is clumsy\twaiter",
+    "all in all the house wine is rather dismal , though the view seemed very good\tview",
+)
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """How many sentences, each of which makes two records, and the seed of the draw."""
+
+    train: int = 2000
+    valid: int = 250
+    test: int = 500
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+
+
+def generate(contrasts: Contrasts) -> dict[str, list[tuple[tuple[str, str], str]]]:
+    """((sentence, aspect), label) of each split. No sentence of ``test`` is in another, and none of ``valid`` in ``train``."""
+    made: dict[str, list[tuple[tuple[str, str], str]]] = {}
+    held: set[str] = set()
+    for split in ("test", "valid", "train"):
+        draw = random.Random(f"{contrasts.seed} contrasts {split}")  # seeding by text is the same in every process
+        made[split] = []
+        while len(made[split]) < 2 * getattr(contrasts, split):
+            sentence, verdicts = _draw(draw)
+            if sentence not in held:
+                made[split] += [((sentence, thing), label) for thing, label in verdicts.items()]
+        held.update(sentence for (sentence, _), _ in made[split])
+    return made
+
+
+def _draw(draw: random.Random) -> tuple[str, dict[str, str]]:
+    """A sentence, and what it says of each of its two things."""
+    things, labels = draw.sample(THINGS, 2), draw.sample(tuple(ADJECTIVES), 2)
+    clauses = [
+        f"the {thing} {draw.choice(VERBS)} {draw.choice(DEGREES)}{draw.choice(ADJECTIVES[label])}"
+        for thing, label in zip(things, labels, strict=True)
+    ]
+    sentence = f"{draw.choice(BEGINNINGS)}{f' {draw.choice(BETWEEN)} '.join(clauses)}"
+    return sentence, dict(zip(things, labels, strict=True))
+
+
+def deciding(sentence: str, aspect: str) -> tuple[int, int]:
+    """Where the adjective stands that decides for an aspect: its first character, and the one after its last.
+
+    >>> sentence = "the soup was very lovely but the waiter is clumsy"
+    >>> start, end = deciding(sentence, "soup")
+    >>> sentence[start:end]
+    'lovely'
+    """
+    pattern = rf"\bthe {re.escape(aspect)} (?:{'|'.join(VERBS)}) (?:(?:very|rather|quite) )?(\w+)"
+    found = re.search(pattern, sentence)
+    if found is None:
+        raise ValueError(f"sentence must say something of {aspect!r}: got {sentence!r}")
+    return found.span(1)

@@ -1,0 +1,59 @@
+"""Zhou et al. 2016, "Attention-Based Bidirectional Long Short-Term Memory Networks for Relation Classification"."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from saccade.models.att_blstm import AttBlstm, Config
+from saccade.trace import Lens
+
+V, C = 30, 19
+
+
+def network(**settings) -> AttBlstm:
+    torch.manual_seed(4)
+    return AttBlstm(Config(**{"embedding": 5, "hidden": 3, **settings}), V, C).double().eval()
+
+
+@torch.no_grad()
+def test_the_look_of_the_sheet() -> None:
+    model, lens = AttBlstm(Config(4, 2), V, C).eval(), Lens()
+    model.w[:] = torch.tensor([1.0, 0.0])
+    states = torch.tensor([[[0.5, 1.0], [-1.0, 2.0]]])
+    found = model.look(states, torch.tensor([2]), lens=lens)
+    torch.testing.assert_close(lens.trace.map("pool").weights[0], torch.tensor([0.7727, 0.2273]), rtol=0, atol=5e-5)
+    torch.testing.assert_close(found[0], torch.tensor([0.1591, 1.2273]), rtol=0, atol=5e-5)
+    torch.testing.assert_close(found.tanh()[0], torch.tensor([0.1577, 0.8418]), rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def test_with_a_zero_vector_it_is_the_mean() -> None:
+    model = network()
+    model.w.zero_()
+    states = torch.randn(2, 7, 3, dtype=torch.float64)
+    found = model.look(states, torch.tensor([7, 5]))
+    torch.testing.assert_close(found, torch.stack([states[0].mean(0), states[1, :5].mean(0)]))
+
+
+@torch.no_grad()
+def test_the_equations_written_out() -> None:
+    model, tokens = network(), torch.tensor([[4, 9, 6, 11, 5]])
+    both, _ = model.encoder(model.embedding(tokens))
+    H = both[0, :, :3] + both[0, :, 3:]
+    r = (torch.tanh(H) @ model.w).softmax(0) @ H
+    torch.testing.assert_close(model(tokens, torch.tensor([5]))[0], model.output(torch.tanh(r)))
+
+
+@torch.no_grad()
+def test_fifty_tokens_of_padding_leave_the_logits_as_they_are() -> None:
+    model, tokens = network(), torch.tensor([[4, 9, 6, 11, 5]])
+    padded = functional.pad(tokens, (0, 50))
+    torch.testing.assert_close(model(padded, torch.tensor([5])), model(tokens, torch.tensor([5])))
+
+
+def test_sizes_are_the_papers_and_concatenation_doubles_w_and_the_output() -> None:
+    summed, joined = AttBlstm(Config(), V, C), AttBlstm(Config(directions="concat"), V, C)
+    assert (summed.w.numel(), summed.output.weight.numel()) == (100, 19 * 100)
+    assert (joined.w.numel(), joined.output.weight.numel()) == (200, 19 * 200)
+    assert sum(each.numel() for each in summed.encoder.parameters()) == 2 * (4 * (100 * 100 + 100 * 100) + 800)
