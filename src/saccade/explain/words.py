@@ -1,0 +1,265 @@
+"""The words that a classifier looks at, label by label, over a whole data set; and how the weight of one word varies.
+
+A text's weights are those of the look from its one label: αₛ over its positions. Where a network looks in two steps, at
+sentences and in them at words (Yang et al. 2016), they are multiplied, so that a text's weights sum to 1 there too:
+
+    αₛ = Σᵢ p(sentence i) · p(s | sentence i)
+
+(a drawing of a document takes √p(sentence), so that words of small sentences stay visible; a mean must not). Of a word w in
+the texts of a label, in n(w) places:
+
+    total(w) = Σ αₛ         mean(w) = total(w) / n(w)         lift(w) = mean of αₛ · (length of its text)
+
+The lift is 1 where a text is looked at evenly, whatever its length. Words that tokens part are put together, marks are no
+words. That the weight of a word goes with the label of its text, as "good" gains weight in praise, is that paper's argument
+that weights depend on context: :attr:`Words.weights` holds them for the words that are asked for.
+
+Legend: S positions, M sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+from saccade.task import Prediction
+from saccade.trace.axes import Axis, Tokens
+from saccade.trace.lens import Lens
+from saccade.trace.maps import AttentionMap, Trace
+
+TEXT, LABEL = "text", "label"
+TOGETHER = 256  # texts whose traces are held at a time
+Rank = Literal["mean", "total", "lift"]
+Whose = Literal["predicted", "given"]
+
+
+class Trained(Protocol):
+    """What is needed of a trained model: :class:`saccade.api.Bundle` has it."""
+
+    task: Any
+
+    def predict(self, inputs: Sequence[Any], lens: Lens | None = None) -> list[Prediction]: ...
+
+
+@dataclass(frozen=True)
+class Word:
+    """How one word was looked at in the texts of a label, in ``count`` places."""
+
+    word: str
+    count: int
+    mean: float
+    total: float
+    lift: float
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of each label, the most looked at (by their mean) first, and how many texts had the label.
+
+    Attributes:
+        labels: label → its words.
+        texts: label → how many texts.
+        site: where it looked; ``a × b`` where two looks are multiplied.
+        whose: whether labels are those ``predicted`` or those ``given``.
+        marks: the share of all weight that fell on marks such as ``<eos>``.
+        least: words of fewer places are left out.
+        weights: for each word that was asked for, label → its weight in each place.
+        notes: what the reader must know.
+    """
+
+    labels: dict[str, tuple[Word, ...]]
+    texts: dict[str, int]
+    site: str
+    whose: Whose
+    marks: float
+    least: int
+    weights: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def top(self, label: str, count: int, by: Rank = "mean") -> list[Word]:
+        """The first ``count`` words of a label by mean weight, by total weight, or by lift."""
+        return sorted(self.labels[label], key=lambda word: (-getattr(word, by), word.word))[:count]
+
+    def to_plain(self, top: int, by: Rank = "mean") -> dict[str, Any]:
+        """As JSON has it."""
+        labels = {
+            label: {"texts": self.texts[label], "words": [asdict(word) for word in self.top(label, top, by)]}
+            for label in self.labels
+        }
+        about = {"site": self.site, "labels_are": self.whose, "marks": self.marks, "min_count": self.least, "rank": by}
+        return {**about, "labels": labels, "weights": self.weights, "notes": list(self.notes)}
+
+
+def words(
+    bundle: Trained,
+    records: Sequence[Any],
+    *,
+    whose: Whose = "predicted",
+    site: str | None = None,
+    least: int = 5,
+    watch: Sequence[str] = (),
+    progress: Callable[[int], None] = lambda count: None,
+) -> Words:
+    """Look at what a classifier looks at in these records.
+
+    Args:
+        records: with a ``source`` (a text, or two as a tuple) and, for ``whose="given"``, a ``target``.
+        site: one place where the network looks, where there are several; of a network that looks at sentences and words, the
+            look at the words alone.
+        least: in how many places a word must stand to be listed.
+        watch: words whose weights are all kept.
+        progress: is told how many more records are done.
+
+    >>> # explain.words.words(bundle, bundle.records_of(None)[0]).top("praise", 10)
+    """
+    if getattr(bundle.task, "classes", None) is None:
+        raise SaccadeError(f"words by label are those of a classifier: found the task {bundle.task.name!r}")
+    if not records:
+        raise SaccadeError("there is nothing to look at: got no records")
+    folded = _folds(bundle.task)
+    tally = _Tally(tuple(word.lower() if folded else word for word in watch))
+    for first in range(0, len(records), TOGETHER):
+        part = records[first : first + TOGETHER]
+        made = bundle.predict([record.source for record in part], lens=Lens())
+        for record, prediction in zip(part, made, strict=True):
+            trace = prediction.trace or Trace()
+            look = looked(trace, site)
+            label = prediction.value if whose == "predicted" else record.target
+            tally.add(label, look, trace.axes[TEXT], folded=folded)
+        progress(len(part))
+    return tally.words(whose, least, getattr(bundle.task.classes, "names", ()))
+
+
+@dataclass(frozen=True)
+class Look:
+    """The weight of each position of a text, and what it would be if all were looked at alike."""
+
+    site: str
+    weights: Float[Tensor, " S"]
+    even: Float[Tensor, " S"]
+
+
+def looked(trace: Trace, site: str | None = None) -> Look:
+    """What one label looked at in its text; looks at sentences and at words in them are multiplied (see above).
+
+    ``site`` chooses where several places look at the text.
+    """
+    text = trace.axes.get(TEXT)
+    parent = None if text is None else text.parent
+    at_text = [map for map in trace.maps if map.key == TEXT and map.query in (LABEL, parent)]
+    names = list(dict.fromkeys(map.site for map in at_text))
+    if text is None or not names:
+        there = ", ".join(trace.sites) or "it looks nowhere"
+        raise SaccadeError(f"no place of this model looks from the label at the words, found: {there}")
+    if site is not None and site not in names:
+        raise SaccadeError(f"site: expected one of {', '.join(names)}, found {site!r}")
+    if site is None and len(names) > 1:
+        raise SaccadeError(f"site: expected one of {', '.join(names)}, since several look at the words: --site SITE")
+    name = site or names[0]
+    of_words = [map for map in at_text if map.site == name]
+    weights = _mean(of_words)  # [1, S], or [M, S]
+    if of_words[0].query == LABEL:
+        return Look(name, weights[0], weights.new_full((len(text),), 1 / len(text)))
+    if site is not None:  # in each sentence they sum to 1
+        return Look(name, weights.sum(0), weights.new_tensor(_even_within(text)))
+    at_sentences = [map for map in trace.maps if map.query == LABEL and map.key == parent]
+    if not at_sentences:
+        raise SaccadeError(f"{name} looks at words from {parent}, and no place looks at these from the label")
+    both = f"{at_sentences[0].site} × {name}"
+    return Look(both, (_mean(at_sentences) @ weights)[0], weights.new_full((len(text),), 1 / len(text)))
+
+
+def _mean(heads: Sequence[AttentionMap]) -> Tensor:
+    return sum((map.weights.float().cpu() for map in heads[1:]), heads[0].weights.float().cpu()) / len(heads)
+
+
+def _even_within(text: Axis) -> list[float]:
+    counts = {place: text.within.count(place) for place in set(text.within)}
+    return [1 / counts[place] for place in text.within]
+
+
+# Words out of tokens ----------------------------------------------------------------------------------------------------
+
+
+def _folds(task: Any) -> bool:
+    """Whether the task reads capital letters as small ones."""
+    return bool(getattr(getattr(task.tokenizer, "config", None), "lower", False))
+
+
+def word_places(text: Axis) -> Iterator[tuple[str, list[int]]]:
+    """Each word of a text and the positions of its tokens; marks are no words.
+
+    Tokens are of one word where the axis says so, or where the second goes on without a gap, letter after letter.
+    """
+    special = set(getattr(text, "special", ()))
+    places = [place for place in range(len(text)) if place not in special]
+    group: list[int] = []
+    for place in places:
+        if group and not _goes_on(text, group[-1], place):
+            yield "".join(text.labels[each] for each in group), group
+            group = []
+        group.append(place)
+    if group:
+        yield "".join(text.labels[each] for each in group), group
+
+
+def _goes_on(text: Axis, before: int, place: int) -> bool:
+    if not isinstance(text, Tokens) or place != before + 1:
+        return False
+    if text.words:
+        return text.words[before] == text.words[place]
+    if not text.spans or text.spans[before][1] != text.spans[place][0]:
+        return False
+    return text.labels[before][-1:].isalnum() and text.labels[place][:1].isalnum()
+
+
+# Counting ---------------------------------------------------------------------------------------------------------------
+
+
+class _Tally:
+    """Sums over texts: (label, word) → [count, total weight, total lift]."""
+
+    def __init__(self, watch: Sequence[str]) -> None:
+        self.sums: dict[tuple[str, str], list[float]] = {}
+        self.texts: dict[str, int] = {}
+        self.watched: dict[str, dict[str, list[float]]] = {word: {} for word in watch}
+        self.site, self.weight, self.on_marks = "", 0.0, 0.0
+
+    def add(self, label: str, look: Look, text: Axis, *, folded: bool) -> None:
+        self.site, self.texts[label] = look.site, self.texts.get(label, 0) + 1
+        weights, even = look.weights.tolist(), look.even.tolist()
+        marks = sum(weights[place] for place in getattr(text, "special", ()))
+        self.weight, self.on_marks = self.weight + sum(weights), self.on_marks + marks
+        for written, places in word_places(text):
+            word = written.lower() if folded else written
+            weight = sum(weights[place] for place in places)
+            sums = self.sums.setdefault((label, word), [0, 0.0, 0.0])
+            sums[0] += 1
+            sums[1] += weight
+            sums[2] += weight / sum(even[place] for place in places)
+            if word in self.watched:
+                self.watched[word].setdefault(label, []).append(weight)
+
+    def words(self, whose: Whose, least: int, order: Sequence[str]) -> Words:
+        found: dict[str, list[Word]] = {label: [] for label in (*order, *self.texts) if label in self.texts}
+        for (label, word), (count, total, lift) in self.sums.items():
+            if count >= least:
+                found[label].append(Word(word, int(count), total / count, total, lift / count))
+        labels = {label: tuple(sorted(part, key=lambda each: (-each.mean, each.word))) for label, part in found.items()}
+        absent = [word for word, by_label in self.watched.items() if not by_label]
+        if absent and len(absent) == len(self.watched):
+            raise SaccadeError(f"--word: expected words of these texts, found none of {', '.join(map(repr, absent))}")
+        weights = {
+            word: {label: tuple(by_label[label]) for label in labels if label in by_label}
+            for word, by_label in self.watched.items()
+            if by_label
+        }
+        empty = [f"no word of the label {label!r} stands in {least} places" for label in labels if not labels[label]]
+        empty += [f"{word!r} stands in none of these texts" for word in absent]
+        marks = self.on_marks / self.weight if self.weight else 0.0
+        return Words(labels, self.texts, self.site, whose, marks, least, weights, tuple(empty))

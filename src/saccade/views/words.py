@@ -1,0 +1,176 @@
+"""Words by label as pictures: the most looked at as bars, and the weights of single words as histograms.
+
+PNG, SVG or PDF; the same numbers give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from saccade.errors import SaccadeError
+from saccade.views.figure import settings
+from saccade.views.fonts import Typeface
+from saccade.views.labels import visible
+from saccade.views.lines import COLOURS, settle, write
+from saccade.views.page import HAIRLINE, INK, QUIET, SMALL, TEXT
+
+ACROSS = 4  # panels side by side at most
+BAR, PANEL = 0.17, 2.1  # inches: a bar's height, a panel's width
+LONGEST = 18  # letters of a word
+BINS = 20
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The words of one label with their figures, the largest first; ``note`` stands beside the label."""
+
+    label: str
+    words: Sequence[tuple[str, float]]
+    note: str = ""
+
+
+def save_bars(panels: Sequence[Bars], path: str | Path, *, across: str, title: str = "", dpi: int = 160) -> None:
+    """A panel a label, a bar a word. ``across`` says what the bars' length is."""
+    with settings():
+        write(draw_bars(panels, across=across, title=title), path, dpi=dpi)
+
+
+def draw_bars(panels: Sequence[Bars], *, across: str, title: str = "") -> Figure:
+    """The bars as a matplotlib figure."""
+    if not any(panel.words for panel in panels):
+        raise SaccadeError("there is nothing to draw: expected at least one word")
+    most = max(len(panel.words) for panel in panels)
+    written = [panel.label for panel in panels] + [word for panel in panels for word, _ in panel.words]
+    typeface = Typeface([title, across, *written])
+    with settings():
+        room = 0.15 + max(
+            typeface.width(typeface.write(_shown(word))[0], 8.0) for panel in panels for word, _ in panel.words
+        )
+        figure, cells = _grid(len(panels), BAR * most + 0.75, typeface, title, room=room)
+        longest = max(value for panel in panels for _, value in panel.words)
+        for number, (axes, panel) in enumerate(zip(cells, panels, strict=True)):
+            words = [typeface.write(_shown(word))[0] for word, _ in panel.words]
+            places = np.arange(len(words))
+            axes.barh(places, [value for _, value in panel.words], 0.72, color=COLOURS[number % len(COLOURS)])
+            axes.set_yticks(places, words)
+            axes.set_ylim(most - 0.4, -0.6)
+            axes.set_xlim(0, longest * 1.05 or 1)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
+            _head(axes, panel.label, panel.note, typeface)
+            axes.set_xlabel(across, color=QUIET, fontproperties=typeface.properties(SMALL))
+            axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
+            settle(axes)
+            for label in axes.get_yticklabels():
+                label.set_fontproperties(typeface.properties(8.0))
+    return figure
+
+
+def save_weights(
+    words: Mapping[str, Mapping[str, Sequence[float]]],
+    labels: Sequence[str],
+    path: str | Path,
+    *,
+    title: str = "",
+    dpi: int = 160,
+) -> None:
+    """How the weight of each word is distributed in the texts of each label: a panel a label, rows of a word's own."""
+    with settings():
+        write(draw_weights(words, labels, title=title), path, dpi=dpi)
+
+
+def draw_weights(
+    words: Mapping[str, Mapping[str, Sequence[float]]], labels: Sequence[str], *, title: str = ""
+) -> Figure:
+    """The histograms as a matplotlib figure; those of one word share their scale."""
+    if not words or not labels:
+        raise SaccadeError("there is nothing to draw: expected at least one word and one label")
+    typeface = Typeface([title, *words, *labels])
+    rows = ceil(len(labels) / ACROSS)  # of a word
+    columns = ceil(len(labels) / rows)
+    with settings():
+        figure, cells = _grid(len(words) * rows * columns, 1.75, typeface, title, columns=columns)
+        for row, (word, by_label) in enumerate(words.items()):
+            largest = max((max(found) for found in by_label.values() if found), default=0.0) or 1.0
+            edges = np.linspace(0, largest, BINS + 1)
+            tall = 0.0
+            first, following = row * rows * columns, (row + 1) * rows * columns
+            of_word = cells[first : first + len(labels)]
+            for spare in cells[first + len(labels) : following]:
+                spare.remove()
+            for number, (axes, label) in enumerate(zip(of_word, labels, strict=True)):
+                tall = max(tall, _histogram(axes, by_label.get(label, ()), edges, COLOURS[number % len(COLOURS)]))
+                _head(axes, f"{word} · {label}", "", typeface)
+                told = f"weight ({_told(by_label.get(label, ()))})"
+                axes.set_xlabel(told, color=QUIET, fontproperties=typeface.properties(SMALL))
+                settle(axes)
+            for axes in of_word:
+                axes.set_ylim(0, tall * 1.08 or 1)
+                axes.set_xlim(0, largest)
+                axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+                axes.set_yticks([])
+    return figure
+
+
+def _histogram(axes: Axes, weights: Sequence[float], edges: np.ndarray, colour: str) -> float:
+    """Draw shares of the places; a line at their mean. Returns the highest bar."""
+    if not weights:
+        return 0.0
+    counts, _ = np.histogram(weights, edges)
+    shares = counts / len(weights)
+    axes.bar(edges[:-1], shares, np.diff(edges) * 0.94, align="edge", color=colour, linewidth=0)
+    axes.axvline(float(np.mean(weights)), color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
+    return float(shares.max())
+
+
+def _told(weights: Sequence[float]) -> str:
+    return f"{len(weights):,} places, mean {np.mean(weights):.3f}" if weights else "nowhere"
+
+
+def _grid(
+    count: int, height: float, typeface: Typeface, title: str, columns: int | None = None, room: float = 0.3
+) -> tuple[Figure, list[Axes]]:
+    """A figure with so many axes in rows, ``room`` inches to the left of each; those left over are taken away."""
+    columns = columns or min(count, ACROSS)
+    rows = ceil(count / columns)
+    wide, high = 0.35 + (PANEL + room) * columns, height * rows + (0.4 if title else 0.1)
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    figure.subplots_adjust(
+        left=(room + 0.15) / wide, right=1 - 0.2 / wide, bottom=0.42 / high, top=1 - (0.72 if title else 0.42) / high,
+        wspace=room / PANEL, hspace=0.75 / (height - 0.75),
+    )  # fmt: skip
+    if title:
+        figure.text(
+            0.15 / wide, 1 - 0.2 / high, typeface.write(title)[0], color=INK, va="center",
+            fontproperties=typeface.properties(10.0),
+        )  # fmt: skip
+    cells = [axes for row in grid for axes in row]
+    for axes in cells[count:]:
+        axes.remove()
+    return figure, cells[:count]
+
+
+def _head(axes: Axes, name: str, note: str, typeface: Typeface) -> None:
+    axes.set_title(
+        typeface.write(_shown(name, 30 if not note else 20))[0],
+        loc="left",
+        color=INK,
+        pad=5,
+        fontproperties=typeface.properties(TEXT),
+    )
+    axes.set_title(note, loc="right", color=QUIET, pad=5, fontproperties=typeface.properties(SMALL))
+
+
+def _shown(word: str, longest: int = LONGEST) -> str:
+    seen = visible(word)
+    return seen if len(seen) <= longest else f"{seen[: longest - 1]}…"

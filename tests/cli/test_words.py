@@ -1,0 +1,90 @@
+"""``saccade words``: tables, files and pictures of what a classifier looks at."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+import saccade
+from saccade.recipes.recipe import read_recipe
+from tests.tiny import tiny
+
+CHANGES = {
+    "train": {"epochs": 1, "threads": 1, "device": "cpu"},
+    "data.opinions": {"train": 66, "valid": 9, "test": 45},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, module_unchecked):
+    home = tmp_path_factory.mktemp("runs")
+    for name, pool in (("looking", "additive"), ("mean", "mean")):
+        model = {"hidden": 5, "embedding": 6, "pool": pool}
+        saccade.train(read_recipe("attentive_opinions", changes={**CHANGES, "model": model}), folder=home / name)
+    saccade.train(tiny("train.epochs=1"), folder=home / "texts")
+    return home
+
+
+def test_a_table_a_label_is_printed(command, runs) -> None:
+    status, out, _ = command("words", runs / "looking", "--labels", "given", "--top", 3)
+    assert status == 0 and "45 texts of test; labels as given; weights of pool" in out
+    assert all(f"{label} (" in out for label in ("praise", "blame", "neither")) and "× even" in out
+
+
+def test_programs_get_all_of_it(command, runs) -> None:
+    status, out, _ = command(
+        "words", runs / "looking", "--labels", "given", "--top", 4, "--rank", "total", "--min-count", 2, "--json"
+    )
+    found = json.loads(out)
+    totals = [word["total"] for word in found["labels"]["praise"]["words"]]
+    assert status == 0 and len(totals) == 4 and totals == sorted(totals, reverse=True)
+    assert sum(part["texts"] for part in found["labels"].values()) == 45
+    assert all(word["count"] >= 2 for part in found["labels"].values() for word in part["words"])
+    status, out, _ = command("words", runs / "looking", "--limit", 7, "--json", "--word", "about")
+    found = json.loads(out)
+    assert status == 0 and sum(len(weights) for weights in found["weights"]["about"].values()) == 7
+
+
+def test_how_a_word_varies_is_printed(command, runs) -> None:
+    status, out, _ = command("words", runs / "looking", "--word", "about", "--labels", "given")
+    assert status == 0 and "the weight of about" in out and "median" in out
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "html", "csv"])
+def test_files_are_written(command, runs, tmp_path, ending) -> None:
+    path = tmp_path / f"words.{ending}"
+    status, out, _ = command("words", runs / "looking", "--labels", "given", "--out", path)
+    assert status == 0 and out.strip() == str(path) and path.stat().st_size > 500
+    if ending == "csv":
+        rows = list(csv.DictReader(path.open()))
+        assert (
+            set(rows[0]) == {"label", "word", "count", "mean", "total", "lift"}
+            and len({row["label"] for row in rows}) == 3
+        )
+
+
+def test_the_weights_of_single_words_are_drawn_or_listed(command, runs, tmp_path) -> None:
+    for name in ("weights.png", "weights.csv"):
+        words = ("--word", "about", "--word", "the", "--labels", "given", "--out", tmp_path / name)
+        assert command("words", runs / "looking", *words)[0] == 0
+    status, out, _ = command("words", runs / "looking", "--word", "about", "--out", tmp_path / "one.csv", "--json")
+    assert status == 0 and json.loads(out)["weights"]["about"] and (tmp_path / "one.csv").is_file()
+    rows = list(csv.DictReader((tmp_path / "weights.csv").open()))
+    assert sum(row["word"] == "about" for row in rows) == 45
+
+
+def test_what_cannot_be_shown_is_one_line(command, runs) -> None:
+    for words, message in (
+        ((runs / "texts",), "error: words by label are those of a classifier: found the task 'translate'"),
+        ((runs / "mean",), "looks from the label at the words, found: it looks nowhere"),
+        ((runs / "looking", "--site", "x"), "error: site: expected one of pool, found 'x'"),
+        (
+            (runs / "looking", "--out", "x.gif"),
+            "expected a file ending in one of .png, .svg, .pdf, .csv, .html, found '.gif'",
+        ),
+        ((runs / "looking", "--word", "zebra"), "error: --word: expected words of these texts, found none of 'zebra'"),
+    ):
+        status, _, err = command("words", *words)
+        assert status == 1 and message in err and "Traceback" not in err
