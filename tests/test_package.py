@@ -57,7 +57,7 @@ def test_recipes_and_types_are_in_the_wheel(wheel):
 
 def test_the_wheel_is_small_and_for_every_machine(wheel):
     assert Path(wheel.filename).name == f"saccade-{saccade.__version__}-py3-none-any.whl"
-    assert Path(wheel.filename).stat().st_size < 1_500_000  # a third of it the gallery's traces
+    assert Path(wheel.filename).stat().st_size < 2_000_000  # a quarter of it the gallery's traces
     carried = {name for name in wheel.namelist() if name.startswith("saccade/views/")}
     assert "saccade/views/assets/explorer.js" in carried, "make setup builds the explorer"
     assert "saccade/views/gallery/rnnsearch_dates.trace.gz" in carried

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 
-def write_card(name: str, config: Mapping[str, Any]) -> str:
-    """A page of Markdown from a bundle's config."""
+def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
+    """A page of Markdown from a bundle's config; ``remarks`` are sentences to add to what it reached."""
     recipe, figures = config["recipe"], config["figures"]
     model, data = recipe["model"], recipe["data"]
     trained_on = f", trained on the source `{data['source']}`" if data.get("source") else ""
@@ -25,6 +25,8 @@ def write_card(name: str, config: Mapping[str, Any]) -> str:
     origin = recipe.get("train", {}).get("from")
     if origin:
         lines.append(f"- Begun from the network and vocabulary of `{PurePath(origin).name}`")
+    if figures.get("vectors"):
+        lines.append(f"- Word vectors: {figures['vectors'].removeprefix('data.vectors: ')}")
     averaged = figures.get("averaged")
     if averaged:
         after = ", ".join(f"{update:,}" for update in averaged)
@@ -37,6 +39,7 @@ def write_card(name: str, config: Mapping[str, Any]) -> str:
             lines.append(f"- Figures on {split}: {shown}")
     for metric, signature in figures.get("signatures", {}).items():
         lines.append(f"- {metric} signature: `{signature}`")
+    lines += [f"- {remark}" for remark in remarks]
     lines += ["", "```python", "import saccade", "", 'bundle = saccade.load("this folder")']
     lines += ['print(bundle.predict("…")[0].value)', "```", ""]
     return "\n".join(lines)

@@ -43,6 +43,10 @@ class Prediction:
         alternatives: the other hypotheses of an n-best list.
         probabilities: of every label, the likeliest first, where a network chooses among labels.
         choices: the likeliest words of every blank and their probabilities, where blanks are filled.
+        tokens: every word with its tag and the tag's probability, where words are tagged; ``start`` and ``end`` are its
+            characters in the text.
+        spans: what the tags mark, where they mark spans: type, text, characters (``start``, ``end``) and words (``first``,
+            ``last``).
     """
 
     value: Any
@@ -55,6 +59,8 @@ class Prediction:
     parts: Mapping[str, float] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
     choices: tuple[Mapping[str, float], ...] = ()
+    tokens: tuple[Mapping[str, Any], ...] = ()
+    spans: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,15 @@ class Wish:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures by name, how each was computed, and the outputs they were computed from."""
+    """Figures by name, how each was computed, and the outputs they were computed from; ``details`` holds the figures of parts,
+    such as those of each type of span."""
 
     figures: Mapping[str, float]
     signatures: Mapping[str, str] = field(default_factory=dict)
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     outputs: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
+    details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Task(Protocol):

@@ -12,8 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from saccade import api
 from saccade.api.exchange import from_huggingface, import_huggingface, to_huggingface
+from saccade.data.schemes import spans_of
 from saccade.data.wordpieces import MARKS
 from saccade.errors import InputError, SaccadeError
+from saccade.tasks.calibration import Calibration
 
 transformers = pytest.importorskip("transformers", reason="the transformers library is not installed")
 pytestmark = pytest.mark.usefixtures("module_unchecked")
@@ -95,6 +97,68 @@ def test_a_classifier_keeps_its_labels(tmp_path):
     assert back.config.id2label == names and max(apart(bundle, back)) < 1e-5
 
 
+@torch.no_grad()
+def test_a_calibrated_classifier_is_as_sure_elsewhere(tmp_path):
+    folder = written(tmp_path / "theirs", "BertForSequenceClassification", id2label={0: "bad", 1: "good"})
+    bundle = from_huggingface(folder)
+    bundle.task.calibration = Calibration(2.5, 7, "valid")
+    before = bundle.network.output.weight.clone()
+    to_huggingface(bundle, tmp_path / "back")
+    back = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "back").eval()
+    ids = torch.tensor(
+        [[bundle.task.tokenizer.BOS, *bundle.task.tokenizer.encode(TEXTS[0]), bundle.task.tokenizer.EOS]]
+    )
+    theirs = back(input_ids=ids).logits.softmax(-1)[0].tolist()
+    (ours,) = bundle.predict([TEXTS[0]])
+    assert [ours.probabilities[name] for name in ("bad", "good")] == pytest.approx(theirs, abs=1e-5)
+    assert torch.equal(bundle.network.output.weight, before)
+
+
+@torch.no_grad()
+def test_a_tagger_says_the_tags_that_it_said_there_and_back(tmp_path):
+    names = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
+    folder = written(tmp_path / "theirs", "BertForTokenClassification", id2label=names)
+    model = transformers.BertForTokenClassification.from_pretrained(folder).eval()
+    bundle = import_huggingface(folder, tmp_path / "run")
+    assert (bundle.recipe.task, bundle.recipe.model_name) == ("label", "bert_tagger")
+    assert "anew" not in bundle.figures, "the pooler, which theirs lacks, no tag asks for"
+    words = ["film", "abc", "was", "good", "dab", "."]
+    for loaded in (bundle, api.load(tmp_path / "run", device="cpu")):
+        cut = loaded.task.reader.cut(words)
+        ids = [loaded.task.tokenizer.BOS, *cut.ids, loaded.task.tokenizer.EOS]
+        theirs = model(input_ids=torch.tensor([ids])).logits[0]
+        ours = loaded.network(torch.tensor([ids]), torch.tensor([len(ids)]))[0]
+        assert float((ours - theirs).abs().max()) < 1e-5
+        firsts = theirs[[place + 1 for place in cut.places]]
+        (found,) = loaded.predict([words])
+        assert spans_of(found.value) == spans_of([names[int(best)] for best in firsts.argmax(-1)])
+        assert found.tokens[1]["probability"] == pytest.approx(float(firsts[1].softmax(-1).max()), abs=1e-5)
+    to_huggingface(bundle, tmp_path / "back")
+    back = transformers.BertForTokenClassification.from_pretrained(tmp_path / "back").eval()
+    assert back.config.id2label == names
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(back.state_dict()[name], tensor), name
+    with pytest.raises(
+        SaccadeError, match="expected a classifier where pairs are asked for, found one that says a tag"
+    ):
+        from_huggingface(folder, pairs=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "scheme"),
+    [
+        (("O", "B-X", "I-X"), "bio"),
+        (("O", "S-X", "B-X", "E-X"), "bioes"),
+        (("NOUN", "VERB"), "none"),
+        (("O", "U-X"), "none"),
+    ],
+)
+def test_tags_that_mark_spans_are_known_by_their_names(tmp_path, names, scheme):
+    folder = written(tmp_path / "theirs", "BertForTokenClassification", id2label=dict(enumerate(names)))
+    bundle = from_huggingface(folder)
+    assert bundle.task.tags.scheme == scheme and bundle.task.tags.names == names
+
+
 def test_heads_that_are_not_there_start_anew_and_are_named(tmp_path):
     bare = from_huggingface(written(tmp_path / "bare", "BertModel"))
     assert set(bare.figures["anew"]) == {"transform", "transform_norm", "bias", "next"}
@@ -125,7 +189,7 @@ def edited(folder: Path, **fields) -> None:
     ("fields", "words"),
     [
         ({"model_type": "roberta"}, r"config.json: model_type: expected 'bert', found 'roberta'"),
-        ({"architectures": ["BertForTokenClassification"]}, r"architectures: expected one of BertModel"),
+        ({"architectures": ["BertForQuestionAnswering"]}, r"architectures: expected one of BertModel"),
         ({"hidden_act": "swish"}, r"hidden_act: expected one of gelu"),
         ({"position_embedding_type": "relative_key"}, r"position_embedding_type: expected 'absolute'"),
         ({"hidden_size": None}, r"hidden_size: expected a whole number, found nothing"),

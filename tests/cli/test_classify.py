@@ -58,7 +58,7 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
         (("predict", runs / "looking", "x", "--prefix", "y"), "error: the task 'classify' does not take wishes"),
         (
             ("evaluate", runs / "looking", "--metric", "bleu"),
-            "error: metrics: expected any of accuracy, f1, found 'bleu'",
+            "error: metrics: expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'",
         ),
         (
             ("compare", runs / "looking", "--metric", "bleu"),

@@ -13,13 +13,17 @@ from saccade.attention.scores import additive, cosine, dot, general, location, s
 from saccade.attention.windows import band, causal, everywhere, gaussian, padding
 from saccade.data.agreement import Agreement
 from saccade.data.dates import Dates
+from saccade.data.facts import Facts
 from saccade.data.labelled import LabelledData
 from saccade.data.opinions import Opinions
 from saccade.data.points import PointData
+from saccade.data.ranked import RankedData
 from saccade.data.sources import PairData
 from saccade.data.text import Tokens
 from saccade.data.texts import TextData
-from saccade.models import attentive_classifier, luong, pointer, recurrent_lm, rnnsearch
+from saccade.data.topics import Topics
+from saccade.data.word_texts import CommonWords, WordData
+from saccade.models import attentive_classifier, luong, pointer, recurrent_lm, rnnsearch, siamese, skipgram
 from saccade.tasks import TASKS
 from saccade.testing import check_normaliser, check_score, check_task, check_window
 
@@ -95,6 +99,20 @@ TASK_CASES = {
         ),
     ],
 }
+TASK_CASES["rank"] = [
+    (RankedData(source="facts", facts=Facts(train=23, valid=5, test=7), loss=loss), "siamese", config)
+    for loss, config in (
+        ("listwise", siamese.Config(5, encoder="gru", hidden=4, mlp=3)),
+        ("pointwise", siamese.Config(5, encoder="none", mlp=3, compare="alignment", overlap=True)),
+    )
+]
+TASK_CASES["vectors"] = [
+    (
+        WordData(source="topics", topics=Topics(train=150, valid=5, test=7), tokens=CommonWords(size=300, min_count=1)),
+        "skipgram",
+        skipgram.Config(5),
+    )
+]
 
 
 TRIED_BY_ITSELF = {"pretrain"}  # tests/tasks/test_pretrain.py: its loss is a sum of two means, so it depends on the cut

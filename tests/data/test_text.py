@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from tokenizers import Tokenizer as Pipeline
@@ -302,3 +304,62 @@ def test_the_same_texts_give_the_same_ids_in_every_process() -> None:
     first, second, third = (run.communicate()[0].splitlines() for run in runs)
     assert len(first) == 15
     assert first == second == third
+
+
+# Strings kept whole -------------------------------------------------------------------------------------------------
+
+
+MARKED = Tokens(kind="words", lower=True, whole=("<e1>", "</e1>", "N't"))
+
+
+def test_whole_strings_survive_punctuation_and_lower_casing_and_have_an_entry():
+    tokenizer = Tokenizer.train(["the <E1>Storm</e1> is n't here", "a b"], replace(MARKED, size=12))
+    text = "a<e1>storm</e1> is n't <e2>"
+    assert tokenizer.pieces(tokenizer.encode(text)) == [
+        "a",
+        "<e1>",
+        "storm",
+        "</e1>",
+        "is",
+        "n't",
+        "<unk>",
+        "<unk>",
+        "<unk>",
+    ]
+    assert [text[start:end] for start, end in tokenizer.spans(text)][:4] == ["a", "<e1>", "storm", "</e1>"]
+    assert tokenizer.pieces(range(4, 7)) == ["<e1>", "</e1>", "n't"]
+
+
+def test_whole_strings_have_an_entry_though_training_lacks_them_and_however_rare():
+    tokenizer = Tokenizer.train(["a a b b", "<e1> a b"], replace(MARKED, min_count=2))
+    assert tokenizer.size == 4 + 3 + 2
+    assert tokenizer.encode("n't </e1>") == [6, 5]
+
+
+def test_the_longer_of_two_whole_strings_wins():
+    tokenizer = Tokenizer.train(["a"], Tokens(kind="words", whole=("#", "##", "#a#")))
+    assert tokenizer.pieces(tokenizer.encode("###a# #a")) == ["##", "#a#", "#", "a"]
+
+
+def test_a_tokenizer_with_whole_strings_is_stored_and_one_from_before_still_loads():
+    tokenizer = Tokenizer.train(["a <e1> b"], MARKED)
+    again = Tokenizer.from_json(tokenizer.to_json())
+    assert again.config == MARKED and again.encode("b<E1>a") == tokenizer.encode("b<E1>a")
+    document = json.loads(Tokenizer.train(["a b"], Tokens(kind="words")).to_json())
+    del document["pre_tokenizer"]["saccade"]["whole"]
+    assert Tokenizer.from_json(json.dumps(document)).config == Tokens(kind="words")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"kind": "bpe", "whole": ("<e1>",)}, "tokens.whole: expected with kind words only, found it with bpe"),
+        ({"whole": ("<EOS>",)}, "none of <pad>, <bos>, <eos>, <unk> among them, found '<EOS>'"),
+        ({"whole": (" a",)}, "found ' a'"),
+        ({"whole": ("",)}, "found ''"),
+        ({"whole": ("a", "b"), "size": 6}, "tokens.size: expected room for words"),
+    ],
+)
+def test_bad_whole_strings_are_refused(fields, told):
+    with pytest.raises(SaccadeError, match=re.escape(told)):
+        Tokens(**{"kind": "words", **fields})

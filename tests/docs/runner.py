@@ -200,6 +200,8 @@ def hasten(monkeypatch: Any) -> None:
     """Recipes are read and checked as they stand; then what would take long is cut down, and no figure is expected."""
     from saccade.data.agreement import Agreement
     from saccade.data.dates import Dates
+    from saccade.data.facts import Facts
+    from saccade.data.needles import Needles
     from saccade.data.opinions import Opinions
     from saccade.data.points import PointData
     from saccade.data.topics import Topics
@@ -209,6 +211,8 @@ def hasten(monkeypatch: Any) -> None:
     _limit(monkeypatch, Train, {"epochs": 1, "updates": 2, "watch_records": 7}, device="cpu", watch="loss")
     _limit(monkeypatch, Dates, {"train": 99, "valid": 7, "test": 7}, languages=("de", "pt"))
     _limit(monkeypatch, Agreement, {"train": 200, "valid": 7, "test": 7})
+    _limit(monkeypatch, Facts, {"train": 60, "valid": 7, "test": 7})
+    _limit(monkeypatch, Needles, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, Opinions, {"train": 99, "valid": 7, "test": 7})
     _limit(monkeypatch, Topics, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, PointData, {"train": 64, "valid": 16, "test": 16}, when=lambda data: data.source is not None)

@@ -169,7 +169,7 @@ def test_what_means_nothing_to_a_classifier_is_refused() -> None:
         of.loss(made, of.batch(corpus, [0]), sampling=0.5)
     with pytest.raises(SaccadeError, match="does not sample or search"):
         of.predict(made, ["a"], how=Search(sample=Sampling()))
-    with pytest.raises(InputError, match="expected any of accuracy, f1, found 'bleu'"):
+    with pytest.raises(InputError, match="expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'"):
         of.evaluate(made, corpus, how=Search(), metrics=["bleu"])
     with pytest.raises(InputError, match="a network that reads texts and says a label"):
         of.network(nn.Linear, None)

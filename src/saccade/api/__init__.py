@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.api.alignments import Alignment, align, align_both_ways, alignment_error
+    from saccade.api.calibrating import Calibrated, calibrate, undo_calibration
     from saccade.api.comparisons import Comparison, compare
     from saccade.api.exchange import from_huggingface, import_huggingface, to_huggingface
     from saccade.api.plans import Plan, plan
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from saccade.api.sweeps import Sweep, resume_sweep, sweep
     from saccade.api.trained import IN_MEMORY, Bundle, load
     from saccade.api.training import Verdict, new_folder, resume, train, verdict
+    from saccade.api.vectors import save_vectors
     from saccade.task import Prediction
 
 _HOMES = {
     "saccade.api.alignments": ("Alignment", "align", "align_both_ways", "alignment_error"),
+    "saccade.api.calibrating": ("Calibrated", "calibrate", "undo_calibration"),
     "saccade.api.comparisons": ("Comparison", "compare"),
     "saccade.api.exchange": ("from_huggingface", "import_huggingface", "to_huggingface"),
     "saccade.api.plans": ("Plan", "plan"),
@@ -25,13 +28,15 @@ _HOMES = {
     "saccade.api.sweeps": ("Sweep", "resume_sweep", "sweep"),
     "saccade.api.trained": ("IN_MEMORY", "Bundle", "load"),
     "saccade.api.training": ("Verdict", "new_folder", "resume", "train", "verdict"),
+    "saccade.api.vectors": ("save_vectors",),
     "saccade.task": ("Prediction",),
 }
 
 __all__ = [
-    "IN_MEMORY", "Alignment", "Bundle", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict", "align",
-    "align_both_ways", "alignment_error", "compare", "find_runs", "from_huggingface", "import_huggingface", "load",
-    "new_folder", "plan", "read_run", "resume", "resume_sweep", "sweep", "to_huggingface", "train", "verdict",
+    "IN_MEMORY", "Alignment", "Bundle", "Calibrated", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict",
+    "align", "align_both_ways", "alignment_error", "calibrate", "compare", "find_runs", "from_huggingface",
+    "import_huggingface", "load", "new_folder", "plan", "read_run", "resume", "resume_sweep", "save_vectors", "sweep",
+    "to_huggingface", "train", "undo_calibration", "verdict",
 ]  # fmt: skip
 
 

@@ -35,7 +35,8 @@ SHOWN = 8  # tokens that a vocabulary lacks, by name
 
 @dataclass(frozen=True)
 class Beginning:
-    """All that training needs; ``origin`` says which run it begins from, and keeps that run's vocabulary."""
+    """All that training needs; ``origin`` says which run it begins from, and keeps that run's vocabulary; ``vectors`` says how
+    many words begin with a vector from elsewhere."""
 
     recipe: Recipe
     splits: Splits
@@ -44,26 +45,37 @@ class Beginning:
     corpora: Mapping[str, Any]
     notes: tuple[str, ...]
     origin: Mapping[str, Any] | None = None
+    vectors: str = ""
+
+    @property
+    def worded(self) -> dict[str, Any]:
+        """What a run keeps of a beginning with word vectors, so that it goes on without their file."""
+        return {"note": self.vectors, "files": self.task.files()}
 
 
-def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = None) -> Beginning:
+def begin(
+    recipe: Recipe,
+    splits: Splits,
+    origin: Mapping[str, Any] | None = None,
+    worded: Mapping[str, Any] | None = None,
+) -> Beginning:
     """The task and the network of a recipe, on the CPU, seeded. ``origin`` is given when a run goes on that began from
-    another: its weights are in its checkpoint, and its vocabulary is in ``origin``."""
+    another, ``worded`` when one does that began with word vectors: weights are in the checkpoint, vocabularies in these."""
     check_available([*wanted_metrics(recipe), recipe.train.watch])
+    if recipe.train.calibrate and not hasattr(task_class(recipe.task), "judgements"):
+        expected = "false, unless the task is classify, which says how likely each label is"
+        with naming(recipe):
+            raise InputError("recipe", field="train.calibrate", expected=expected, found=f"true for {recipe.task!r}")
     torch.manual_seed(recipe.train.seed)
     parent = None
     if recipe.train.from_ is not None and origin is None:
         parent = load(recipe.train.from_, device="cpu")
         origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
-    if origin is not None and pretrained:
-        task = task_class(recipe.task).adopt(recipe.data, splits.train, dict(origin["files"]))
-    elif origin is not None and hasattr(task_class(recipe.task), "go_on"):  # what it counts is counted anew
-        task = task_class(recipe.task).go_on(recipe.data, splits.train, dict(origin["files"]))
-    elif origin is not None:
-        task = task_class(recipe.task).restore(recipe.data, dict(origin["files"]))
-    else:
-        task = task_class(recipe.task).learn(recipe.data, splits.train)
+    task = _task(recipe, splits, origin, worded, pretrained=pretrained)
+    vectors = worded["note"] if worded is not None else getattr(getattr(task, "found", None), "note", "")
+    if hasattr(task, "check_metrics"):  # what its metrics are may hang on the data
+        task.check_metrics([name for name in (*wanted_metrics(recipe), recipe.train.watch) if name != "loss"])
     with naming(recipe):
         network = task.network(network_class(recipe.model_name), recipe.model)
     taken: tuple[str, ...] = ()
@@ -73,7 +85,7 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
         network.load_state_dict(parent.network.state_dict())
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
-    notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note)]
+    notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note), *filter(None, [vectors])]
     if origin is not None:
         what = "what it was pre-trained to" if pretrained else "its network"
         notes += [
@@ -83,7 +95,27 @@ def begin(recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None = Non
         ]
     if parent is not None:
         notes += notes_of_seen(parent.recipe, splits)
-    return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin)
+    return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin, vectors)
+
+
+def _task(
+    recipe: Recipe,
+    splits: Splits,
+    origin: Mapping[str, Any] | None,
+    worded: Mapping[str, Any] | None,
+    *,
+    pretrained: bool,
+) -> Any:
+    """The task, its vocabulary learnt, or that of the run that this one begins from or goes on with."""
+    task = task_class(recipe.task)
+    if origin is not None and pretrained:
+        return task.adopt(recipe.data, splits.train, dict(origin["files"]))
+    if origin is not None and hasattr(task, "go_on"):  # what it counts is counted anew
+        return task.go_on(recipe.data, splits.train, dict(origin["files"]))
+    kept = worded if origin is None else origin
+    if kept is not None:
+        return task.restore(recipe.data, dict(kept["files"]))
+    return task.learn(recipe.data, splits.train)
 
 
 @contextmanager

@@ -160,7 +160,7 @@ def compare(
     say(f"resampling {samples:,} times")
     systems = _systems(contest, outputs, taken, into, samples, seed)
     texts, form = contest.references.texts, contest.references.form
-    apart = _apart(outputs, texts)
+    apart = _apart([contest.shown(found) for found in outputs], texts)
     return Comparison(
         contest.where, form, by, contest.metrics, systems, contest.sources, texts, apart, samples, seed, notes
     )
@@ -185,7 +185,9 @@ def _buckets(contest: Contest, by: By, edges: Sequence[int] | str) -> list[Bucke
 
 
 def _lengths(contest: Contest, by: By) -> list[int]:
-    if contest.labels:
+    if contest.labels or contest.ranks:
+        if by == "source_tokens" and contest.tags:
+            return [len(contest.bundles[0].task.reader.cut(record.source).ids) for record in contest.records]
         if by == "source_tokens":
             tokenizer, texts = contest.bundles[0].task.tokenizer, contest.sources
             return [len(ids) for ids in tokenizer.encode_all(texts)]
@@ -197,7 +199,7 @@ def _lengths(contest: Contest, by: By) -> list[int]:
     return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
 
 
-def _outputs(contest: Contest, say: Callable[[str], None]) -> tuple[list[list[str]], list[str]]:
+def _outputs(contest: Contest, say: Callable[[str], None]) -> tuple[list[list[Any]], list[str]]:
     outputs, notes = [], []
     for number, name in enumerate(contest.names):
         say(f"{name}: decoding {len(contest.records):,} inputs")
@@ -209,7 +211,7 @@ def _outputs(contest: Contest, say: Callable[[str], None]) -> tuple[list[list[st
 
 def _systems(
     contest: Contest,
-    outputs: Sequence[Sequence[str]],
+    outputs: Sequence[Sequence[Any]],
     taken: Sequence[Speed | None],
     into: Sequence[Bucket],
     samples: int,
@@ -225,7 +227,7 @@ def _systems(
         system = System(
             contest.names[number], str(bundle.folder), recipe.name, recipe.model_name, recipe.train.seed,
             bundle.parameters, size_on_disk(bundle), _search(contest, number), _figures(ours, samples, seed),
-            against, by_length, taken[number], outputs[number],
+            against, by_length, taken[number], contest.shown(outputs[number]),
         )  # fmt: skip
         systems.append(system)
     return systems
@@ -233,7 +235,7 @@ def _systems(
 
 def _search(contest: Contest, number: int) -> dict[str, Any]:
     """How outputs were searched for; nothing where they are not."""
-    return {} if contest.labels else asdict(contest.searches[number])
+    return {} if contest.labels or contest.ranks else asdict(contest.searches[number])
 
 
 def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, Figure]:

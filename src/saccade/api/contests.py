@@ -18,12 +18,14 @@ from saccade.api.trained import Bundle, load, threads
 from saccade.bundle import CARD, CONFIG, read_config
 from saccade.errors import SaccadeError
 from saccade.metrics.labels import LABEL_METRICS, label_statistics
+from saccade.metrics.ranking import RANKING_METRICS, order, ranking_statistics
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import METRICS, check_available, check_known
 from saccade.nn.search import Search
+from saccade.tasks.label import Label
 
 TIMED = 256  # inputs decoded to measure speed
-UNPAIRED = ("language", "pretrain")  # tasks that are judged by what they foresee, not by what they write
+UNPAIRED = ("language", "pretrain", "vectors")  # tasks that are judged by what they foresee, not by what they write
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Contest:
 
     @property
     def sources(self) -> list[str]:
+        if self.tags:
+            return [" ".join(record.source) for record in self.records]
         return [_written(record.source) for record in self.records]
 
     @property
@@ -57,8 +61,29 @@ class Contest:
         """Whether outputs are labels."""
         return _says_labels(self.bundles[0])
 
-    def measure(self, outputs: Sequence[str]) -> list[Statistics]:
+    @property
+    def tags(self) -> bool:
+        """Whether an output is a tag for each word, written with blanks between."""
+        return _says_tags(self.bundles[0])
+
+    @property
+    def ranks(self) -> bool:
+        """Whether outputs are scores, a candidate each."""
+        return _ranks(self.bundles[0])
+
+    def shown(self, outputs: Sequence[Any]) -> list[str]:
+        """The outputs as a person reads them: of scored candidates the best."""
+        if not self.ranks:
+            return list(outputs)
+        return [record.candidates[order(scores)[0]] for record, scores in zip(self.records, outputs, strict=True)]
+
+    def measure(self, outputs: Sequence[Any]) -> list[Statistics]:
         texts, cut = self.references.texts, self.references.bleu_tokenize
+        if self.ranks:
+            relevance = [record.target for record in self.records]
+            return [ranking_statistics(name, outputs, relevance) for name in self.metrics]
+        if self.tags:
+            return [self.bundles[0].task.statistics(name, outputs, self.records) for name in self.metrics]
         if self.labels:
             return [label_statistics(name, outputs, texts) for name in self.metrics]
         return [statistics(name, outputs, texts, bleu_tokenize=cut) for name in self.metrics]
@@ -85,6 +110,24 @@ class Contest:
 
 def _says_labels(bundle: Bundle) -> bool:
     return "accuracy" in getattr(bundle.task, "metrics", ())
+
+
+def _says_tags(bundle: Bundle) -> bool:
+    return isinstance(bundle.task, Label)
+
+
+def _ranks(bundle: Bundle) -> bool:
+    return "map" in getattr(bundle.task, "metrics", ())
+
+
+def _references(bundles: Sequence[Bundle], names: Sequence[str], records: Sequence[Any], text: Form) -> References:
+    if _says_tags(bundles[0]):
+        return References([" ".join(one.target) for one in records], str, "none", "as it is", are_texts=False)
+    if not _ranks(bundles[0]):
+        return shared_references(bundles, names, records, text)
+    right = [[each for each, grade in zip(one.candidates, one.target, strict=True) if grade > 0] for one in records]
+    as_they_are: Any = list  # scores stay numbers
+    return References([" | ".join(texts) for texts in right], as_they_are, "13a", "as it is", are_texts=False)
 
 
 def _written(source: Any) -> str:
@@ -122,8 +165,8 @@ def enter(
     wanted = _metrics(bundles, metrics)
     searches = [_search(bundle, beam) for bundle in bundles]
     records, where = bundles[0].records_of(data)
-    references = shared_references(bundles, names, records, text)
-    if not _says_labels(bundles[0]):
+    references = _references(bundles, names, records, text)
+    if not (_says_labels(bundles[0]) or _ranks(bundles[0])):
         wanted = _known(wanted, references, asked=metrics is not None)
     return Contest(bundles, names, searches, records, where, references, wanted)
 
@@ -152,13 +195,17 @@ def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str
         )
     if asked is not None and "perplexity" in asked:
         raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
-    known = LABEL_METRICS if _says_labels(bundles[0]) else METRICS
+    ranks = _ranks(bundles[0])
+    known = LABEL_METRICS if _says_labels(bundles[0]) else RANKING_METRICS if ranks else tuple(METRICS)
+    if _says_tags(bundles[0]):
+        known = bundles[0].task.known_metrics
     metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in known]))
-    if known is LABEL_METRICS:
+    if known != tuple(METRICS):
         unknown = [name for name in metrics if name not in known]
         if unknown:
-            raise SaccadeError(f"unknown metric {unknown[0]!r}: those of labels are {', '.join(known)}")
-        return metrics or ["accuracy"]
+            what = "rankings" if ranks else "labels"
+            raise SaccadeError(f"unknown metric {unknown[0]!r}: those of {what} are {', '.join(known)}")
+        return metrics or [known[0]]
     check_known(metrics)
     check_available(metrics)
     return metrics or ["exact_match"]
@@ -189,9 +236,8 @@ def decode(contest: Contest, number: int) -> tuple[Sequence[Any], Sequence[str]]
         except SaccadeError as error:
             raise SaccadeError(f"{contest.names[number]}: {error}") from None
         how = contest.searches[number]
-        evaluation = bundle.task.evaluate(
-            bundle.network, corpus, how=how, metrics=["accuracy" if contest.labels else "exact_match"]
-        )
+        metric = "accuracy" if contest.labels else "map" if contest.ranks else "exact_match"
+        evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=[metric])
     return evaluation.outputs, evaluation.notes
 
 
@@ -201,7 +247,7 @@ def speeds(contest: Contest, repeats: int, seed: int, say: Callable[[str], None]
     if repeats < 1:
         return [None] * len(bundles)
     drawn = np.random.default_rng(seed).permutation(len(contest.records))[:TIMED]
-    inputs = [contest.records[number].source for number in drawn]
+    inputs = [getattr(contest.records[number], "asked", contest.records[number].source) for number in drawn]
     seconds: list[list[float]] = [[] for _ in bundles]
     for turn in range(repeats):
         for number, (bundle, search) in enumerate(zip(bundles, contest.searches, strict=True)):

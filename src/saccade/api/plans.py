@@ -21,6 +21,8 @@ from saccade.api.trained import threads
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
 from saccade.tasks.classify import Classify
+from saccade.tasks.label import Label
+from saccade.tasks.rank import Rank
 from saccade.tasks.translate import Translate
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import resting
@@ -174,7 +176,17 @@ def _looks(every: int | None, ends: Sequence[int]) -> int:
 def _tokens(beginning: Beginning) -> dict[str, dict[str, int]]:
     if isinstance(beginning.task, Classify):
         return {
-            name: {"text": sum(len(first) + len(second or ()) for first, second in corpus.ids)}
+            name: {"text": sum(len(beginning.task.reading.tokens(ids)) for ids in corpus.ids)}
+            for name, corpus in beginning.corpora.items()
+        }
+    if isinstance(beginning.task, Label):
+        return {name: {"text": sum(map(len, corpus.ids))} for name, corpus in beginning.corpora.items()}
+    if isinstance(beginning.task, Rank):
+        return {
+            name: {
+                "question": sum(len(rows[0][0]) for rows in corpus.rows),
+                "candidate": sum(len(row[1]) for rows in corpus.rows for row in rows),
+            }
             for name, corpus in beginning.corpora.items()
         }
     if not isinstance(beginning.task, Translate):
@@ -187,7 +199,7 @@ def _tokens(beginning: Beginning) -> dict[str, dict[str, int]]:
 
 
 def _vocabulary(task: Any) -> dict[str, int]:
-    if isinstance(task, Classify):
+    if isinstance(task, Classify | Label | Rank):
         return {"text": task.tokenizer.size}
     return {"source": task.source.size, "target": task.target.size} if isinstance(task, Translate) else {}
 

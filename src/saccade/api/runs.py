@@ -24,7 +24,7 @@ from saccade.storage import read_json
 
 RUN, FIGURES, ORIGIN, SWEEP, CHECKPOINTS = "run.json", "metrics.json", "origin.json", "sweep.json", "checkpoints"
 MARKS = (RUN, CONFIG, FIGURES, STATUS, CHECKPOINTS)  # any of them makes a folder a run's
-LOWER_IS_BETTER = ("loss", "perplexity", "cer", "wer", "ter", "seconds", "parameters")
+LOWER_IS_BETTER = ("loss", "perplexity", "cer", "wer", "ter", "ece", "brier", "nll", "seconds", "parameters")
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Bundle:
 
     def predict(
         self,
-        inputs: str | Sequence[Any],
+        inputs: str | Mapping[str, Any] | Sequence[Any],
         lens: Lens | None = None,
         search: Search | None = None,
         *,
@@ -94,7 +94,7 @@ class Bundle:
 
         >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
         """
-        texts = [inputs] if isinstance(inputs, str) else list(inputs)
+        texts = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
         options: dict[str, Any] = {}
         wishes = wishes_of(len(texts), prefix, require, forbid)
         if any(wish != Wish() for wish in wishes):
@@ -197,7 +197,8 @@ class Bundle:
             "parameters": self.parameters,
             "threads": self.threads,
         }
-        card = write_card(self.recipe.name, config)
+        calibration = getattr(self.task, "calibration", None)
+        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.told])
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
 
 

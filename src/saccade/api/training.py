@@ -10,6 +10,7 @@ from typing import Any
 
 from saccade import __version__
 from saccade.api.beginning import Beginning, begin, fingerprint, read_splits, wanted_metrics
+from saccade.api.calibrating import calibrated_in_training
 from saccade.api.runs import SWEEP, is_run
 from saccade.api.status import Status, now, recorded
 from saccade.api.trained import IN_MEMORY, Bundle, load, threads
@@ -24,6 +25,7 @@ from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints
 
 RUN, ORIGIN, RECIPE, FIGURES = "run.json", "origin.json", "recipe.yaml", "metrics.json"
+WORDED = "vectors.json"  # of a run that began with word vectors: its vocabulary, and how many words have one
 
 
 def train(
@@ -82,6 +84,8 @@ def _write_beginning(beginning: Beginning, home: Path) -> None:
     write_text(home / RECIPE, dump_yaml(recipe.to_plain()))
     if beginning.origin is not None:
         write_json(home / ORIGIN, beginning.origin)
+    if beginning.vectors:
+        write_json(home / WORDED, beginning.worded)
     parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
     # The fingerprint says whether a resumed run still has its data; the rest is what `saccade runs` shows of it.
     about = {
@@ -116,7 +120,8 @@ def _resume(folder: Path, data: Any, report: Report) -> Bundle:
         raise InputError(folder, expected="the data that the run began with", found="other data: train afresh")
     # A run that began from another one keeps its vocabulary itself: the other may be gone by now.
     origin = None if recipe.train.from_ is None else read_json(folder / ORIGIN)
-    return _run(begin(recipe, splits, origin), folder, report, again=True)
+    worded = read_json(folder / WORDED) if (folder / WORDED).is_file() else None
+    return _run(begin(recipe, splits, origin, worded), folder, report, again=True)
 
 
 def _read_beginning(folder: Path) -> tuple[Recipe, str]:
@@ -191,6 +196,8 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
 
     def save_best(evaluation: Evaluation, progress: Progress) -> None:
         bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
+        if beginning.vectors:
+            bundle.figures["vectors"] = beginning.vectors
         if progress.averaged:
             bundle.figures["averaged"] = list(progress.averaged)
         bundle.threads = progress.threads
@@ -218,6 +225,8 @@ def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report
     try:
         report.testing(0, len(test))
         with threads(bundle.threads):
+            if bundle.recipe.train.calibrate:
+                report.say(calibrated_in_training(bundle, beginning.corpora["valid"], test))
             evaluation = bundle.task.evaluate(
                 bundle.network, test, how=bundle.recipe.search, metrics=wanted_metrics(bundle.recipe), **watched
             )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from saccade.cli.align import align
+from saccade.cli.calibrate import calibrate
 from saccade.cli.compare import compare
 from saccade.cli.data import data
 from saccade.cli.evaluate import evaluate
@@ -17,7 +18,9 @@ from saccade.cli.recipes import recipes
 from saccade.cli.runs import runs
 from saccade.cli.searching import Grouped
 from saccade.cli.train import train
+from saccade.cli.vectors import vectors
 from saccade.cli.view import view
+from saccade.cli.words import words
 from saccade.errors import Interrupted, SaccadeError
 from saccade.parts import blame
 
@@ -33,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (train, predict, view, evaluate, compare, align, data, runs, recipes, export):
+for command in (train, predict, view, evaluate, compare, calibrate, words, align, data, runs, recipes, export, vectors):
     app.command(cls=Grouped)(command)
 app.command("import", cls=Grouped)(import_model)  # a word of Python's own
 

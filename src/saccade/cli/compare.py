@@ -158,5 +158,5 @@ def _examples(found: Comparison, show: int) -> str:
 
 
 def _number(metric: str, value: float, *, signed: bool = False) -> str:
-    decimals = 4 if metric in ("exact_match", "cer", "wer", "accuracy", "f1") else 2
+    decimals = 2 if metric in ("bleu", "chrf", "ter") else 4
     return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−")

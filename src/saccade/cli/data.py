@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.label_data import is_labelled, labels_instead, survey_and_show
+from saccade.cli.label_data import labels_instead, shown_as_labelled
 from saccade.cli.options import Json
+from saccade.cli.ranked_data import Candidate, Question, Relevance, shown_as_ranked
 from saccade.cli.raw_data import shown_as_raw
+from saccade.cli.tag_data import shown_as_tagged
 from saccade.errors import InputError, SaccadeError
 
 if TYPE_CHECKING:
@@ -39,10 +41,17 @@ Group = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option(help="tsv, csv, jsonl, parquet, po, tmx or lines (a label, its text), where the name does not say."),
+    typer.Option(
+        help="tsv, csv, jsonl, parquet, po, tmx, lines (a label, its text), aspects, relations, conll or conllu, "
+        "where the name does not say."
+    ),
 ]
 Text = Annotated[str | None, typer.Option(metavar="COLUMN", help="The text's column, where texts have labels.")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="The label's column.")]
+Word = Annotated[str | None, typer.Option(metavar="COLUMN", help="The word's column, where words have tags.")]
+Tag = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The tag's column: -1 is the last; of CoNLL-U upos, xpos …")
+]
 Second = Annotated[str | None, typer.Option(metavar="COLUMN", help="The second text's column, where two have a label.")]
 Encoding = Annotated[str | None, typer.Option(help="utf-8, latin-1 or windows-1252, of texts with labels.")]
 Test = Annotated[
@@ -82,6 +91,11 @@ def data(
     text: Text = None,
     label: Label = None,
     second: Second = None,
+    word: Word = None,
+    tag: Tag = None,
+    question: Question = None,
+    candidate: Candidate = None,
+    relevance: Relevance = None,
     format: Format = None,
     encoding: Encoding = None,
     test: Test = None,
@@ -94,7 +108,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a file, and whether it would train. Pairs, which can be cleaned too, or texts with labels.
+    """Say what is in a file, and whether it would train. Pairs, which can be cleaned too, texts with labels, words with tags.
 
     \b
     saccade data pairs.tsv
@@ -105,12 +119,23 @@ def data(
     saccade data my.yaml
     saccade data reviews.csv --text review --label stars
     saccade data aclImdb/train --test aclImdb/test
+    saccade data TRAIN_FILE.TXT --format relations
+    saccade data train.conllu --tag xpos
+    saccade data answers.tsv --question q --candidate a --relevance right
     """
     labelled = {"--text": text, "--label": label, "--second": second, "--group": group, "--format": format}
     labelled["--encoding"] = encoding
     unused: dict[str, Any] = {"--source": source, "--target": target, "--clean": clean, "--log": log, "--tidy": tidy}
     unused |= {"--keep": keep, "--drop": drop}
-    if _show_labelled(files, labelled, unused, test or [], save, force, as_json):
+    how: dict[str, Any] = {"force": force, "as_json": as_json, "progress": _bar()}
+    tagged = {"--word": word, "--tag": tag, "--group": group, "--format": format, "--encoding": encoding}
+    others = unused | {"--text": text, "--label": label, "--second": second}
+    ranked = {"--question": question, "--candidate": candidate, "--relevance": relevance, **tagged}
+    if shown_as_ranked(files, ranked, others, test or [], _recipe_path(files), save, **how):
+        return
+    if shown_as_tagged(files, tagged, others, test or [], _recipe_path(files), save, **how):
+        return
+    if shown_as_labelled(files, labelled, unused, test or [], _recipe_path(files), save, **how):
         return
     unused |= {"--group": group, "--test": test}
     if shown_as_raw(files, _recipe_path(files), unused, format, save, force, as_json):
@@ -151,30 +176,6 @@ def data(
     _show(found, advice, recipe, following, as_json, save)
     if not advice.would_train:
         raise typer.Exit(1)
-
-
-def _show_labelled(
-    files: Sequence[str],
-    options: dict[str, str | None],
-    unused: dict[str, Any],
-    tests: Sequence[str],
-    save: Path | None,
-    force: bool,
-    as_json: bool,
-) -> bool:
-    """Whether labelled texts were meant; if so, they were surveyed and shown."""
-    recipe = _recipe_path(files)
-    if not is_labelled(files, options, recipe):
-        if options["--encoding"]:
-            raise SaccadeError("--encoding: expected labelled texts beside it (--text, --label), found none")
-        return False
-    given = [name for name, value in unused.items() if value]
-    given += [name for name, value in options.items() if value] if recipe is not None else []
-    if given:
-        found = "a recipe, which says that itself" if recipe is not None else "labelled texts"
-        raise SaccadeError(f"{given[0]}: expected a file of pairs beside it, found {found}")
-    survey_and_show(files, options, tests, recipe, save, force=force, as_json=as_json, progress=_bar())
-    return True
 
 
 # What is read ------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ def evaluate(
     bundle = options.load(run)
     evaluation = bundle.evaluation(data, metrics=metric, search=options.search(bundle))
     if as_json:
-        print(
-            json.dumps({"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes})
-        )
+        told = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
+        print(json.dumps(told | ({"details": evaluation.details} if evaluation.details else {})))
         return
+    width = max(12, *map(len, evaluation.figures))
     for name, figure in evaluation.figures.items():
-        print(f"{name:<12} {figure:.4f}  {evaluation.signatures.get(name, '')}".rstrip())
+        print(f"{name:<{width}} {figure:.4f}  {evaluation.signatures.get(name, '')}".rstrip())
     for note in evaluation.notes:
         print(f"note: {note}")

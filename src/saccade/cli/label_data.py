@@ -22,7 +22,9 @@ SHOWN = 20  # labels that are listed
 
 def is_labelled(files: Sequence[str], options: dict[str, Any], recipe: Path | None) -> bool:
     """Whether labelled texts are meant: a column of labels is named, a folder, or a recipe of the task ``classify``."""
-    if any(options.get(name) for name in ("--text", "--label", "--second")):
+    from saccade.data.files.blocks import BLOCKS
+
+    if any(options.get(name) for name in ("--text", "--label", "--second")) or options.get("--format") in BLOCKS:
         return True
     if recipe is not None:
         from saccade.recipes.located import read_yaml
@@ -30,6 +32,24 @@ def is_labelled(files: Sequence[str], options: dict[str, Any], recipe: Path | No
         root: Any = read_yaml(recipe).value if recipe.is_file() else None
         return isinstance(root, dict) and "task" in root and root["task"].text == "classify"
     return len(files) == 1 and Path(files[0]).is_dir() and any(inner.is_dir() for inner in Path(files[0]).iterdir())
+
+
+def shown_as_labelled(
+    files: Sequence[str], options: dict[str, str | None], unused: dict[str, Any], tests: Sequence[str],
+    recipe: Path | None, save: Path | None, *, force: bool, as_json: bool, progress: Any,
+) -> bool:  # fmt: skip
+    """Whether labelled texts were meant; if so, they were surveyed and shown."""
+    if not is_labelled(files, options, recipe):
+        if options["--encoding"]:
+            raise SaccadeError("--encoding: expected labelled texts beside it (--text, --label), found none")
+        return False
+    given = [name for name, value in unused.items() if value]
+    given += [name for name, value in options.items() if value] if recipe is not None else []
+    if given:
+        found = "a recipe, which says that itself" if recipe is not None else "labelled texts"
+        raise SaccadeError(f"{given[0]}: expected a file of pairs beside it, found {found}")
+    survey_and_show(files, options, tests, recipe, save, force=force, as_json=as_json, progress=progress)
+    return True
 
 
 def labels_instead(
@@ -112,12 +132,17 @@ def _asked(
 
 def page(survey: LabelSurvey, recipe: str | None, saved: Path | None = None) -> Iterator[str]:
     """The whole page, line by line."""
+    from saccade.data.files.blocks import BLOCKS
+
     columns = survey.data.columns
     second = f" and {columns.second}" if columns.second is not None else ""
     folder = Path(survey.path).is_dir()
     how = "a folder a label" if folder else f"{columns.text}{second} → {columns.label}"
     if survey.data.format == "lines":
         how = "the first word of each line"
+    elif survey.data.format in BLOCKS:
+        texts, label = BLOCKS[survey.data.format], BLOCKS[survey.data.format]["label"]
+        how = f"{' and '.join(texts[name] for name in ('text', 'second') if name in texts)} → {label}"
     yield f"{survey.path}: {survey.records:,} texts with a label each ({how})"
     yield ""
     yield "1 label" if len(survey.counts) == 1 else f"{len(survey.counts)} labels"

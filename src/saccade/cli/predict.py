@@ -51,12 +51,23 @@ def predict(
         if as_json:
             print(json.dumps(_as_json(text, prediction), ensure_ascii=False))
             continue
-        for each in (prediction, *prediction.alternatives):
+        if prediction.tokens:
+            _print_tags(prediction, first=number == 0)
+        for each in () if prediction.tokens else (prediction, *prediction.alternatives):
             print(each.value if n_best is None else f"{each.score:.4f}\t{each.value}")
         for note in prediction.notes:
             print(f"note: {text!r}: {note}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
+
+
+def _print_tags(prediction: Any, *, first: bool) -> None:
+    """A word a line with its tag, as CoNLL files have them; a blank line between inputs."""
+    if not first:
+        print()
+    width = max(len(token["text"]) for token in prediction.tokens)
+    for token in prediction.tokens:
+        print(f"{token['text']:<{width}}  {token['tag']}")
 
 
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:
@@ -72,6 +83,7 @@ def _output(prediction: Any) -> dict[str, Any]:
         "output": prediction.value,
         **shares,
         **({"choices": [dict(each) for each in prediction.choices]} if prediction.choices else {}),
+        **({"tokens": prediction.tokens, "spans": prediction.spans} if prediction.tokens else {}),
         "score": prediction.score,
         "log_prob": prediction.log_prob,
         "parts": dict(prediction.parts),

@@ -13,7 +13,7 @@ import typer
 
 from saccade.errors import InputError, SaccadeError
 
-TASKS = ("language", "pretrain")
+TASKS = ("language", "pretrain", "vectors")
 SMALL, MIDDLING = 20_000, 500_000  # words of text up to which a small vocabulary and small batches do
 AS_IT_STANDS = "raw text is data as it stands for the tasks language (what comes next) and pretrain (the masked words)"
 

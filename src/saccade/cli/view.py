@@ -76,7 +76,8 @@ def view(
     input, move its attention, and see what it writes then.
 
     Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
-    where-2.svg, but one page. A .trace keeps every weight; saccade.Trace.load reads it, and RUN may be one.
+    where-2.svg, but one page; several aspects of one sentence make one picture, a row each. A .trace keeps every weight;
+    saccade.Trace.load reads it, and RUN may be one.
     """
     drawing = {"--site": site, "--head": head, "--truth": truth or None}
     serving = {"--port": port, "--host": host}
@@ -98,6 +99,10 @@ def view(
         )
     shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out, truth)
     chosen = [trace.only(site, head) for trace in shown]
+    if out is None or out.suffix.lower() not in (PAGE, KEPT):
+        from saccade.views.aspects import gathered
+
+        chosen = gathered(chosen)
     if out is None:
         _draw(chosen)
     else:

@@ -19,6 +19,7 @@ from saccade.data.files.records import NOT_UTF8
 from saccade.data.labelled import Labelled, LabelledData, scan
 from saccade.data.pairs import Fault, Tally
 from saccade.data.tallies import WORD, Lengths
+from saccade.data.verbs import MARKS
 from saccade.errors import InputError
 from saccade.splits import HELD_OUT_AT_MOST
 
@@ -189,14 +190,16 @@ class LabelSurvey:
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
         lines += [f"  faults: drop  # {self._faulty}"] if self.drops else []
+        kept = f", whole: [{', '.join(map(quoted, MARKS))}]" if data.format == "relations" else ""
         lines += [
-            "  tokens: {kind: words, lower: true, min_count: 2}",
+            f"  tokens: {{kind: words, lower: true, min_count: 2{kept}}}",
             f"  max_length: {self.max_length}",
             "  too_long: truncate",
         ]
         lines += ["  balance: weights"] if self.imbalance > UNEVEN else []
-        lines += ["model: {name: attentive_classifier, embedding: 128, hidden: 128, dropout: 0.3}"]
-        lines += [self._training, "metrics: [accuracy, f1]"]
+        name = {"aspects": "atae_lstm, variant: atae, scorer: summed", "relations": "att_blstm"}.get(data.format or "")
+        lines += [f"model: {{name: {name or 'attentive_classifier'}, embedding: 128, hidden: 128, dropout: 0.3}}"]
+        lines += [self._training, f"metrics: [{'relation_f1, ' * (data.format == 'relations')}accuracy, f1]"]
         return "\n".join(lines) + "\n"
 
     @property

@@ -2,6 +2,8 @@
 
     tables, JSONL, Parquet, the hub     a column of text and one of labels; a second text too, where records are pairs
     lines                               "label text …", a record a line
+    aspects                             three lines a record: a sentence with $T$, what stands there, the polarity
+    relations                           blocks as in SemEval-2010's task 8: a sentence with two marked nouns, their relation
     folders                             one folder a label, one file a text:  train/pos/0_9.txt
 
 A label is a name: numbers and true or false are taken as they are written.
@@ -9,21 +11,28 @@ A label is a name: numbers and true or false are taken as they are written.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.contrasts import Contrasts
+from saccade.data.files.blocks import BLOCKS, scan_blocks
 from saccade.data.files.fields import FORMATS, Fields, Name, scan_fields
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import Encoding, opened, unpacked
 from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, fault, kind_of, text_fault
 from saccade.data.lengths import TooLong
-from saccade.data.opinions import Opinions, generate
+from saccade.data.needles import Needles
+from saccade.data.opinions import Opinions
 from saccade.data.pairs import Tally
+from saccade.data.sentences import Nesting
 from saccade.data.sources import locate
 from saccade.data.text import Kind, Tokens
+from saccade.data.vectors import Vectors, check_vectors
+from saccade.data.verbs import Verbs
 from saccade.errors import InputError
 from saccade.splits import Overlap, Splits, hold_out, settle_overlap
 
@@ -76,13 +85,14 @@ class WordTokens(Tokens):
 class LabelledData:
     """The ``data`` part of a recipe for texts with a label each."""
 
-    source: Literal["opinions"] | None = None  # a built-in source, or
+    source: Literal["opinions", "contrasts", "verbs", "needles"] | None = None  # a built-in source, or
     # Files, folders with one folder a label, or hf://OWNER/NAME; paths as in every recipe.
     train: str | None = None
     valid: str | None = None
     test: str | None = None
     hold_out: float = 0.05  # the share of train for each of valid and test that is not given
-    format: Literal["tsv", "csv", "jsonl", "parquet", "lines"] | None = None  # where a file's suffix does not say it
+    # Where a file's suffix does not say it.
+    format: Literal["tsv", "csv", "jsonl", "parquet", "lines", "aspects", "relations"] | None = None
     encoding: Encoding = "utf-8"
     columns: LabelColumns = field(default_factory=LabelColumns)
     labels: tuple[str, ...] | None = None  # all there are, in this order; as train has them, sorted, unless given
@@ -91,10 +101,17 @@ class LabelledData:
     )
     overlap: Overlap = "keep"  # what becomes of texts that train has in common with valid or test
     opinions: Opinions = field(default_factory=Opinions)
+    contrasts: Contrasts = field(default_factory=Contrasts)
+    verbs: Verbs = field(default_factory=Verbs)
+    needles: Needles = field(default_factory=Needles)
     tokens: WordTokens = field(default_factory=WordTokens)
+    vectors: str | Vectors | None = None  # a file or a run that word embeddings begin with
     max_length: int = 400  # tokens of a text, or of the two of a pair together
     too_long: TooLong = "error"
     keep: Literal["first", "last"] = "first"  # which tokens of a text that is cut
+    sentences: Nesting | None = (
+        None  # cut each text into sentences, for a network that reads them one by one, such as han
+    )
     balance: Literal["none", "weights"] = "none"  # weights: every label counts as much in the loss, however rare
 
     def __post_init__(self) -> None:
@@ -104,8 +121,11 @@ class LabelledData:
             raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
         if self.max_length < 2:
             raise ValueError(f"max_length must be at least 2: got {self.max_length}")
+        if self.sentences is not None and (self.columns.second is not None or self.format == "aspects"):
+            raise ValueError(f"sentences must be left out where records are pairs: got {self.sentences}")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
             raise ValueError(f"labels must be two or more different names: got {list(self.labels)}")
+        check_vectors(self.vectors, self.tokens)
         if self.format == "lines" and self.columns.second is not None:
             raise ValueError(
                 "columns must name no second text where records are lines: got " + repr(self.columns.second)
@@ -115,12 +135,18 @@ class LabelledData:
 # Records from files --------------------------------------------------------------------------------------------------
 
 
+def built_in(source: str) -> Any:
+    """The module of a built-in source: ``generate`` makes its splits, ``EXAMPLES`` are inputs worth looking at."""
+    return importlib.import_module(f"saccade.data.{source}")
+
+
 def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
     parts: dict[str, list[Labelled]] = {}
     notes: list[str] = []
     if data.source is not None:
-        made = generate(data.opinions)
+        maker = built_in(data.source)
+        made = maker.generate(getattr(data, data.source))
         parts = {name: [Labelled(text, label) for text, label in part] for name, part in made.items()}
     for name in ("train", "valid", "test"):
         path = getattr(data, name)
@@ -134,7 +160,8 @@ def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:
 def read_file(path: Path, data: LabelledData) -> list[Labelled]:
     """The records of one more file or folder, read strictly: a figure on what happens to be left would mean nothing."""
     suffix = unpacked(path).suffix.lower().removeprefix(".")
-    format = None if on_hub(path) or suffix in (*FORMATS, "txt") else data.format
+    known = FORMATS if data.format in BLOCKS else (*FORMATS, "txt")  # the blocks of one release stand in .TXT files
+    format = None if on_hub(path) or suffix in known else data.format
     columns = replace(data.columns, group=None)
     return gather(path, replace(data, format=format, columns=columns), strict=True)[0]
 
@@ -173,6 +200,11 @@ def scan(path: str | Path, data: LabelledData) -> Iterator[Labelled | Fault]:
     """Every record and every fault of a file, of a folder, or of a dataset of the hub."""
     if not on_hub(path) and Path(path).is_dir():
         yield from _folder(Path(path), data)
+        return
+    if data.format is not None and data.format in BLOCKS:
+        blocks = replace(data, columns=LabelColumns(**BLOCKS[data.format]))
+        for found in scan_blocks(Path(path), data.format, encoding=data.encoding):
+            yield found if isinstance(found, Fault) else _record(found, blocks, path)
         return
     for found in scan_fields(path, data.columns.wanted, format=data.format, encoding=data.encoding):
         yield found if isinstance(found, Fault) else _record(found, data, path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -41,7 +42,8 @@ UNBROKEN = re.compile(r"\S*")
 class Tokens:
     """How text is cut: `size` is the largest vocabulary, the four special tokens included; characters, words and merges
     seen fewer than `min_count` times are left out of it. `bert` is BERT's own way (:mod:`saccade.data.wordpieces`), whose
-    `vocabulary` may be a vocab.txt instead of being learnt."""
+    `vocabulary` may be a vocab.txt instead of being learnt. Strings that `whole` lists are one word each wherever they
+    stand, whatever the letters and signs in them, and have an entry in the vocabulary: "<e1>", "n't"."""
 
     kind: Kind = "characters"
     lower: bool = False
@@ -49,8 +51,10 @@ class Tokens:
     min_count: int = 1
     normalise: Form = "nfc"
     vocabulary: str | None = None
+    whole: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "whole", tuple(self.whole))  # a stored one is a list
         for name, value, known in (("kind", self.kind, Kind), ("normalise", self.normalise, Form)):
             if value not in get_args(known):
                 raise SaccadeError(f"tokens.{name}: expected one of {', '.join(get_args(known))}, found {value!r}")
@@ -59,6 +63,19 @@ class Tokens:
                 raise SaccadeError(f"tokens.{name}: expected a whole number of at least {least}, found {number!r}")
         if self.vocabulary is not None and self.kind != "bert":
             raise SaccadeError(f"tokens.vocabulary: expected a file with kind bert only, found it with {self.kind}")
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        if self.whole and self.kind != "words":
+            raise SaccadeError(f"tokens.whole: expected with kind words only, found it with {self.kind}")
+        for text in self.whole:
+            written = unicodedata.normalize("NFKC", text).lower() if isinstance(text, str) else ""
+            if not written or text != text.strip() or written in SPECIAL:  # as it may be once it is normalised
+                expected = f"strings without blanks around them, none of {', '.join(SPECIAL)} among them"
+                raise SaccadeError(f"tokens.whole: expected {expected}, found {text!r}")
+        if self.whole and len(SPECIAL) + len(self.whole) >= self.size:
+            found = f"{self.size} with {len(self.whole)} strings kept whole"
+            raise SaccadeError(f"tokens.size: expected room for words beside those of tokens.whole, found {found}")
 
     @property
     def subwords(self) -> bool:
@@ -219,8 +236,14 @@ def _normalizer(config: Tokens) -> normalizers.Normalizer:
 
 def _splitter(config: Tokens) -> pre_tokenizers.PreTokenizer:
     if config.kind == "words":
-        return pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+        kept = sorted(_whole(config), key=len, reverse=True)  # of two that begin alike the longer
+        return pre_tokenizers.Split(Regex("|".join([*map(re.escape, kept), WORD])), "removed", invert=True)
     return pre_tokenizers.Split(Regex(SUBWORD if config.subwords else CHARACTER), "isolated")
+
+
+def _whole(config: Tokens) -> list[str]:
+    """The strings that are kept whole, as they stand in a text that was normalised."""
+    return list(dict.fromkeys(_normalised(config.whole, config)))
 
 
 def _decoder(config: Tokens) -> decoders.Decoder | None:
@@ -272,7 +295,10 @@ def _train_whole(texts: list[str], config: Tokens) -> models.Model:
     counts = Counter(_words(texts, config)) if config.kind == "words" else Counter[str]()
     for text in texts if config.kind == "characters" else ():
         counts.update(text)
-    vocabulary = [*SPECIAL, *_commonest(counts, config, room=config.size - len(SPECIAL))]
+    first = [*SPECIAL, *_whole(config)]
+    for token in first:
+        counts.pop(token, None)
+    vocabulary = [*first, *_commonest(counts, config, room=config.size - len(first))]
     return models.WordLevel({token: index for index, token in enumerate(vocabulary)}, unk_token="<unk>")
 
 

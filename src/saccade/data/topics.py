@@ -71,6 +71,11 @@ def sentence(nouns: tuple[str, ...], rng: random.Random) -> str:
     return " ".join([*words, rng.choice(ACTING)[number], "the", _of_number(rng.choice(nouns), rng.randrange(2)), "."])
 
 
+def families() -> list[tuple[str, ...]]:
+    """The words of each topic, in both numbers."""
+    return [tuple(_of_number(noun, number) for noun in nouns for number in range(2)) for nouns in TOPICS]
+
+
 def _of_number(noun: str, number: int) -> str:
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return plural if number else noun

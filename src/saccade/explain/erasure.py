@@ -36,6 +36,7 @@ from saccade.data.batching import collate
 from saccade.data.pairs import Pair
 from saccade.errors import SaccadeError
 from saccade.task import Prediction
+from saccade.tasks.label import Label
 from saccade.tasks.language import Language
 from saccade.tasks.point import Point
 from saccade.tasks.translate import Translate
@@ -63,15 +64,21 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely an output was, token by token, and what was looked at; its steps begin at ``first``."""
+    """How likely an output was, token by token, and what was looked at; its steps begin at ``first``, or are ``places``."""
 
     log_probs: tuple[float, ...]
     trace: Trace
     first: int = 0
+    places: tuple[int, ...] = ()
 
     @property
     def probability(self) -> float:
         return exp(fmean(self.log_probs))
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Which rows of a map led to the tokens."""
+        return self.places or tuple(range(self.first, self.first + len(self.log_probs)))
 
 
 Score = Callable[[Lens], Scored]
@@ -98,7 +105,7 @@ def curve(
     Args:
         bundle: a trained model that writes text, goes on with one, or chooses a label.
         given: the input, as ``bundle.predict`` takes it.
-        output: what it wrote; what it writes by its own search unless given. Of a classifier, the label.
+        output: what it wrote; what it writes by its own search unless given. Of a classifier, the label, of a tagger the tags.
         ended: whether the output came to its end, which is then as much a part of it as its tokens are; one that was
             cut off at a length limit did not.
         draws: how many random choices are averaged.
@@ -143,6 +150,8 @@ def _score(bundle: Trained, given: Any, output: Any, ended: bool) -> Score:
     task = bundle.task
     if isinstance(task, Point):
         raise SaccadeError("a pointer's weights are its output: hiding what it points at hides the answer itself")
+    if isinstance(task, Label):
+        return _of_tags(bundle, given, output)
     if not isinstance(task, Translate | Language):
         return _of_label(bundle, given, output)
     if output is None:
@@ -202,6 +211,19 @@ def _of_label(bundle: Trained, given: Any, label: Any) -> Score:
     return score
 
 
+def _of_tags(bundle: Trained, given: Any, output: str | Sequence[str] | None) -> Score:
+    """A tag for each word: its probability, and the words as the steps."""
+    task, network = bundle.task, bundle.network
+    said = bundle.predict([given])[0].value if output is None else output
+    tags = said.split() if isinstance(said, str) else list(said)
+
+    def score(lens: Lens) -> Scored:
+        shares, places, trace = task.force(network, given, tags, lens)
+        return Scored(_kept(log(max(share, TINY)) for share in shares), trace, places=tuple(places))
+
+    return score
+
+
 def _kept(log_probs: Iterable[float]) -> tuple[float, ...]:
     return tuple(max(each, log(TINY)) for each in log_probs)
 
@@ -226,14 +248,13 @@ def _looked(whole: Scored) -> Looked:
     weights = torch.stack([map.weights for map in alike]).mean(0)  # [T, S]
     if one.query == one.key:
         return Looked(weights.mean(0, keepdim=True), sites, (None,))
-    steps = range(whole.first, whole.first + len(whole.log_probs))
-    return Looked(_rows(weights, steps, one), sites, tuple(steps))
+    return Looked(_rows(weights, whole.steps, one), sites, whole.steps)
 
 
-def _rows(weights: Float[Tensor, "T S"], steps: range, one: AttentionMap) -> Float[Tensor, "n S"]:
-    if steps.start < one.step or steps.stop - one.step > len(weights):
-        raise SaccadeError(f"{one.site!r} looked at {len(weights)} steps: {steps.stop - steps.start} are to be tested")
-    return weights[steps.start - one.step : steps.stop - one.step]
+def _rows(weights: Float[Tensor, "T S"], steps: Sequence[int], one: AttentionMap) -> Float[Tensor, "n S"]:
+    if min(steps) < one.step or max(steps) - one.step >= len(weights):
+        raise SaccadeError(f"{one.site!r} looked at {len(weights)} steps: {len(steps)} are to be tested")
+    return weights[[step - one.step for step in steps]]
 
 
 def _ranked(row: Sequence[float]) -> list[int]:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from saccade.data.text import Tokens
 from saccade.data.wordpieces import WordPieces
 from saccade.errors import InputError, SaccadeError
-from saccade.models.bert import Bert, BertClassifier, Config
+from saccade.models.bert import Bert, BertClassifier, BertTagger, Config
 from saccade.storage import read_json, write_bytes, write_json, write_text
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"
@@ -36,7 +36,10 @@ GELU: dict[str, Literal["erf", "tanh"]] = {
     "gelu": "erf", "gelu_python": "erf", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu_fast": "tanh",
 }  # fmt: skip
 PRETRAINED = ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction")
-CLASSIFIER = "BertForSequenceClassification"
+LABELLING: dict[str, type[BertClassifier | BertTagger]] = {
+    "BertForSequenceClassification": BertClassifier,
+    "BertForTokenClassification": BertTagger,
+}
 TIED = ("BertForPreTraining", "BertForMaskedLM")  # the others have no output matrix of words
 # Ours → theirs, the trunk's names without its prefix; of a layer below its number.
 TRUNK = {
@@ -53,7 +56,7 @@ HEADS = {
     "transform": "cls.predictions.transform.dense", "transform_norm": "cls.predictions.transform.LayerNorm",
     "next": "cls.seq_relationship", "output": "classifier",
 }  # fmt: skip
-# What a network may lack, and then starts anew: a bare encoder has no heads, a masked language model no pooler.
+# What a network may lack, and then starts anew: a bare encoder has no heads, a masked language model and a tagger no pooler.
 OPTIONAL = ("transform.", "transform_norm.", "bias", "next.", "trunk.pooler.")
 
 
@@ -64,11 +67,13 @@ class Found:
     network: nn.Module
     config: Config
     tokenizer: WordPieces
-    labels: tuple[str, ...] | None  # of a classifier
+    labels: tuple[str, ...] | None  # of a classifier or tagger
     anew: tuple[str, ...]  # parts that the folder lacks
 
     @property
-    def model_name(self) -> Literal["bert", "bert_classifier"]:
+    def model_name(self) -> Literal["bert", "bert_classifier", "bert_tagger"]:
+        if isinstance(self.network, BertTagger):
+            return "bert_tagger"
         return "bert" if self.labels is None else "bert_classifier"
 
 
@@ -83,8 +88,8 @@ def read_bert(folder: str | Path) -> Found:
     tokenizer = _tokenizer(folder, document)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)  # parts that start anew are the same each time
-        size = tokenizer.size
-        network = Bert(config, size) if labels is None else BertClassifier(config, size, len(labels))
+        size, kind = tokenizer.size, LABELLING.get(_architecture(document, folder / CONFIG))
+        network = Bert(config, size) if kind is None else kind(config, size, len(labels or ()))
     anew = _fill(network, _tensors(folder), folder / WEIGHTS)
     return Found(network.eval(), config, tokenizer, labels, anew)
 
@@ -92,15 +97,16 @@ def read_bert(folder: str | Path) -> Found:
 def write_bert(
     folder: str | Path, network: nn.Module, tokenizer: WordPieces, labels: tuple[str, ...] | None = None
 ) -> None:
-    """A folder that ``transformers`` reads: BertForPreTraining, or BertForSequenceClassification with these labels."""
+    """A folder that ``transformers`` reads: BertForPreTraining; or, with these labels, BertForSequenceClassification or
+    BertForTokenClassification."""
     folder = Path(folder)
-    if not isinstance(network, Bert | BertClassifier):
-        raise SaccadeError(
-            f"expected a network bert or bert_classifier to write as BERT, found {type(network).__name__}"
-        )
+    if not isinstance(network, Bert | BertClassifier | BertTagger):
+        expected = "a network bert, bert_classifier or bert_tagger to write as BERT"
+        raise SaccadeError(f"expected {expected}, found {type(network).__name__}")
     if (folder / CONFIG).exists():
         raise InputError(folder, expected="a new folder", found=f"one with a {CONFIG}")
-    theirs = {_theirs(name): tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    state = {name: tensor for name, tensor in network.state_dict().items() if name not in _idle(network)}
+    theirs = {_theirs(name): tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     if isinstance(network, Bert):
         theirs["cls.predictions.decoder.bias"] = theirs["cls.predictions.bias"].clone()
     write_bytes(folder / WEIGHTS, save(theirs, metadata={"format": "pt"}))
@@ -145,8 +151,8 @@ def _architecture(document: Mapping[str, Any], path: Path) -> str:
     named = document.get("architectures") or ["BertModel"]
     if not isinstance(named, list):
         raise InputError(path, field="architectures", expected="a list of one name", found=repr(named))
-    if named[0] not in (*PRETRAINED, CLASSIFIER):
-        expected = f"one of {', '.join((*PRETRAINED, CLASSIFIER))}"
+    if named[0] not in (*PRETRAINED, *LABELLING):
+        expected = f"one of {', '.join((*PRETRAINED, *LABELLING))}"
         raise InputError(path, field="architectures", expected=expected, found=repr(named[0]))
     return str(named[0])
 
@@ -184,8 +190,8 @@ def _number(document: Mapping[str, Any], field: str, path: Path, kind: type, def
 
 
 def _labels(document: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
-    """The labels of a classifier, in the order of its outputs; None of a network that was pre-trained."""
-    if _architecture(document, path) != CLASSIFIER:
+    """The labels of a classifier or tagger, in the order of its outputs; None of a network that was pre-trained."""
+    if _architecture(document, path) not in LABELLING:
         return None
     if document.get("problem_type") not in (None, "single_label_classification"):
         expected, found = "'single_label_classification'", repr(document["problem_type"])
@@ -249,10 +255,13 @@ def _pipeline(path: Path) -> tuple[list[str], dict[str, Any]]:
     return sorted(numbers, key=lambda piece: int(numbers[piece])), settings
 
 
-def _written(network: Bert | BertClassifier, tokenizer: WordPieces, labels: tuple[str, ...] | None) -> dict[str, Any]:
+def _written(
+    network: Bert | BertClassifier | BertTagger, tokenizer: WordPieces, labels: tuple[str, ...] | None
+) -> dict[str, Any]:
     config = network.config
+    named = [name for name, kind in LABELLING.items() if isinstance(network, kind)]
     document: dict[str, Any] = {
-        "architectures": ["BertForPreTraining" if labels is None else CLASSIFIER],
+        "architectures": named or ["BertForPreTraining"],
         "model_type": "bert",
         "vocab_size": tokenizer.size,
         "hidden_size": config.width,
@@ -315,7 +324,8 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
         if tensor is None and name == "bias":
             tensor = theirs.get("cls.predictions.decoder.bias")
         if tensor is None and name.startswith(OPTIONAL):
-            anew.append(name.removesuffix(".weight").removesuffix(".bias"))
+            if name not in _idle(network):
+                anew.append(name.removesuffix(".weight").removesuffix(".bias"))
             continue
         if tensor is None:
             raise InputError(path, field=_theirs(name), expected=f"a tensor {list(ours.shape)}", found="no such tensor")
@@ -330,10 +340,15 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
     return tuple(dict.fromkeys(anew))
 
 
+def _idle(network: nn.Module) -> tuple[str, ...]:
+    """Our tensors that theirs lacks and nobody misses: the pooler of a tagger."""
+    return network.idle if isinstance(network, BertTagger) else ()
+
+
 def _refuse_others(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> None:
     """Raise where tensors have no place in the network: a layer or a head that is left out would be missed by nobody."""
     placed = {_theirs(name) for name in network.state_dict()} | {"bert.embeddings.position_ids"}
-    head = "cls." if isinstance(network, BertClassifier) else "cls.predictions.decoder."  # not used, or tied
+    head = "cls.predictions.decoder." if isinstance(network, Bert) else "cls."  # tied, or not used
     others = [name for name in theirs if name not in placed and not name.startswith(head)]
     if others:
         more = f", nor for {len(others) - 1} more" if len(others) > 1 else ""

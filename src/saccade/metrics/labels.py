@@ -3,7 +3,7 @@
     accuracy = right / all        F₁(c) = 2 tp / (2 tp + fp + fn)        f1 = mean of F₁(c) over the labels c that occur
 
 A label occurs when a record has it or a prediction names it. Accuracy is the same as exact match; it is called what people
-call it.
+call it. ``relation_f1`` is of directed relations: :mod:`saccade.metrics.relations`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from saccade.errors import SaccadeError
+from saccade.metrics.relations import relation_statistics
 from saccade.metrics.significance import Statistics
 from saccade.metrics.text import Score, check_paired
 
-LABEL_METRICS = ("accuracy", "f1")
+LABEL_METRICS = ("accuracy", "f1", "relation_f1")
 
 
 def label_scores(names: Sequence[str], predictions: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
@@ -37,6 +38,8 @@ def label_statistics(name: str, predictions: Sequence[str], references: Sequence
     if name not in LABEL_METRICS:
         raise SaccadeError(f"unknown metric {name!r}: those of labels are {', '.join(LABEL_METRICS)}")
     check_paired(predictions, references)
+    if name == "relation_f1":
+        return relation_statistics(predictions, references)
     labels = sorted({*predictions, *references})
     number = {label: place for place, label in enumerate(labels)}
     said = np.array([number[label] for label in predictions])

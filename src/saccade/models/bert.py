@@ -9,7 +9,7 @@
 
 All weights start as a normal of σ = 0.02, cut at 2σ (``init``). :class:`Trunk` is what pre-training and fine-tuning share.
 
-Legend: B batch, S positions, K chosen places, D width, V vocabulary, C labels.
+Legend: B batch, S positions, K chosen places, D width, V vocabulary, C labels, L characters.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch.nn import functional
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.recurrent import mask_of
+from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Activation, Encoder, Layout, activated
 from saccade.trace.lens import Lens, Site
 
@@ -174,7 +175,6 @@ class _Finetuned(nn.Module):
     """A trunk with a head of its own."""
 
     config_class = Config
-    layout: ClassVar[Literal["plain", "marked"]] = "marked"
     longest: int | None
     sites: tuple[Site, ...]
 
@@ -199,6 +199,8 @@ class _Finetuned(nn.Module):
 class BertClassifier(_Finetuned, Classifier):
     """p(label | text or two texts), for the task ``classify``: tokens [B, S] → logits [B, C]."""
 
+    layout = "marked"
+
     def forward(
         self,
         tokens: Int[Tensor, "B S"],
@@ -212,10 +214,16 @@ class BertClassifier(_Finetuned, Classifier):
         return logits
 
 
-class BertTagger(_Finetuned):
-    """p(label | token, its text): tokens [B, S] → logits [B, S, C], 0 beyond a row's end. The pooler is not asked."""
+class BertTagger(_Finetuned, Tagger):
+    """p(label | token, its text), for the task ``label``: tokens [B, S] → logits [B, S, C], 0 beyond a row's end.
 
-    def __init__(self, config: Config, vocabulary: int, labels: int) -> None:
+    Each tag by its own softmax. The pooler is not asked, and characters are not read: pieces of words are.
+    """
+
+    layout = "marked"
+    idle = ("trunk.pooler.weight", "trunk.pooler.bias")
+
+    def __init__(self, config: Config, vocabulary: int, labels: int, characters: int = 0) -> None:
         super().__init__(config, vocabulary, labels)
 
     def forward(
@@ -224,6 +232,7 @@ class BertTagger(_Finetuned):
         lengths: Int[Tensor, " B"],
         segments: Int[Tensor, "B S"] | None = None,
         *,
+        characters: Int[Tensor, "B S L"] | None = None,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B S C"]:
         states = self.trunk(tokens, lengths, segments, lens=lens)

@@ -4,17 +4,20 @@ from saccade.attention.layers import Attention, AttentionPool, MultiHead
 from saccade.attention.spatial import SelfAttention2d
 from saccade.nn.classifier import Classifier
 from saccade.nn.convolution import Convolution
+from saccade.nn.crf import CRF
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.keras import KerasAdditiveAttention, KerasAttention, KerasMultiHeadAttention
 from saccade.nn.language import LanguageModel
 from saccade.nn.moving import from_keras, from_tfa
 from saccade.nn.normed import NormedAttention
+from saccade.nn.ranker import Ranker
 from saccade.nn.recurrent import GatedUnit, Recurrent
 from saccade.nn.search import Search, search
+from saccade.nn.tagger import Tagger
 
 __all__ = [
-    "Attention", "AttentionPool", "Classifier", "Convolution", "EncoderDecoder", "GatedUnit",
+    "CRF", "Attention", "AttentionPool", "Classifier", "Convolution", "EncoderDecoder", "GatedUnit",
     "KerasAdditiveAttention", "KerasAttention", "KerasMultiHeadAttention", "LanguageModel", "MultiHead",
-    "NormedAttention", "Recurrent",
-    "Search", "SelfAttention2d", "from_keras", "from_tfa", "search",
+    "NormedAttention", "Ranker", "Recurrent",
+    "Search", "SelfAttention2d", "Tagger", "from_keras", "from_tfa", "search",
 ]  # fmt: skip

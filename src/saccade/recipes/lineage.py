@@ -53,6 +53,7 @@ def inherit(root: Located, parent: Recipe, place: Path) -> Located:
         begin = [each for each, parents in BEGINS_WITH.items() if parent.model_name in parents]
         hint = f"for another task it can begin model.name {' or '.join(begin)}" if begin else None
         raise refusal(task, "task", f"{parent.task!r}, as in {place}", hint=hint)
+    _refuse_vectors(root, place)
     where = str(place / "config.json")
     called = name.text if other and name is not None else parent.model_name
     model = locate({"name": called, **to_plain(parent.model)}, where)
@@ -66,6 +67,14 @@ def inherit(root: Located, parent: Recipe, place: Path) -> Located:
     else:
         _check_vocabulary(filled, parent, place)
     return filled
+
+
+def _refuse_vectors(root: Located, place: Path) -> None:
+    vectors = _at(root, ["data", "vectors"])
+    if vectors is not None and vectors.value is not None:
+        hint = "data.vectors=null leaves them out, train.freeze keeps the embeddings as they are"
+        expected = f"none: a run that begins from another has the embeddings of {place}"
+        raise refusal(vectors, "data.vectors", expected, "some", hint)
 
 
 def _check_model(root: Located, parent: Recipe, place: Path, called: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from saccade.data.files.hub import on_hub
 from saccade.recipes.located import Located
 
-PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary")
+PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary", "data.vectors")
 
 
 def from_here(root: Located, changed: Sequence[str]) -> Located:
@@ -27,8 +27,11 @@ def from_here(root: Located, changed: Sequence[str]) -> Located:
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree, a relative ``data.tokens.vocabulary`` made whole: tokens are learnt where the recipe's folder is not known."""
-    return _under(root, ["data", "tokens", "vocabulary"], folder)
+    """The tree, a relative ``data.tokens.vocabulary`` or ``data.vectors`` made whole: tokens are learnt where the recipe's
+    folder is not known."""
+    for keys in (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"]):
+        root = _under(root, keys, folder)
+    return root
 
 
 def _under(node: Located, keys: Sequence[str], folder: Path) -> Located:

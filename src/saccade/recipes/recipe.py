@@ -41,21 +41,30 @@ DATA = {
     "translate": "saccade.data.sources:PairData",
     "point": "saccade.data.points:PointData",
     "classify": "saccade.data.labelled:LabelledData",
+    "label": "saccade.data.tagged:TaggedData",
+    "rank": "saccade.data.ranked:RankedData",
     "language": "saccade.data.texts:TextData",
     "pretrain": "saccade.data.raw:PretrainData",
+    "vectors": "saccade.data.word_texts:WordData",
 }
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
 # Those of tasks that are not measured so; the first is computed where a recipe names none.
 METRICS_OF = {
-    "classify": ("accuracy", "f1"),
+    "classify": ("accuracy", "f1", "relation_f1", "ece", "brier", "nll"),
+    "label": ("accuracy", "f1", "precision", "recall"),
+    "rank": ("map", "mrr", "precision_at_1"),
     "language": ("perplexity", "word_perplexity", "bits_per_character"),
     "pretrain": ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy"),
+    "vectors": ("pair_loss", "pair_accuracy", "neighbours"),
 }
 # What a user's own network must derive from, to serve a shipped task.
 BASES = {
     "classify": "saccade.nn.classifier:Classifier",
+    "label": "saccade.nn.tagger:Tagger",
+    "rank": "saccade.nn.ranker:Ranker",
     "language": "saccade.nn.language:LanguageModel",
     "pretrain": "torch.nn:Module",
+    "vectors": "torch.nn:Module",
 }
 
 

@@ -16,8 +16,11 @@ TASKS: dict[str, str] = {
     "translate": "saccade.tasks.translate:Translate",
     "point": "saccade.tasks.point:Point",
     "classify": "saccade.tasks.classify:Classify",
+    "label": "saccade.tasks.label:Label",
+    "rank": "saccade.tasks.rank:Rank",
     "language": "saccade.tasks.language:Language",
     "pretrain": "saccade.tasks.pretrain:Pretrain",
+    "vectors": "saccade.tasks.vectors:WordVectors",
 }
 
 

@@ -1,4 +1,4 @@
-"""The axis of a row of tokens that a classifier reads: the words as they were written, and the marks around them."""
+"""The axes of what a classifier reads: the words as they were written, with the marks around them or in their sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from saccade.data.documents import Layout
 from saccade.data.text import Tokenizer
-from saccade.trace.axes import Tokens
+from saccade.trace.axes import Axis, Sentences, Tokens
 
 BREAK = "\n"  # between the two texts of a pair, where they are shown as one
 
@@ -42,3 +42,27 @@ def row_axis(
             mark(end, start)
         start += len(BREAK)
     return Tokens(tuple(labels), text=BREAK.join(texts), spans=tuple(spans), special=tuple(special))
+
+
+def nested_axes(
+    tokenizer: Tokenizer,
+    text: str,
+    places: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+    *,
+    keep: Literal["first", "last"],
+) -> dict[str, Axis]:
+    """A text that is read sentence by sentence: the axis ``sentences``, and in it the axis ``text`` of the words.
+
+    ``places`` are its sentences as they were cut into tokens; ``sizes`` says how many tokens each one has that was read,
+    which together are the text's ``keep`` ones.
+    """
+    found = [(start + first, start + last) for start, end in places for first, last in tokenizer.spans(text[start:end])]
+    spans, count = found or [(0, len(text))], sum(sizes)
+    spans = spans[:count] if keep == "first" else spans[len(spans) - count :]
+    within = [number for number, size in enumerate(sizes) for _ in range(size)]
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    written = [text[spans[end - size][0] : spans[end - 1][1]] for end, size in zip(ends, sizes, strict=True)]
+    labels = tuple(text[first:last] or "·" for first, last in spans)
+    words = Tokens(labels, "sentences", tuple(within), text, tuple(spans))
+    return {"sentences": Sentences(tuple(" ".join(each.split()) or "·" for each in written)), "text": words}

@@ -14,7 +14,9 @@ from saccade.testing.classifiers import check_classifier
 from saccade.testing.models import check_model
 from saccade.testing.normalisers import check_normaliser
 from saccade.testing.promises import ContractBroken
+from saccade.testing.rankers import check_ranker
 from saccade.testing.scores import check_score
+from saccade.testing.taggers import check_tagger
 from saccade.testing.tasks import check_task
 from saccade.testing.windows import check_window
 
@@ -23,7 +25,9 @@ __all__ = [
     "check_classifier",
     "check_model",
     "check_normaliser",
+    "check_ranker",
     "check_score",
+    "check_tagger",
     "check_task",
     "check_window",
 ]

@@ -11,18 +11,15 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from saccade.models import network_class
 from saccade.nn.classifier import Classifier
 from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, reached, same
+from saccade.testing.readings import LENGTHS, VOCABULARY, Inputs, Reading, RowsOf, SentencesOf
 from saccade.trace.lens import Lens
 
-LENGTHS = (7, 3, 5)
-B, S = len(LENGTHS), max(LENGTHS)
-VOCABULARY, CLASSES = 20, 4
-PAD, BOS, EOS = 0, 1, 2
+B, CLASSES = len(LENGTHS), 4
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # in float64, sums in another order
 
 
@@ -63,17 +60,12 @@ class _Subject:
         return self.build().double().eval()
 
     @cached_property
-    def batch(self) -> tuple[Tensor, Tensor, Tensor]:
-        """tokens [B, S], lengths [B], segments [B, S]: rows with the marks that the layout asks for, pairs all of them."""
-        generator = torch.Generator().manual_seed(2)
-        tokens = torch.randint(EOS + 1, VOCABULARY, (B, S), generator=generator)
-        segments = torch.zeros(B, S, dtype=torch.int64)
-        for row, length in enumerate(LENGTHS):
-            tokens[row, 1], tokens[row, length:] = EOS, PAD
-            segments[row, 2:length] = 1
-            if self.kind.layout == "marked":
-                tokens[row, 0], tokens[row, length - 1] = BOS, EOS
-        return tokens, torch.tensor(LENGTHS), segments
+    def reading(self) -> Reading:
+        return SentencesOf() if self.kind.layout == "sentences" else RowsOf(self.kind.layout == "marked")
+
+    @property
+    def batch(self) -> Inputs:
+        return self.reading.batch
 
 
 @torch.no_grad()
@@ -85,37 +77,31 @@ def _shapes(subject: _Subject) -> None:
 
 @torch.no_grad()
 def _alone(subject: _Subject) -> None:
-    tokens, lengths, segments = subject.batch
-    logits = subject.network(tokens, lengths, segments)
-    for item, length in enumerate(LENGTHS):
-        one = slice(item, item + 1)
-        found = subject.network(tokens[one, :length], lengths[one], segments[one, :length])
-        same(found, logits[one], f"item {item} of {length} in a batch of {S}", **CLOSE)
+    logits = subject.network(*subject.batch)
+    for item in range(B):
+        alone = subject.reading.alone(item)
+        found = subject.network(*alone)
+        same(found, logits[item : item + 1], f"item {item}, {list(alone[0].shape)} alone, in a batch", **CLOSE)
 
 
 @torch.no_grad()
 def _padding(subject: _Subject) -> None:
-    tokens, lengths, segments = subject.batch
-    other, elsewhere = tokens.clone(), segments.clone()
-    for item, length in enumerate(LENGTHS):
-        other[item, length:], elsewhere[item, length:] = 5, 1
-    same(subject.network(other, lengths, elsewhere), subject.network(*subject.batch), "another padding", **CLOSE)
+    other = subject.network(*subject.reading.repadded())
+    same(other, subject.network(*subject.batch), "another padding", **CLOSE)
 
 
 @torch.no_grad()
 def _words(subject: _Subject) -> None:
-    tokens, lengths, segments = subject.batch
-    other = tokens.clone()
-    other[:, 2] = (other[:, 2] - 2) % (VOCABULARY - 3) + 3
-    apart = (subject.network(other, lengths, segments) - subject.network(*subject.batch)).abs().amax(-1)
+    other = subject.network(*subject.reading.reworded())
+    apart = (other - subject.network(*subject.batch)).abs().amax(-1)
     demand((apart > 0).all(), "another word in its place changes no logit")
 
 
 @torch.no_grad()
 def _single(subject: _Subject) -> None:
-    tokens, lengths, segments = subject.batch
+    tokens, lengths, segments = subject.reading.single()
     without = subject.network(tokens, lengths)
-    same(without, subject.network(tokens, lengths, torch.zeros_like(segments)), "segments of a single text", **CLOSE)
+    same(without, subject.network(tokens, lengths, segments), "segments of a single text", **CLOSE)
 
 
 @torch.no_grad()
@@ -128,14 +114,14 @@ def _lens(subject: _Subject) -> None:
     named, seen = {site.name for site in network.sites}, {record.site.name for record in lens.records}
     demand(named == seen, f"sites names {sorted(named)}, the lens saw {sorted(seen)}")
     for item, trace in enumerate(lens.traces if lens.records else ()):
+        sizes = subject.reading.sizes(item)
         for map in trace.maps:
-            demand({map.query, map.key} <= {"text", "label"}, f"{map.site}: axes {map.query} and {map.key}")
-            rows = LENGTHS[item] if map.query == "text" else 1
-            seen_weights = map.weights[:rows]
+            demand({map.query, map.key} <= set(sizes), f"{map.site}: axes {map.query} and {map.key}")
+            seen_weights = map.weights[: sizes[map.query]]
             demand((seen_weights >= 0).all(), f"{map.site}: the least weight is {float(seen_weights.min()):.6g}")
             most = float(seen_weights.sum(-1).max())
             demand(most <= 1 + 1e-6, f"{map.site}: a row sums to {most:.6g}")
-            spent = float(seen_weights[:, LENGTHS[item] :].sum()) if map.key == "text" else 0.0
+            spent = float(seen_weights[:, sizes[map.key] :].sum())
             demand(spent == 0, f"{map.site}: item {item} spends {spent:.6g} on padding")
 
 
@@ -154,9 +140,8 @@ def _saved(subject: _Subject) -> None:
 
 @torch.no_grad()
 def _repeats(subject: _Subject) -> None:
-    tokens, lengths, segments = subject.batch
     first = subject.network(*subject.batch)
-    subject.network(tokens[:2, :3], lengths[:2].clamp(max=3), segments[:2, :3])
+    subject.network(*subject.reading.smaller())
     same(subject.network(*subject.batch), first, "the same input again, after another", rtol=0, atol=0)
     found = subject.build().eval()(*subject.batch)
     demand(found.dtype == torch.float32, f"a network in float32 gave logits in {found.dtype}")

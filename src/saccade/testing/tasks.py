@@ -41,7 +41,7 @@ def check_task(
         task: a class that fulfils :class:`saccade.task.Task`, or its name.
         data: what its recipe's ``data`` would be read into; a few dozen records are enough.
         network, config: what it is tried with: a class (or its name) and its Config, ``config_class()`` unless given.
-        inputs: what to predict; the ``source`` of the first test records unless given.
+        inputs: what to predict; what the first test records ask (``asked``, or their ``source``) unless given.
         metrics: what to evaluate; the task's own ``metrics``, or exact_match, unless given.
         folder: where the data's relative paths start.
     """
@@ -94,7 +94,7 @@ class _Subject:
 
     @property
     def inputs(self) -> list[Any]:
-        return list(self.given or [record.source for record in self.splits.test[:SIZE]])
+        return list(self.given or [getattr(record, "asked", record.source) for record in self.splits.test[:SIZE]])
 
     def plan(self, records: int = SIZE, epoch: int = 0, corpus: Any = None) -> list[list[int]]:
         ready = self.corpus if corpus is None else corpus

@@ -19,13 +19,13 @@ class Train:
     batch_records: int | None = None  # records a batch; one of the two must be given
     accumulate: int = 1  # batches an update: their gradients are averaged, each token counting the same
 
-    optimiser: Literal["adam", "adamw", "sgd", "adadelta"] = "adam"
+    optimiser: Literal["adam", "adamw", "sgd", "adadelta", "adagrad"] = "adam"
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)  # adam, adamw
-    epsilon: float = 1e-8  # adam, adamw, adadelta
+    epsilon: float = 1e-8  # adam, adamw, adadelta, adagrad
     rho: float = 0.95  # adadelta
     momentum: float = 0.0  # sgd
-    weight_decay: float = 0.0
+    weight_decay: float = 0.0  # added to the gradient (L2), but adamw shrinks the weights themselves
 
     schedule: Literal["constant", "noam", "inverse_root", "linear", "cosine", "plateau", "halving"] = "constant"
     warmup: int = 0  # updates from 0 to lr (noam: until its peak)
@@ -46,6 +46,7 @@ class Train:
     average: int = 0  # so many networks of the run, averaged at its end, take the best one's place if as good
     average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched figure
     average_every: int | None = None  # last: updates between them; the end of each epoch unless given
+    calibrate: bool = False  # classify: when training ends a temperature is fitted by the validation records
 
     seed: int = 1
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

@@ -23,7 +23,7 @@ from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
 from saccade.trace.axes import Grid, Sentences, Tokens
 from saccade.trace.maps import Trace
-from saccade.views.blocks import Block, Heatmap, Pictures, Place, Reading, Statistics
+from saccade.views.blocks import Block, Heatmap, Pictures, Place, Prose, Reading, Statistics
 from saccade.views.fonts import Typeface
 from saccade.views.page import INK, SMALL, Page, colour_map, is_spelled
 from saccade.views.panels import Limits, Panel, is_ruled, panels
@@ -85,7 +85,7 @@ def draw(trace: Trace, *, title: str | None = None) -> Figure:
     """The trace as a matplotlib figure, to be placed or changed by the caller."""
     drawn = panels(trace, LIMITS)
     heading = title if title is not None else _title(trace, drawn)
-    told = _told(trace) if title is None else ""
+    told = _told(trace, drawn) if title is None else ""
     labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
     with settings():
@@ -101,15 +101,17 @@ def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
         parts.append(drawn[0].title)
     elif len(sites) == 1:
         parts.append(sites[0])
-    if len(trace.maps) > len(drawn):
+    if any(len(panel.heads) > 1 for panel in drawn):
         parts.append(f"{len(trace.maps)} maps, the mean over the heads of each site")
     return " · ".join(parts)
 
 
-def _told(trace: Trace) -> str:
-    """What was read and what was written, where the trace says so in words."""
+def _told(trace: Trace, drawn: Sequence[Panel]) -> str:
+    """What was read and what was written, where the trace says so in words; a document is read below."""
     words = [trace.about.get(name) for name in ("input", "output")]
-    return " → ".join(" ".join(word.split()) for word in words if isinstance(word, str))
+    read, *rest = [" ".join(word.split()) for word in words if isinstance(word, str)] or [""]
+    shown = any(panel.document is not None for panel in drawn) and bool(rest)
+    return " → ".join(["" if shown else read, *rest]).strip()
 
 
 # Which block a panel becomes ----------------------------------------------------------------------------------------
@@ -148,6 +150,8 @@ _PLACES: dict[tuple[bool, bool], Place] = {
 
 
 def _block(panel: Panel, typeface: Typeface, greatest: float, count: int, place: Place) -> Block:
+    if panel.document is not None:
+        return Prose(panel, panel.document, typeface, greatest)
     if panel.statistics:
         return Statistics(panel, typeface)
     if isinstance(panel.columns, Grid) and not panel.is_empty:

@@ -95,6 +95,11 @@ class Ink:
     def strong(self, text: str) -> str:
         return f"\x1b[1m{text}{RESET}" if self.colour != "none" and text.strip() else text
 
+    def red(self, text: str) -> str:
+        """Text in red, which stands for no weight of the scale."""
+        colour = {"truecolor": "38;2;205;62;58", "256": "38;5;167", "none": ""}[self.colour]
+        return f"\x1b[{colour}m{text}{RESET}" if colour and text.strip() else text
+
     def fit(self, text: str, width: int, align: Literal["left", "right", "centre"] = "left") -> str:
         """Safe text in exactly ``width`` cells, shortened with … if it must be; right-to-left text keeps its place."""
         text = self.short(text, width)

@@ -74,10 +74,16 @@ def check_ending(path: str | Path) -> str:
 
 def save(chart: Chart, path: str | Path, *, dpi: int = 160) -> None:
     """Write the chart as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
+    check_ending(path)
+    with settings():
+        write(draw(chart), path, dpi=dpi)
+
+
+def write(figure: Figure, path: str | Path, *, dpi: int) -> None:
+    """Write a figure of matplotlib's so that the same one gives the same bytes."""
     kind = check_ending(path)
     file = io.BytesIO()
-    with settings():
-        draw(chart).savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
+    figure.savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
     content = file.getvalue()
     if kind == "svg":
         content = re.sub(rb'(<text style="[^"]*font-family: [^";]*)', rb"\1, sans-serif", content)
@@ -122,7 +128,7 @@ def _draw_lines(axes: Axes, chart: Chart, typeface: Typeface) -> None:
     axes.set_ylim(0.0 if lowest < 0.3 * highest else lowest, highest)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    _settle(axes)
+    settle(axes)
 
 
 def _draw_counts(axes: Axes, chart: Chart, typeface: Typeface) -> None:
@@ -139,7 +145,7 @@ def _draw_counts(axes: Axes, chart: Chart, typeface: Typeface) -> None:
     axes.set_xticks(places, [typeface.write(name)[0] for name in chart.buckets])
     axes.set_xlabel(_shown(chart.across, typeface), color=INK, fontproperties=typeface.properties(TEXT))
     axes.set_ylabel("inputs", color=QUIET, fontproperties=typeface.properties(SMALL))
-    _settle(axes)
+    settle(axes)
 
 
 def _write_head(figure: Figure, axes: Axes, chart: Chart, typeface: Typeface) -> None:
@@ -174,7 +180,8 @@ def _shown(text: str, typeface: Typeface, longest: int = LONGEST_NAME) -> str:
     return shown if len(shown) <= longest else "…" + shown[1 - longest :]
 
 
-def _settle(axes: Axes) -> None:
+def settle(axes: Axes) -> None:
+    """Quiet axes: a hairline below, no marks."""
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelcolor=INK, labelsize=8, length=0, pad=4)
     for side in ("top", "right", "left"):

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from saccade.trace.axes import Axis, Frames, Grid, Positions, Tokens
 from saccade.trace.maps import AttentionMap, Trace
+from saccade.views.document import Document, axis_of, documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class Panel:
     residual: ndarray | None = None
     statistics: Mapping[str, ndarray] = field(default_factory=dict)
     block: tuple[int, int] = (1, 1)
+    document: Document | None = None  # words in sentences, whose ``weights`` [1, C] are those of both levels
 
     @property
     def title(self) -> str:
@@ -84,13 +86,36 @@ def is_ruled(axis: Axis) -> bool:
 
 
 def panels(trace: Trace, limits: Limits) -> list[Panel]:
-    """The trace's panels: each map, or where there are too many maps the mean over the heads of each site."""
+    """The trace's panels: each map, or where there are too many maps the mean over the heads of each site.
+
+    Words in sentences and the sentences themselves are one panel, a document, where the words' map stands."""
     single = len(trace.maps) <= limits.maps
+    nested = {id(document.maps[0]): document for document in documents(trace)}
+    drawn = {id(map) for document in nested.values() for map in document.maps}
     groups: dict[Any, list[AttentionMap]] = {}
     for number, map in enumerate(trace.maps):
+        if id(map) in drawn and id(map) not in nested:
+            continue
         alike = (map.site, map.query, map.key, map.kind, map.step, map.queries, map.keys)
         groups.setdefault(number if single else (alike, _passes(trace.maps[:number], map)), []).append(map)
-    return [_panel(group, trace, limits) for group in groups.values()]
+    found = (
+        _document_panel(nested[id(group[0])], trace) if id(group[0]) in nested else _panel(group, trace, limits)
+        for group in groups.values()
+    )
+    return list(found)
+
+
+def _document_panel(document: Document, trace: Trace) -> Panel:
+    inner, outer = document.maps[0], document.maps[-1]
+    return Panel(
+        site=" · ".join(dict.fromkeys((outer.site, inner.site))),
+        heads=(None,),
+        names=(outer.query, inner.key),
+        rows=part(axis_of(document, trace), outer.step, 1),
+        columns=document.words,
+        weights=document.strengths[None],
+        document=document,
+    )
 
 
 def _passes(before: Iterable[AttentionMap], map: AttentionMap) -> int:

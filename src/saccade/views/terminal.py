@@ -1,7 +1,8 @@
 """A trace in the terminal: source across, target down, one cell a weight, from the terminal's background to strong.
 
 What is drawn follows from the axes: an alignment heatmap; small pictures where the keys are patches of an image; the
-text itself, shaded, where one query reads it all; bars where only statistics were kept.
+text itself, shaded, where one query reads it all, and with a bar before each sentence where words lie in sentences; bars where
+only statistics were kept.
 
 Legend: R rows, C columns of a panel.
 """
@@ -19,6 +20,7 @@ from rich.cells import cell_len
 from saccade.trace.axes import Axis, Grid, Tokens
 from saccade.trace.maps import Trace
 from saccade.views.columns import Columns, name_columns, split
+from saccade.views.document import Document, written
 from saccade.views.ink import Background, Colour, Ink
 from saccade.views.labels import word_at, words_of
 from saccade.views.panels import Limits, Panel, panels
@@ -49,7 +51,7 @@ def render(
     parts = [_heading(trace, ink)]
     if not drawn:
         parts.append(_wrap(["This trace holds no attention maps."], " ", ink))
-    if len(trace.maps) > len(drawn):
+    if any(len(panel.heads) > 1 for panel in drawn):
         sites = len({panel.site for panel in drawn})
         many = f"{len(trace.maps)} maps at {sites} site{'s' * (sites != 1)}: the mean over the heads of each"
         parts.append(_wrap([many], " ", ink))
@@ -78,6 +80,8 @@ def _draw(panel: Panel, ink: Ink) -> list[str]:
         return [title, *_wrap([f"Nothing was asked: {query} has no positions here."], " ", ink)]
     if not len(panel.columns):
         return [title, *_wrap([f"There was nothing to look at: {key} has no positions."], " ", ink)]
+    if panel.document is not None:
+        return [title, *written(panel.document, ink), "", *_document_legend(panel, panel.document, ink)]
     if panel.statistics:
         return [title, *_statistics(panel, ink)]
     if isinstance(panel.columns, Grid):
@@ -265,6 +269,16 @@ def _reading(panel: Panel, ink: Ink) -> list[str]:
         lines[-1] += ink.row([(float(strengths[0, place]), ink.fit(text, cell_len(text)))]) + apart
         used += size
     return [*lines, "", *_legend(panel, (), ink)]
+
+
+def _document_legend(panel: Panel, document: Document, ink: Ink) -> list[str]:
+    if document.sentences is None:
+        parts = ["a word: its weight in its sentence"]
+    else:
+        parts = ["a bar: the weight of the sentence", "a word: √(weight of the sentence) · its weight in it"]
+    shaded = [f"0 {ink.scale(8)} {_number(panel.greatest)}"] if ink.colour != "none" else []
+    named = parts if ink.colour != "none" else [*parts[:-1], "behind a sentence its word that weighs most"]
+    return _wrap([*shaded, *map(ink.own, named)], "   ", ink)
 
 
 def _statistics(panel: Panel, ink: Ink) -> list[str]:

@@ -1,0 +1,35 @@
+"""Skip-gram with negative sampling by hand: Mikolov, Sutskever, Chen, Corrado & Dean 2013, equation 4 and the two draws."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from saccade.data.skipgrams import Batch, Frequencies
+from saccade.data.text import Tokenizer
+from saccade.data.word_texts import CommonWords, WordData
+from saccade.models.skipgram import Config, Skipgram
+from saccade.tasks.vectors import WordVectors
+
+
+def test_the_loss_of_one_pair_is_minus_equation_4():
+    """v = (1, 2), u_o = (0.5, 0.25), u_1 = (−1, 0), u_2 = (0, 0.5): log σ(1) + log σ(1) + log σ(−1) = −1.9398."""
+    network = Skipgram(Config(2), vocabulary=8)
+    with torch.no_grad():
+        network.embedding.weight[4] = torch.tensor([1.0, 2.0])
+        network.context.weight[[5, 6, 7]] = torch.tensor([[0.5, 0.25], [-1.0, 0.0], [0.0, 0.5]])
+    tokenizer = Tokenizer.train(["a b c d"], CommonWords(min_count=1))
+    task = WordVectors(WordData(train="-"), tokenizer, [1] * 8)
+    pair = Batch(torch.tensor([4]), torch.tensor([5]), torch.tensor([[6, 7]]), torch.ones(1), [0], 1)
+    expected = -(2 * math.log(1 / (1 + math.exp(-1))) + math.log(1 / (1 + math.exp(1))))
+    assert expected == pytest.approx(1.9398, abs=1e-4)
+    assert float(task.loss(network, pair).total.detach()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_noise_is_the_unigram_to_the_three_quarters_and_frequent_words_are_passed_over():
+    """Counts 10,000 and 625 to the ¾: 1000 and 125, so 8 : 1. Of a share f = 16/17 a share √(t/f) stays."""
+    frequencies = Frequencies.of([0, 0, 0, 0, 10_000, 625], subsample=1e-3)
+    drawn = np.bincount(frequencies.table) / len(frequencies.table)
+    np.testing.assert_allclose(drawn[4:], [8 / 9, 1 / 9], atol=1e-5)
+    np.testing.assert_allclose(frequencies.kept[4:], [math.sqrt(1e-3 * 17 / 16), math.sqrt(1e-3 * 17)])
