@@ -69,7 +69,7 @@ def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
         (("compare", runs / "looking", "--metric", "bleu"), "unknown metric 'bleu': those of labels are accuracy"),
         (("view", runs / "blind", "x"), "does not look back at its input"),
         (("data", runs / "x.conll", "--source", "1"), "--source: expected another file beside it, found tagged words"),
-        (("data", "tagger_repeats"), "data.train: expected a file, found a built-in source"),
+        (("data", "tagger_repeats"), "data.train: expected data of your own, found a built-in source"),
     ):
         status, _, err = command(*words)
         assert status == 1 and message in err and "Traceback" not in err, err

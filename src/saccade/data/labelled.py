@@ -24,17 +24,17 @@ from saccade.data.files.fields import FORMATS, Fields, Name, scan_fields
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import Encoding, opened, unpacked
 from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, fault, kind_of, text_fault
+from saccade.data.gathering import load_parts, remarks, sound
 from saccade.data.lengths import TooLong
 from saccade.data.needles import Needles
 from saccade.data.opinions import Opinions
 from saccade.data.pairs import Tally
 from saccade.data.sentences import Nesting
-from saccade.data.sources import locate
 from saccade.data.text import Kind, Tokens
 from saccade.data.vectors import Vectors, check_vectors
 from saccade.data.verbs import Verbs
 from saccade.errors import InputError
-from saccade.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.splits import Overlap, Splits
 
 EMPTY = "no text or no label"
 UNLISTED = "a label that data.labels does not list"
@@ -142,19 +142,11 @@ def built_in(source: str) -> Any:
 
 def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
-    parts: dict[str, list[Labelled]] = {}
-    notes: list[str] = []
+    made: dict[str, list[Labelled]] = {}
     if data.source is not None:
-        maker = built_in(data.source)
-        made = maker.generate(getattr(data, data.source))
-        parts = {name: [Labelled(text, label) for text, label in part] for name, part in made.items()}
-    for name in ("train", "valid", "test"):
-        path = getattr(data, name)
-        if path is not None:
-            parts[name], said = gather(path if on_hub(path) else locate(path, folder), data)
-            notes += said
-    splits = settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
-    return replace(splits, notes=(*notes, *splits.notes))
+        drawn = built_in(data.source).generate(getattr(data, data.source))
+        made = {name: [Labelled(text, label) for text, label in part] for name, part in drawn.items()}
+    return load_parts(data, folder, seed, made, gather)
 
 
 def read_file(path: Path, data: LabelledData) -> list[Labelled]:
@@ -171,29 +163,9 @@ def gather(path: str | Path, data: LabelledData, *, strict: bool = False) -> tup
 
     The first fault is raised, with the word that ``data.faults: drop`` leaves it out; ``strict`` reading leaves none out.
     """
-    records: list[Labelled] = []
     left_out = Tally()
-    for item in scan(path, data):
-        if isinstance(item, Labelled):
-            records.append(item)
-        elif item.skipped or (data.faults == "drop" and not strict):
-            left_out.add(item)
-        else:
-            raise item.error if strict else _with_remedy(item, data)
-    if not records:
-        found = f"none: left out were {left_out}" if left_out else "nothing"
-        raise InputError(path, expected="at least one text with its label", found=found)
-    return records, [f"{path}: {len(left_out):,} left out beside {len(records):,}: {left_out}"] if left_out else []
-
-
-def _with_remedy(found: Fault, data: LabelledData) -> InputError:
-    """The fault's error, with what a recipe can say to train all the same."""
-    remedies = ["data.faults: drop leaves such records out"]
-    if found.reason == NOT_UTF8 and data.encoding == "utf-8":
-        remedies.insert(0, "data.encoding: latin-1 or windows-1252 reads such files")
-    error = found.error
-    error.args = (f"{error}; {', '.join(remedies)}",)
-    return error
+    records = list(sound(scan(path, data), data, left_out, strict=strict, called="records"))
+    return records, remarks(path, records, left_out, expected="at least one text with its label")
 
 
 def scan(path: str | Path, data: LabelledData) -> Iterator[Labelled | Fault]:

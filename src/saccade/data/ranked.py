@@ -20,13 +20,13 @@ from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import Encoding, unpacked
 from saccade.data.files.records import NOT_TEXT, Fault, fault, kind_of, text_fault
 from saccade.data.files.toks import NAMES, is_toks, scan_toks
+from saccade.data.gathering import load_parts, remarks, sound
 from saccade.data.labelled import WordTokens
 from saccade.data.lengths import TooLong
 from saccade.data.pairs import Tally
-from saccade.data.sources import locate
 from saccade.data.vectors import Vectors, check_vectors
 from saccade.errors import InputError
-from saccade.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.splits import Overlap, Splits
 
 EMPTY = "no question or no candidate"
 NO_GRADE = "no relevance"
@@ -133,17 +133,10 @@ class Row:
 
 def load_ranked(data: RankedData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
-    parts: dict[str, list[Ranked]] = {}
-    notes: list[str] = []
+    made: dict[str, list[Ranked]] = {}
     if data.source is not None:
-        parts = {name: [Ranked(*each) for each in part] for name, part in generate(data.facts).items()}
-    for name in ("train", "valid", "test"):
-        path = getattr(data, name)
-        if path is not None:
-            parts[name], said = gather(path if on_hub(path) else locate(path, folder), data)
-            notes += said
-    splits = settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
-    return without_unanswered(replace(splits, notes=(*notes, *splits.notes)), data)
+        made = {name: [Ranked(*each) for each in part] for name, part in generate(data.facts).items()}
+    return without_unanswered(load_parts(data, folder, seed, made, gather), data)
 
 
 def without_unanswered(splits: Splits, data: RankedData) -> Splits:
@@ -174,23 +167,8 @@ def gather(path: str | Path, data: RankedData, *, strict: bool = False) -> tuple
     The first fault is raised, with the word that ``data.faults: drop`` leaves it out; ``strict`` reading leaves none out.
     """
     left_out = Tally()
-
-    def rows() -> Iterator[Row]:
-        for item in scan(path, data):
-            if isinstance(item, Row):
-                yield item
-            elif item.skipped or (data.faults == "drop" and not strict):
-                left_out.add(item)
-            else:
-                error = item.error
-                error.args = (str(error) if strict else f"{error}; data.faults: drop leaves such rows out",)
-                raise error
-
-    records = collected(rows())
-    if not records:
-        found = f"none: left out were {left_out}" if left_out else "nothing"
-        raise InputError(path, expected="at least one question with a candidate", found=found)
-    return records, [f"{path}: {len(left_out):,} left out beside {len(records):,}: {left_out}"] if left_out else []
+    records = collected(sound(scan(path, data), data, left_out, strict=strict, called="rows"))
+    return records, remarks(path, records, left_out, expected="at least one question with a candidate")
 
 
 def collected(rows: Iterable[Row]) -> list[Ranked]:

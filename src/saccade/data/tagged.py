@@ -21,16 +21,16 @@ from saccade.data.files.conll import NO_TAG, Sentence, scan_conll
 from saccade.data.files.fields import Fields, scan_fields
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import Encoding, unpacked
-from saccade.data.files.records import NOT_TEXT, NOT_UTF8, Fault, fault, kind_of, text_fault
+from saccade.data.files.records import NOT_TEXT, Fault, fault, kind_of, text_fault
+from saccade.data.gathering import load_parts, remarks, sound
 from saccade.data.labelled import label_of
 from saccade.data.pairs import Tally
 from saccade.data.repeats import Repeats, generate
 from saccade.data.schemes import Scheme, fault_in, is_tag
-from saccade.data.sources import locate
 from saccade.data.text import Tokens
 from saccade.data.vectors import Vectors, check_vectors
 from saccade.errors import InputError
-from saccade.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.splits import Overlap, Splits
 
 UNEVEN = "not as many tags as words"
 ILLEGAL = "tags that the scheme does not allow"
@@ -151,17 +151,10 @@ class TaggedData:
 
 def load_tagged(data: TaggedData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
-    parts: dict[str, list[Tagged]] = {}
-    notes: list[str] = []
+    made: dict[str, list[Tagged]] = {}
     if data.source is not None:
-        parts = {name: [Tagged(*each) for each in part] for name, part in generate(data.repeats).items()}
-    for name in ("train", "valid", "test"):
-        path = getattr(data, name)
-        if path is not None:
-            parts[name], said = gather(path if on_hub(path) else locate(path, folder), data)
-            notes += said
-    splits = settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
-    return replace(splits, notes=(*notes, *splits.notes))
+        made = {name: [Tagged(*each) for each in part] for name, part in generate(data.repeats).items()}
+    return load_parts(data, folder, seed, made, gather)
 
 
 def read_file(path: Path, data: TaggedData) -> list[Tagged]:
@@ -178,32 +171,13 @@ def gather(path: str | Path, data: TaggedData, *, strict: bool = False) -> tuple
     The first fault is raised, with the word that ``data.faults: drop`` leaves its sentence out; ``strict`` reading leaves none
     out.
     """
-    records: list[Tagged] = []
     left_out = Tally()
-    for item in scan(path, data):
-        if isinstance(item, Tagged):
-            records.append(item)
-        elif data.faults == "drop" and not strict:
-            left_out.add(item)
-        else:
-            raise item.error if strict else _with_remedy(item, data)
-    if not records:
-        found = f"none: left out were {left_out}" if left_out else "nothing"
-        raise InputError(path, expected="at least one sentence with its tags", found=found)
+    records = list(sound(scan(path, data), data, left_out, strict=strict, called="sentences"))
+    expected = "at least one sentence with its tags"
+    told = remarks(path, records, left_out, expected=expected, called="sentence(s)")
     if data.columns.group is None and len({record.group for record in records}) < FEW_DOCUMENTS:
         records = [replace(record, group=None) for record in records]
-    told = f"{path}: {len(left_out):,} sentence(s) left out beside {len(records):,}: {left_out}"
-    return records, [told] if left_out else []
-
-
-def _with_remedy(found: Fault, data: TaggedData) -> InputError:
-    """The fault's error, with what a recipe can say to train all the same."""
-    remedies = ["data.faults: drop leaves such sentences out"]
-    if found.reason == NOT_UTF8 and data.encoding == "utf-8":
-        remedies.insert(0, "data.encoding: latin-1 or windows-1252 reads such files")
-    error = found.error
-    error.args = (f"{error}; {', '.join(remedies)}",)
-    return error
+    return records, told
 
 
 def format_of(path: str | Path, format: str | None = None) -> str:
