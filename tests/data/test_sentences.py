@@ -41,6 +41,8 @@ ENGLISH = {
     "html": "Good.<br /><br />|Bad film<br>|but short. <p>|End</p>",
     "blank line": "A title|\n\nThe text begins\nand goes on.",
     "line ends": "one line.|\nanother line.|\nMore",
+    "wrapped lines": "They met Dr.\nHill.|\nHe sat at approx.\nfive.",
+    "lists without stops": "A list:\n1. Wash it\n2. Dry it.| Done.",
     "windows lines": "A title|\r\n\r\nText.",
     "smile": "Great.| :) Loved it.",
     "rating": "I liked it.| 8/10.",

@@ -113,6 +113,13 @@ def test_a_file_of_something_else_is_refused(tmp_path, text, told):
     assert told in str(error.value)
 
 
+@pytest.mark.parametrize("header", [b"", b"2 2\n"])
+def test_a_binary_file_is_told_as_such(tmp_path, header):
+    (tmp_path / "v.bin").write_bytes(header + b"the \xcd\xcc\x8c\x3f\xff\ndog \x9a\x99\xff\n")
+    with pytest.raises(InputError, match="expected a word and its numbers, found bytes that are no text .*not the binary"):
+        read_vectors(Vectors("v.bin"), tmp_path, {"dog": 0})
+
+
 def test_a_word_that_was_cut_within_a_character_is_passed_over(tmp_path):
     (tmp_path / "v.txt").write_bytes(b"the 1 2\n" + "é".encode()[:1] + b" 3 4\ndog 5 6\n")
     assert read_vectors(Vectors("v.txt"), tmp_path, {"dog": 0}).matrix.tolist() == [[5, 6]]

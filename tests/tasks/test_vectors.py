@@ -147,7 +147,11 @@ def test_a_vector_of_a_mark_is_never_near(task, network):
         ("xqzt", "input 1: expected words of the vocabulary, found 'xqzt'"),
         ("dog + xqzt", "found 'xqzt'"),
         ("", "input 1: expected a word, found nothing"),
-        ("- +", "found"),
+        ("- +", "expected a word behind -, found '+'"),
+        ("dog -", "input 1: expected a word behind -, found nothing"),
+        ("dog - - cat", "expected a word behind -, found '-'"),
+        ("dog -cat", "expected blanks around + and -, and words without them, found '-cat'"),
+        ("dog - cat + cat - dog", "expected words that leave something, found 'dog - cat + cat - dog', which is 0"),
         (7, "expected a word, found int"),
     ],
 )
@@ -157,6 +161,13 @@ def test_what_has_no_vector_is_told(task, network, given, told):
     assert told in str(error.value)
     with pytest.raises(InputError):
         task.check_input(given, 0)
+
+
+def test_a_whole_vocabulary_has_no_word_beside_it():
+    data = WordData(train="t.txt", tokens=Tokens(kind="words", min_count=1))
+    task = WordVectors.learn(data, [Text("dog cat dog")])
+    with pytest.raises(InputError, match="input 1: expected words that leave others to be near, found the whole"):
+        task.predict(Skipgram(Config(embedding=3), task.tokenizer.size), ["cat dog"], how=Search())
 
 
 def test_under_a_lens_nothing_is_seen(task, network):

@@ -81,7 +81,7 @@ def _tokenizer(folder: Path, files: Sequence[str], side: Side | None) -> Tokeniz
         raise InputError(folder, expected="a run that reads words", found="one without a tokenizer")
     name = ONE if ONE in files else f"tokenizer.{side}.json"
     if name not in files:
-        hint = "say --side source or --side target"
+        hint = "saccade vectors RUN --side source, or target, writes one to a file"
         raise InputError(folder, expected="one vocabulary", found=f"{' and '.join(sorted(files))}", hint=hint)
     return stored_tokenizer((folder / name).read_text(encoding="utf-8"), str(folder / name))
 

@@ -112,11 +112,13 @@ def _ends(text: str, start: int, found: re.Match[str], cased: bool) -> bool:
         return True
     gap = GAP.match(text, found.end())
     after = found.end() if gap is None else gap.end()
-    if after == len(text) or "\n" in text[found.end() : after]:
+    marks = found["stop"].rstrip(CLOSERS)
+    if after == len(text):
         return True
+    if "\n" in text[found.end() : after]:
+        return marks != "." or not _leads(text, start, found.start())
     if TAG.match(text, after):
         return False  # what follows is a break, which takes the mark with it
-    marks = found["stop"].rstrip(CLOSERS)
     if after == found.end():
         return _glued(text, found, marks)
     if marks == "." and _abbreviates(text, start, found.start(), after):
@@ -151,7 +153,8 @@ def _begins(text: str, place: int) -> bool:
 def _abbreviates(text: str, start: int, stop: int, after: int) -> bool:
     """Whether the stop at ``stop`` belongs to the word before it."""
     before = text[max(start, stop - 24) : stop]
-    if ALONE.fullmatch(text[start:stop]):
+    line = max(start, text.rfind("\n", start, stop) + 1)
+    if ALONE.fullmatch(text, line, stop) or _leads(text, start, stop):
         return True
     opens = _begins(text, after) and _word_at(text, after) in OPENERS
     lettered = LETTERED.search(before) if "." in before else None
@@ -162,13 +165,17 @@ def _abbreviates(text: str, start: int, stop: int, after: int) -> bool:
         return False
     word = found[1]
     lower = word.lower()
-    if lower in LEADING:
-        return True
     if lower in NUMBERED and text[after].isdigit():
         return True
     if (len(word) == 1 and word.isupper()) or lower in TRAILING:
         return not opens
     return False
+
+
+def _leads(text: str, start: int, stop: int) -> bool:
+    """Whether the word before the stop is one that needs another behind it."""
+    found = WORD_BEFORE.search(text[max(start, stop - 24) : stop])
+    return found is not None and found[1].lower() in LEADING
 
 
 def _word_at(text: str, place: int) -> str:

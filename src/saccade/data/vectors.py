@@ -30,6 +30,7 @@ from saccade.errors import InputError
 
 HEADER = re.compile(r"(\d+) (\d+)")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # a number that is no word such as 95
+ENTRY, FORMATS = "a word and its numbers", "GloVe's or word2vec's text format, not the binary one"
 LARGEST = float(np.finfo(np.float32).max)
 
 Matrix = NDArray[np.float32]
@@ -175,6 +176,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
             continue
         seen += 1
         if line.fault is not None:
+            if seen == 1:
+                raise InputError(path, line=line.number, expected=ENTRY, found="bytes that are no text", hint=FORMATS)
             continue  # other programs cut long words within a character: no text can hold such a word
         width = width or _width(text, path, line.number)
         word, *numbers = text.rsplit(" ", width)
@@ -194,8 +197,7 @@ def _width(text: str, path: Path, line: int) -> int:
     while width < len(rest) and _is_number(rest[-1 - width]):
         width += 1
     if not width:
-        hint = "GloVe's or word2vec's text format, not the binary one"
-        raise InputError(path, line=line, expected="a word and its numbers", found=repr(text[:40]), hint=hint)
+        raise InputError(path, line=line, expected=ENTRY, found=repr(text[:40]), hint=FORMATS)
     return width
 
 

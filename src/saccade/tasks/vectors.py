@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -222,21 +223,37 @@ class WordVectors:
         where = f"input {number + 1}"
         if not isinstance(given, str):
             raise InputError(where, expected="a word", found=type(given).__name__)
-        ids, signs, sign = list[int](), list[float](), 1.0
+        ids, signs, before = list[int](), list[float](), ""
         for part in given.split():
             if part in SIGNS and self.tokenizer.encode(given) != self.tokenizer.encode(part):
-                sign = SIGNS[part]
+                if before:
+                    raise InputError(where, expected=f"a word behind {before}", found=repr(part))
+                before = part
                 continue
-            found = self.tokenizer.encode(part)
-            if not found or Tokenizer.UNK in found:
-                hint = "only words that training had often enough have a vector"
-                raise InputError(where, expected="words of the vocabulary", found=repr(part[:60]), hint=hint)
+            found = self._known(part, where)
             ids += found
-            signs += [sign] * len(found)
-            sign = 1.0
-        if not ids:
-            raise InputError(where, expected="a word", found="nothing")
+            signs += [SIGNS[before or "+"]] * len(found)
+            before = ""
+        if before or not ids:
+            raise InputError(where, expected=f"a word behind {before}" if before else "a word", found="nothing")
+        total = Counter[int]()
+        for number, sign in zip(ids, signs, strict=True):
+            total[number] += int(sign)
+        if not any(total.values()):
+            raise InputError(where, expected="words that leave something", found=f"{given[:60]!r}, which is 0")
+        if len(total) == self.tokenizer.size - len(SPECIAL):
+            raise InputError(where, expected="words that leave others to be near", found="the whole vocabulary")
         return Asked(tuple(ids), tuple(signs))
+
+    def _known(self, part: str, where: str) -> list[int]:
+        """The words of a part between blanks, most often one."""
+        found = self.tokenizer.encode(part)
+        if len(found) > 1 and not SIGNS.keys().isdisjoint(part):
+            raise InputError(where, expected="blanks around + and -, and words without them", found=repr(part[:60]))
+        if not found or Tokenizer.UNK in found:
+            hint = "only words that training had often enough have a vector"
+            raise InputError(where, expected="words of the vocabulary", found=repr(part[:60]), hint=hint)
+        return found
 
     @torch.no_grad()
     def _unit(self, network: Any) -> Float[Tensor, "V D"]:
@@ -247,7 +264,7 @@ class WordVectors:
         signs = unit.new_tensor(asked.signs).unsqueeze(-1)
         cosines = unit @ functional.normalize((unit[list(asked.ids)] * signs).sum(0), dim=0)
         cosines[[*range(len(SPECIAL)), *asked.ids]] = -torch.inf
-        values, ids = cosines.topk(max(1, min(count, len(cosines) - len(SPECIAL) - len(set(asked.ids)))))
+        values, ids = cosines.topk(min(count, len(cosines) - len(SPECIAL) - len(set(asked.ids))))
         near = dict(zip(self.tokenizer.pieces(ids.tolist()), values.tolist(), strict=True))
         value = ", ".join(f"{word} {cosine:.3f}" for word, cosine in near.items())
         return Prediction(value, float(values[0]), choices=(near,))
