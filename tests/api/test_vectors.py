@@ -162,7 +162,7 @@ def test_a_translator_has_two_vocabularies_and_characters_are_no_words(tmp_path)
         ),
         folder=tmp_path / "run",
     ).folder  # fmt: skip
-    with pytest.raises(InputError, match="say --side source or --side target"):
+    with pytest.raises(InputError, match="--side source, or target, writes one to a file"):
         save_vectors(run, tmp_path / "v.txt")
     sizes = {side: save_vectors(run, tmp_path / f"{side}.txt", side=side).words for side in ("source", "target")}
     bundle = api.load(run, device="cpu")

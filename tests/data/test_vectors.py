@@ -116,7 +116,9 @@ def test_a_file_of_something_else_is_refused(tmp_path, text, told):
 @pytest.mark.parametrize("header", [b"", b"2 2\n"])
 def test_a_binary_file_is_told_as_such(tmp_path, header):
     (tmp_path / "v.bin").write_bytes(header + b"the \xcd\xcc\x8c\x3f\xff\ndog \x9a\x99\xff\n")
-    with pytest.raises(InputError, match="expected a word and its numbers, found bytes that are no text .*not the binary"):
+    with pytest.raises(
+        InputError, match=r"expected a word and its numbers, found bytes that are no text .*not the binary"
+    ):
         read_vectors(Vectors("v.bin"), tmp_path, {"dog": 0})
 
 

@@ -164,7 +164,7 @@ def test_what_has_no_vector_is_told(task, network, given, told):
 
 
 def test_a_whole_vocabulary_has_no_word_beside_it():
-    data = WordData(train="t.txt", tokens=Tokens(kind="words", min_count=1))
+    data = WordData(train="t.txt", tokens=TOKENS)
     task = WordVectors.learn(data, [Text("dog cat dog")])
     with pytest.raises(InputError, match="input 1: expected words that leave others to be near, found the whole"):
         task.predict(Skipgram(Config(embedding=3), task.tokenizer.size), ["cat dog"], how=Search())

@@ -153,7 +153,7 @@ def _begins(text: str, place: int) -> bool:
 def _abbreviates(text: str, start: int, stop: int, after: int) -> bool:
     """Whether the stop at ``stop`` belongs to the word before it."""
     before = text[max(start, stop - 24) : stop]
-    line = max(start, text.rfind("\n", start, stop) + 1)
+    line = max(start, text.rfind("\n", max(start, stop - 24), stop) + 1)
     if ALONE.fullmatch(text, line, stop) or _leads(text, start, stop):
         return True
     opens = _begins(text, after) and _word_at(text, after) in OPENERS
