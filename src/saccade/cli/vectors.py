@@ -19,7 +19,9 @@ def vectors(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's word embeddings in GloVe's text format, a word and its numbers a line.
+    """Write a run's word embeddings in GloVe's text format.
+
+    A line is a word and its numbers.
 
     \b
     saccade train skipgram_topics --out runs/words
