@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from saccade.data.files.jsonl import inner
 from saccade.data.labelled import LabelColumns, Labelled, LabelledData, label_of
-from saccade.data.memory import check_text, listed, missing, names_of, short
+from saccade.data.memory import check_text, columns_in, items_of, missing, short, values_under
 from saccade.errors import InputError
 
 WHERE = "data"
@@ -45,32 +43,11 @@ def labelled_of(given: Any, data: LabelledData) -> list[Labelled]:
 
 
 def _values(given: Any, columns: LabelColumns) -> Iterator[Values]:
-    if isinstance(given, str | bytes | Path):
-        hint = "a file is named in the recipe, as data.train"
-        raise InputError(WHERE, expected=ACCEPTED, found=short(given), hint=hint)
-    names = names_of(given)
-    if names is not None and hasattr(given, "__getitem__"):
-        return _of_table(given, names, columns)
-    if not isinstance(given, Iterable):
-        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(given).__name__}")
-    return (_of_record(item, number, columns) for number, item in enumerate(given, start=1))
+    def of_table(table: Any, names: list[Any]) -> Iterator[Values]:
+        rows = zip(*columns_in(table, names, columns.wanted, columns.wanted), strict=True)
+        return (_ordered(row, columns) for row in rows)
 
-
-def _of_table(given: Any, names: list[Any], columns: LabelColumns) -> Iterator[Values]:
-    lists = []
-    for column in columns.wanted:
-        name = names[column - 1] if isinstance(column, int) and column <= len(names) else column
-        if name not in names:
-            shown = ", ".join(map(short, names[:20]))
-            expected = ", ".join(map(repr, columns.wanted))
-            hint = "data.columns names them"
-            raise InputError(WHERE, field=str(name), expected=expected, found=f"the columns {shown}", hint=hint)
-        lists.append(listed(given[name], str(name)))
-    for column, values in zip(columns.wanted, lists, strict=True):
-        if len(values) != len(lists[0]):
-            expected = f"{len(lists[0]):,} values, as in {columns.text!r}"
-            raise InputError(WHERE, field=str(column), expected=expected, found=f"{len(values):,}")
-    return (_ordered(row, columns) for row in zip(*lists, strict=True))
+    return items_of(given, ACCEPTED, of_table, lambda item, number: _of_record(item, number, columns))
 
 
 def _ordered(row: tuple[Any, ...], columns: LabelColumns) -> Values:
@@ -84,12 +61,7 @@ def _of_record(item: Any, number: int, columns: LabelColumns) -> Values:
     if isinstance(item, Labelled):
         return item.source, item.target, item.group
     if isinstance(item, Mapping):
-        found = [inner(item, str(name)) for name in columns.wanted]
-        for name, (_, known) in zip(columns.wanted, found, strict=True):
-            if not known:
-                keys = f"keys {', '.join(map(str, list(item)[:20]))}" if item else "no keys"
-                raise InputError(WHERE, line=number, field=str(name), expected=f"the key {name!r}", found=keys)
-        return _ordered(tuple(value for value, _ in found), columns)
+        return _ordered(tuple(values_under(item, columns.wanted, number)), columns)
     if isinstance(item, tuple | list) and len(item) == 2:
         source = tuple(item[0]) if isinstance(item[0], tuple | list) else item[0]
         if not isinstance(source, tuple) or len(source) == 2:

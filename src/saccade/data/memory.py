@@ -6,10 +6,10 @@ their columns and give one by its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from saccade.data.files.jsonl import inner
 from saccade.data.files.records import SOURCE, TARGET, Columns, GroupedPair, Pair, text_fault
@@ -18,6 +18,7 @@ from saccade.errors import InputError
 WHERE = "data"
 DEFAULT = Columns()
 ACCEPTED = "pairs of texts, dicts, a DataFrame or a dict of columns"
+T = TypeVar("T")
 Values = tuple[Any, Any, Any]  # source, target, group: still to be checked
 
 
@@ -72,6 +73,51 @@ def _values(data: Any, columns: Columns) -> Iterator[Values]:
     if not isinstance(data, Iterable):
         raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}")
     return (_of_record(item, number, columns) for number, item in enumerate(data, start=1))
+
+
+def items_of(
+    given: Any,
+    accepted: str,
+    of_table: Callable[[Any, list[Any]], Iterator[T]],
+    of_item: Callable[[Any, int], T],
+) -> Iterator[T]:
+    """What a table holds, or each item of a list with its number from 1; anything else is an error that says ``accepted``."""
+    if isinstance(given, str | bytes | Path):
+        hint = "a file is named in the recipe, as data.train"
+        raise InputError(WHERE, expected=accepted, found=short(given), hint=hint)
+    names = names_of(given)
+    if names is not None and hasattr(given, "__getitem__"):
+        return of_table(given, names)
+    if not isinstance(given, Iterable):
+        raise InputError(WHERE, expected=accepted, found=f"a {type(given).__name__}")
+    return (of_item(item, number) for number, item in enumerate(given, start=1))
+
+
+def columns_in(given: Any, names: Sequence[Any], wanted: Sequence[str | int], called: Sequence[str | int]) -> list[Any]:
+    """The values of a table's wanted columns, as many of each; errors call them as the recipe does (``called``)."""
+    lists = []
+    for column in wanted:
+        name = names[column - 1] if isinstance(column, int) and 1 <= column <= len(names) else column
+        if name not in names:
+            shown, expected = ", ".join(map(short, names[:20])), ", ".join(map(repr, called))
+            hint = "data.columns names them"
+            raise InputError(WHERE, field=str(name), expected=expected, found=f"the columns {shown}", hint=hint)
+        lists.append(listed(given[name], str(name)))
+    for column, values in zip(called, lists, strict=True):
+        if len(values) != len(lists[0]):
+            expected = f"{len(lists[0]):,} values, as in {called[0]!r}"
+            raise InputError(WHERE, field=str(column), expected=expected, found=f"{len(values):,}")
+    return lists
+
+
+def values_under(item: Mapping[Any, Any], wanted: Sequence[str | int], number: int) -> list[Any]:
+    """The values of a dict's wanted keys."""
+    found = [inner(item, str(name)) for name in wanted]
+    for name, (_, known) in zip(wanted, found, strict=True):
+        if not known:
+            keys = f"keys {', '.join(map(str, list(item)[:20]))}" if item else "no keys"
+            raise InputError(WHERE, line=number, field=str(name), expected=f"the key {name!r}", found=keys)
+    return [value for value, _ in found]
 
 
 def names_of(data: Any) -> list[Any] | None:

@@ -10,12 +10,10 @@ the sentence above it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from saccade.data.files.jsonl import inner
-from saccade.data.memory import check_text, listed, missing, names_of, short
+from saccade.data.memory import check_text, columns_in, items_of, missing, short, values_under
 from saccade.data.tagged import LISTS, Tagged, TaggedData, named, tag_fault
 from saccade.errors import InputError
 
@@ -68,15 +66,12 @@ def _named(tag: Any, number: int, data: TaggedData) -> str:
 
 
 def _values(given: Any, data: TaggedData) -> Iterator[Values]:
-    if isinstance(given, str | bytes | Path):
-        hint = "a file is named in the recipe, as data.train"
-        raise InputError(WHERE, expected=ACCEPTED, found=short(given), hint=hint)
-    names = names_of(given)
-    if names is not None and hasattr(given, "__getitem__"):
-        return _of_table(given, names, data)
-    if not isinstance(given, Iterable):
-        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(given).__name__}")
-    return (_of_record(item, number, data) for number, item in enumerate(given, start=1))
+    return items_of(
+        given,
+        ACCEPTED,
+        lambda table, names: _of_table(table, names, data),
+        lambda item, number: _of_record(item, number, data),
+    )
 
 
 def _of_record(item: Any, number: int, data: TaggedData) -> Values:
@@ -84,12 +79,7 @@ def _of_record(item: Any, number: int, data: TaggedData) -> Values:
         return item.source, item.target, item.group
     if isinstance(item, Mapping):
         wanted = [*data.columns.of("jsonl"), *(() if data.columns.group is None else (data.columns.group,))]
-        found = [inner(item, str(name)) for name in wanted]
-        for name, (_, known) in zip(wanted, found, strict=True):
-            if not known:
-                keys = f"keys {', '.join(map(str, list(item)[:20]))}" if item else "no keys"
-                raise InputError(WHERE, line=number, field=str(name), expected=f"the key {name!r}", found=keys)
-        values = [value for value, _ in found]
+        values = values_under(item, wanted, number)
         return values[0], values[1], values[2] if len(values) > 2 else None
     if isinstance(item, tuple | list) and len(item) == 2:
         return item[0], item[1], None
@@ -105,24 +95,11 @@ def _of_table(given: Any, names: Sequence[Any], data: TaggedData) -> Iterator[Va
         own = (columns.sentence, columns.word, columns.tag)
         wanted = [default if column is None else column for column, default in zip(own, BY_WORD, strict=True)]
     grouped = [] if columns.group is None else [columns.group]
-    lists = [_column(given, names, column, [*wanted, *grouped]) for column in [*wanted, *grouped]]
-    for column, values in zip([*wanted, *grouped], lists, strict=True):
-        if len(values) != len(lists[0]):
-            expected = f"{len(lists[0]):,} values, as in {wanted[0]!r}"
-            raise InputError(WHERE, field=str(column), expected=expected, found=f"{len(values):,}")
+    lists = columns_in(given, names, [*wanted, *grouped], [*wanted, *grouped])
     if by_word:
         return _by_word(lists)
     groups = lists[2] if grouped else [None] * len(lists[0])
     return zip(lists[0], lists[1], groups, strict=True)
-
-
-def _column(given: Any, names: Sequence[Any], column: str | int, wanted: Sequence[str | int]) -> list[Any]:
-    name = names[column - 1] if isinstance(column, int) and 1 <= column <= len(names) else column
-    if name not in names:
-        shown = ", ".join(map(short, names[:20]))
-        expected, hint = ", ".join(map(repr, wanted)), "data.columns names them"
-        raise InputError(WHERE, field=str(name), expected=expected, found=f"the columns {shown}", hint=hint)
-    return listed(given[name], str(name))
 
 
 def _by_word(lists: Sequence[list[Any]]) -> Iterator[Values]:

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from saccade.models import network_class
 from saccade.nn.classifier import Classifier
-from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, reached, same
+from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
 from saccade.testing.readings import LENGTHS, VOCABULARY, Inputs, Reading, RowsOf, SentencesOf
 from saccade.trace.lens import Lens
 
@@ -35,13 +34,7 @@ def check_classifier(network: Any, config: Any = None) -> tuple[str, ...]:
     9
     """
     __tracebackhide__ = True
-    kind = network_class(network) if isinstance(network, str) else network
-    if not (isinstance(kind, type) and issubclass(kind, Classifier)):
-        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.Classifier")
-    make_config = getattr(kind, "config_class", None)
-    if make_config is None:
-        raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
-    return keep(name_of(network), _Subject(kind, make_config() if config is None else config), PROMISES)
+    return keep(name_of(network), _Subject(*network_under(network, Classifier, config)), PROMISES)
 
 
 @dataclass(frozen=True)

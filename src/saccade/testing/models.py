@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.models import network_class
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import select
-from saccade.testing.promises import ContractBroken, demand, drawn, keep, name_of, numbers, reached, same
+from saccade.testing.promises import demand, drawn, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 PAD, BOS, EOS = 0, 1, 2
@@ -41,13 +40,7 @@ def check_model(network: Any, config: Any = None) -> tuple[str, ...]:
     12
     """
     __tracebackhide__ = True
-    kind = network_class(network) if isinstance(network, str) else network
-    if not (isinstance(kind, type) and issubclass(kind, EncoderDecoder)):
-        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.EncoderDecoder")
-    make_config = getattr(kind, "config_class", None)
-    if make_config is None:
-        raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
-    return keep(name_of(network), _Subject(kind, make_config() if config is None else config), PROMISES)
+    return keep(name_of(network), _Subject(*network_under(network, EncoderDecoder, config)), PROMISES)
 
 
 @dataclass(frozen=True)

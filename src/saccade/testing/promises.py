@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.models import network_class
 
 Subject = TypeVar("Subject")
 EXACT: Mapping[str, float] = {"rtol": 1e-7, "atol": 1e-9}  # of numbers in float64 that were computed in another order
@@ -38,6 +39,21 @@ def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject],
         count = f"{len(broken)} of {len(promises)} promises"
         raise ContractBroken("\n".join([f"{name} breaks {count}:", *lines]))
     return tuple(promises)
+
+
+def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, Any]:
+    """The class of a network that is to be tried, given by itself or by its name, and what it is made with.
+
+    It must derive from ``base``, which people know as ``saccade.nn.NAME``; ``config`` is its ``config_class()`` unless given.
+    """
+    __tracebackhide__ = True
+    kind = network_class(network) if isinstance(network, str) else network
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.{base.__name__}")
+    make_config = getattr(kind, "config_class", None)
+    if make_config is None:
+        raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
+    return kind, make_config() if config is None else config
 
 
 def demand(kept: bool | Tensor, found: str) -> None:

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.models import network_class
 from saccade.nn.tagger import IGNORED, Tagger
-from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, reached, same
+from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 LENGTHS = (7, 3, 5)
@@ -41,13 +40,7 @@ def check_tagger(network: Any, config: Any = None) -> tuple[str, ...]:
     12
     """
     __tracebackhide__ = True
-    kind = network_class(network) if isinstance(network, str) else network
-    if not (isinstance(kind, type) and issubclass(kind, Tagger)):
-        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.Tagger")
-    make_config = getattr(kind, "config_class", None)
-    if make_config is None:
-        raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
-    return keep(name_of(network), _Subject(kind, make_config() if config is None else config), PROMISES)
+    return keep(name_of(network), _Subject(*network_under(network, Tagger, config)), PROMISES)
 
 
 @dataclass(frozen=True)
