@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade.errors import SaccadeError
 from saccade.recipes.recipe import change, read_recipe
 
 
@@ -49,3 +50,13 @@ def test_null_unsets_and_a_number_stays_one(recipe):
 def test_paths_of_a_whole_mapping_start_at_the_working_folder_too(recipe):
     data = read_recipe(recipe, ["data={train: q.tsv, max_length: 9}"]).data
     assert (data.train, data.max_length) == (str(Path.cwd() / "q.tsv"), 9)
+
+
+def test_of_word_vectors_the_file_is_a_path_and_nothing_else(recipe):
+    file = str(Path.cwd() / "v.txt")
+    alone = read_recipe("glove_trec", ["data.vectors=v.txt"]).data.vectors
+    inside = read_recipe("glove_trec", ["data.vectors.file=v.txt", "data.vectors.frozen=true"]).data.vectors
+    whole = read_recipe("glove_trec", ["data.vectors={file: v.txt, extend: true}"]).data.vectors
+    assert (alone, inside.file, whole.file) == (file, file, file)
+    with pytest.raises(SaccadeError, match=r"data\.vectors\.frozen: expected true or false, found 'maybe'"):
+        read_recipe("glove_trec", ["data.vectors.frozen=maybe"])

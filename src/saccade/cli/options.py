@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ Beam = Annotated[
     int | None,
     typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),
 ]
+TOLD = 60  # characters of an input in a note
 
 
 def lines() -> list[str]:
@@ -44,3 +45,10 @@ def _decoded(line: bytes, number: int) -> str:
     except UnicodeDecodeError as error:
         found = f"the byte {line[error.start]:#04x}"
         raise SaccadeError(f"stdin, line {number}: expected UTF-8 text, found {found}") from None
+
+
+def print_notes(text: str, prediction: Any) -> None:
+    """What is to be said of a prediction, on stderr; of a long text its beginning says which one is meant."""
+    told = text if len(text) <= TOLD else f"{text[: TOLD - 1].rstrip()}…"
+    for note in prediction.notes:
+        print(f"note: {told!r}: {note}", file=sys.stderr)

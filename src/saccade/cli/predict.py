@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Json, Run, lines
+from saccade.cli.options import Json, Run, lines, print_notes
 from saccade.cli.searching import SEARCH, Steering, with_options
 
 
@@ -55,8 +55,7 @@ def predict(
             _print_tags(prediction, first=number == 0)
         for each in () if prediction.tokens else (prediction, *prediction.alternatives):
             print(each.value if n_best is None else f"{each.score:.4f}\t{each.value}")
-        for note in prediction.notes:
-            print(f"note: {text!r}: {note}", file=sys.stderr)
+        print_notes(text, prediction)
     if refused:
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.completion import trained_runs
-from saccade.cli.options import lines
+from saccade.cli.options import lines, print_notes
 from saccade.cli.searching import Steering, with_options
 from saccade.errors import SaccadeError
 
@@ -161,8 +161,7 @@ def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | 
     lens = Lens(detail=DETAILS if ending in (PAGE, KEPT) else ())
     traces = []
     for text, prediction in zip(texts, options.predict(bundle, texts, lens=lens), strict=True):
-        for note in prediction.notes:
-            print(f"note: {text!r}: {note}", file=sys.stderr)
+        print_notes(text, prediction)
         # A page and a trace have more to show than maps: states, and what was likely.
         if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, KEPT)):
             hint = f"; a page shows how it went: --out x{PAGE}" if prediction.trace is not None else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from saccade.data.files.hub import on_hub
 from saccade.recipes.located import Located
 
-PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary", "data.vectors")
+PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary", "data.vectors.file")
 
 
 def from_here(root: Located, changed: Sequence[str]) -> Located:
@@ -52,8 +52,8 @@ def _at(node: Located, keys: Sequence[str]) -> Located:
     if isinstance(node.value, list):
         return replace(node, value=[_at(entry, keys) for entry in node.value])
     text = node.text
-    # Not text: null, which unsets, or how many records to draw.
-    if not isinstance(node.value, str) or not text or keys:
+    # Not text: null, which unsets, or how many records to draw. data.vectors may be the file itself.
+    if not isinstance(node.value, str) or not text or keys not in ([], ["file"]):
         return node
     if text[0] in "$~" or on_hub(text) or Path(text).is_absolute():
         return node
