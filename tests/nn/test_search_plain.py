@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -248,6 +250,19 @@ def test_recorded_steps_give_the_same_and_each_size_is_recorded_once(monkeypatch
         assert recorder.refused == ""  # also: nothing here asks for its place in the output
         assert machine.warmed == machine.recorded == len(recorder.recordings) <= 2
         assert machine.replayed > 20
+
+
+def test_what_was_recorded_is_freed_with_its_recorder_and_not_when_garbage_is_collected() -> None:
+    network, recorder = Rolling(seed=3), Recorder(Plainly())
+    run(network, Search(beam=3), [9, 5, 7], recorder=recorder)
+    recording = next(iter(recorder.recordings.values()))
+    kept = [weakref.ref(recorder), weakref.ref(recording.beams.totals), weakref.ref(recording.found.best)]
+    gc.disable()
+    try:
+        del recorder, recording
+        assert [each() for each in kept] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 def test_recorded_steps_do_not_mix_what_is_forbidden_or_ends() -> None:

@@ -9,6 +9,7 @@ Legend: B items, L lanes (one an item, then empty room), W places a lane, R = L 
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections import deque
@@ -101,6 +102,12 @@ class Stepping:
             return self.advance(beams, offset)
         return self.recorder.take(self, beams, offset)
 
+    def alone(self) -> Stepping:
+        """The same without a recorder: a recording keeps this one, so that it does not keep its own recorder alive."""
+        alone = copy.copy(self)
+        alone.recorder = None
+        return alone
+
     def advance(self, beams: Beams, offset: Any) -> tuple[Beams, Found]:
         """The same, as it is."""
         L, W = beams.totals.shape
@@ -130,7 +137,8 @@ class _Recording:
 class Recorder:
     """Takes steps recorded once for each size, and those that cannot be recorded as they are.
 
-    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than a prediction.
+    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than a prediction. Its
+    recordings hold much of a device's memory: nothing here may form a circle, which would keep it until garbage is collected.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -157,9 +165,10 @@ class Recorder:
         """The first step of a size is taken as it is, and then recorded for those that come."""
         fixed = Beams(owned(beams.token), owned(beams.totals), owned(beams.state), beams.memory)
         founds: list[Found] = []
+        alone = stepping.alone()
 
         def step() -> None:
-            moved, found = stepping.advance(fixed, Anywhere())
+            moved, found = alone.advance(fixed, Anywhere())
             write_over(fixed[:3], moved[:3])
             if founds:
                 write_over(founds[0], found)
