@@ -20,10 +20,12 @@ takes time where a shape of batch first comes, mostly in the first epoch (some 1
 to few windows.
 
 Training speed is target tokens a second, by each tool's own log, over windows of ``--window`` updates, the first window left
-out, the median of the rest; validation is not in it. Decoding speed is sentences a second, by each tool's own clock around the
-search, scoring left out, with the weights of the short training. Those write outputs of different lengths, and time goes
-with length: so words a second are given beside sentences a second. BLEU is that of the same outputs, by sacrebleu on words as
-they are. Each tool limits outputs in its own way (100 words; 3 (S + 1) + 10).
+out, the median of the rest; validation and checkpoints are not in it (JoeyNMT's log leaves them out itself; of saccade's the
+first update of each epoch is left out, with the time before it). Decoding speed is sentences a second, by each tool's own clock
+around the search, scoring left out, with the weights of the short training; in float32, but that what was trained in TF32 or
+bfloat16 decodes with products in TF32. Those write outputs of different lengths, and time goes with length: so words a second
+are given beside sentences a second. BLEU is that of the same outputs, by sacrebleu on words as they are. Each tool limits
+outputs in its own way (100 words; 3 (S + 1) + 10).
 
 ``--greedy N`` also translates the first N test sentences greedily on one core of the CPU, with the same weights, wherever they
 were trained: sentences per CPU-second, 32 together. JoeyNMT's CPU time is that of its search alone, saccade's that of the
@@ -49,8 +51,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import yaml
@@ -124,6 +127,26 @@ def joey_decodes(place: Place, config: Path, kind: str, *, alone: bool = False) 
 # ---- saccade
 
 
+class Update(NamedTuple):
+    """A line of saccade's log; ``seconds`` since the beginning, validation and saving among them."""
+
+    tokens: int
+    seconds: float
+    loss: float
+    epoch: int
+
+
+def window_speeds(rows: Sequence[Update], window: int) -> list[float]:
+    """Target tokens a second in each window but the first. Between two epochs stand a validation and a checkpoint, which
+    JoeyNMT's own log leaves out: the first update of an epoch, and the time since the one before it, are left out too."""
+    speeds = []
+    for start in range(window, len(rows) - window + 1, window):
+        numbers = [number for number in range(start, start + window) if rows[number].epoch == rows[number - 1].epoch]
+        seconds = sum(rows[number].seconds - rows[number - 1].seconds for number in numbers)
+        speeds.append(sum(rows[number].tokens for number in numbers) / seconds)
+    return speeds
+
+
 def run_saccade(options: argparse.Namespace, pair: Pair, tool: str, place: Place) -> Made:
     recipe = place.write("yaml", saccade_recipe(options, pair, place.text, WAYS[options.device][tool]))
     command = [sys.executable, "-m", "saccade", "train", str(recipe), "--json", "--out", str(place.folder)]
@@ -132,14 +155,12 @@ def run_saccade(options: argparse.Namespace, pair: Pair, tool: str, place: Place
         print(f"{tool}, {pair.ours}: {line}", file=sys.stderr, flush=True)
     shutil.copyfile(place.folder / "log.csv", place.log("csv"))
     with place.log("csv").open(encoding="utf-8") as file:
-        rows = [(int(row["tokens"]), float(row["seconds"]), float(row["loss"])) for row in csv.DictReader(file)]
-    speeds, window = [], options.window
-    for start in range(window, len(rows) - window + 1, window):
-        part = rows[start : start + window]
-        speeds.append(sum(tokens for tokens, _, _ in part) / (part[-1][1] - rows[start - 1][1]))
-    last = rows[-window:]
-    loss = sum(tokens * each for tokens, _, each in last) / sum(tokens for tokens, _, _ in last)
-    made = {"training": statistics.median(speeds), "loss": loss, "parameters": float(parameters_of(place.folder))}
+        rows = [Update(int(row["tokens"]), float(row["seconds"]), float(row["loss"]), int(row["epoch"]))
+                for row in csv.DictReader(file)]  # fmt: skip
+    last = rows[-options.window :]
+    loss = sum(row.tokens * row.loss for row in last) / sum(row.tokens for row in last)
+    training = statistics.median(window_speeds(rows, options.window))
+    made = {"training": training, "loss": loss, "parameters": float(parameters_of(place.folder))}
     if tool != (OURS if OURS in options.ways else options.ways[0]):
         return made
     found, written = saccade_decodes(options.device, place, "")
@@ -180,6 +201,8 @@ def decode(folder: str, device: str, greedy: int, outputs: Path) -> None:
     together = TOGETHER_ON_A_CPU if greedy else TOGETHER
     saccade.tasks.translate.PREDICTED_TOGETHER = saccade.tasks.decoding.PREDICTED_TOGETHER = together
     bundle = load(folder, device)
+    if bundle.recipe.train.precision != "32":
+        torch.set_float32_matmul_precision("high")
     texts = [pair.source for pair in bundle.task.load(bundle.recipe.data, bundle.recipe.folder, 1).test]
     clock, speeds = time.process_time if greedy else time.perf_counter, []
     texts, search = (texts[:greedy], Search(beam=1)) if greedy else (texts, None)

@@ -43,10 +43,12 @@ AIMS = {
     "tagger_ewt": Aim("UD English EWT, UPOS", "0.972 (large pretrained model)", 0.95),
     "tagger_bosque": Aim("UD Portuguese Bosque, UPOS", "0.981 (large pretrained model)", 0.96),
     "tagger_wnut17": Aim("WNUT17"),
+    "bert_wnut17": Aim("WNUT17"),
     "tagger_lener": Aim("LeNER-Br"),
     "siamese_wikiqa": Aim("WikiQA", "0.693", 0.65),
     "glove_trec": Aim("TREC", "0.928 (CNN)", 0.91),
     "attentive_trec": Aim("TREC", "0.928 (CNN)"),
+    "bert_trec": Aim("TREC", "0.928 (CNN)", 0.91),
 }
 TINY = {
     "attentive_opinions": ("data.opinions.train=60", "data.opinions.valid=9", "data.opinions.test=25", "train.epochs=1",
