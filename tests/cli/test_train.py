@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,23 @@ def test_after_a_language_model_samples_are_offered_and_no_beam(saccade):
     offered = out[out.index("try next:") :].splitlines()
     assert offered[1].startswith("  saccade predict l ") and offered[1].endswith(" --sample")
     assert "--beam" not in "".join(offered)
+
+
+def test_what_is_offered_next_can_be_pasted_into_a_shell_and_begins_like_the_document(saccade):
+    said = 'the "so called" plot costs $5 and a lot of patience, but ' + "the acting is fine and " * 9 + "so is the end"
+    rows = [
+        f"{'good' if n % 2 else 'bad'},{json.dumps(f'{n} {said}').replace(chr(92) + chr(34), chr(34) * 2)}"
+        for n in range(40)
+    ]
+    Path("films.csv").write_text("label,text\n" + "\n".join(rows) + "\n")
+    Path("my.yaml").write_text(
+        "task: classify\ndata: {train: films.csv, tokens: {kind: words}, max_length: 90}\n"
+        "model: {name: attentive_classifier, hidden: 5, embedding: 6}\ntrain: {updates: 1, device: cpu}\n"
+    )
+    status, out, err = saccade("train", "my.yaml", "--out", "f")
+    assert status == 0, err
+    predict, view = out[out.index("try next:") :].splitlines()[1:3]
+    for line, command in ((predict, "predict"), (view, "view")):
+        words = shlex.split(line)
+        assert words[:3] == ["saccade", command, "f"] and 80 < len(words[3]) <= 100
+        assert 'the "so called" plot costs $5' in words[3] and words[3].partition(" ")[2] in said

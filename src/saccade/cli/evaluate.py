@@ -16,7 +16,10 @@ from saccade.cli.searching import SearchOptions, with_options
 @with_options(SearchOptions)
 def evaluate(
     run: Run,
-    data: Annotated[Path | None, typer.Option(help="A file of pairs; the recipe's test set unless given.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A file of records like those it was trained on; the recipe's test set unless given."),
+    ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric to compute; may be repeated.", autocompletion=metric_names)
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ import typer
 from saccade.cli.completion import begun_runs, recipe_names
 from saccade.cli.options import Json
 from saccade.errors import SaccadeError
+
+OFFERED = 100  # characters of a document in a command that is offered
 
 
 def train(
@@ -149,12 +152,21 @@ def _show_result(bundle: Any, verdict: str) -> None:
     picture = _show_looks(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
-    print(f'  saccade predict {bundle.folder} "{shown[0]}"' + (" --sample" if _writes_on(bundle) else ""))
+    print(
+        f"  saccade predict {bundle.folder} {_offered(bundle, shown[0])}" + (" --sample" if _writes_on(bundle) else "")
+    )
     if picture:
-        print(f'  saccade view {bundle.folder} "{shown[-1]}" --out where.html')
+        print(f"  saccade view {bundle.folder} {_offered(bundle, shown[-1])} --out where.html")
     wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}")
     print("  saccade recipes")
+
+
+def _offered(bundle: Any, text: str) -> str:
+    """An input as a word of a shell; of a document its beginning, which is one too."""
+    if bundle.recipe.task == "classify" and len(text) > OFFERED and "\t" not in text:
+        text = text[:OFFERED].rpartition(" ")[0] or text[:OFFERED]
+    return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{text}"'
 
 
 def _writes_on(bundle: Any) -> bool:
@@ -180,6 +192,6 @@ def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
         if number == 0:
             picture = chosen.save(bundle.folder / "alignment.png")
         if many:
-            one = f'saccade view {bundle.folder} "{text}" --site {next(iter(trace.sites))} --head 0'
+            one = f"saccade view {bundle.folder} {_offered(bundle, text)} --site {next(iter(trace.sites))} --head 0"
             print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; another, or one head: {one}")
     return picture
