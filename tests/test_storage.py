@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from saccade.errors import InputError, SaccadeError
@@ -66,6 +67,32 @@ class TestWriting:
     def test_a_path_without_a_name_is_refused(self) -> None:
         with pytest.raises(SaccadeError, match="name of a file"):
             write_bytes("", b"x")
+        with pytest.raises(SaccadeError, match="name of a file"):
+            save_tensors("", {"x": torch.zeros(3)}, {})
+
+    @pytest.mark.parametrize("name", ["file/x.bin", "folder", "n" * 300, "nul\x00byte", "lone\ud800"])
+    def test_tensors_go_where_they_can_be_written_or_there_is_one_clear_error(self, name: str, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"in the way")
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(SaccadeError, match="could not write 12 bytes"):
+            save_tensors(tmp_path / name, {"x": torch.zeros(3)}, {})
+        assert only_files(tmp_path) == ["file", "folder"]
+
+    def test_tensors_for_which_a_disk_has_no_room_leave_the_old_ones(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "x.safetensors"
+        save_tensors(path, {"x": torch.zeros(3)}, {})
+
+        def full(tensors: object, partial: Path, metadata: object) -> None:
+            partial.write_bytes(b"half")
+            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+        monkeypatch.setattr("safetensors.torch.save_file", full)
+        with pytest.raises(SaccadeError, match=r"could not write 20 bytes: No space left on device; what stood there"):
+            save_tensors(path, {"x": torch.ones(5)}, {})
+        assert only_files(tmp_path) == ["x.safetensors"]
+        assert load_tensors(path)[0]["x"].tolist() == [0.0, 0.0, 0.0]
 
 
 class TestJson:

@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,23 +27,31 @@ HEADER = "saccade"
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
+    """The file whole, or what stood there before."""
+
+    def write(partial: Path) -> None:
+        with open(partial, "wb") as file:
+            file.write(content)
+
+    _replace(Path(path), write, size=len(content))
+
+
+def _replace(path: Path, write: Callable[[Path], None], *, size: int) -> None:
     """Write to a neighbour, flush it to the disk, rename: a reader sees the old file or the new one, never a half."""
-    path = Path(path)
     if not path.name:
         raise SaccadeError(f"{path}: expected the name of a file to write, found a folder")
     # The process's number keeps two writers of one file out of each other's way.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
+        write(partial)
+        with open(partial, "rb") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SaccadeError(
-            f"{path}: could not write {len(content):,} bytes: {reason}; what stood there is unchanged"
+            f"{path}: could not write {size:,} bytes: {reason}; what stood there is unchanged"
         ) from error
     finally:
         with suppress(OSError, ValueError):
@@ -79,7 +87,8 @@ def read_json(path: str | Path) -> Any:
 
 def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -> None:
     """Named tensors and a JSON document in one safetensors file, bit for bit."""
-    from safetensors.torch import save
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
 
     # safetensors refuses tensors that share memory; each is stored in full.
     whole = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
@@ -90,7 +99,15 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
             f"{path}: expected a header of plain data (text, numbers, lists, dictionaries): {error}"
         ) from None
     sealed = f'{{"crc32": "{_checksum(whole, text)}", "document": {text}}}'
-    write_bytes(path, save(whole, metadata={HEADER: sealed}))
+
+    def write(partial: Path) -> None:
+        try:
+            save_file(whole, partial, metadata={HEADER: sealed})  # straight to the disk: no copy of it all in memory
+        except SafetensorError as error:  # no room on the disk, a folder that may not be written to
+            told = re.search(r"I/O error: (.*?) \(os error", str(error))
+            raise OSError(told[1] if told else str(error)) from error
+
+    _replace(Path(path), write, size=sum(tensor.nbytes for tensor in whole.values()))
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], Any]:
