@@ -102,3 +102,14 @@ except SaccadeError:
     sys.exit(7 if "torch" not in sys.modules else 8)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7
+
+
+def test_a_folder_named_like_a_shipped_recipe_does_not_hide_it_but_a_file_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rnnsearch_dates").mkdir()
+    assert read_recipe("rnnsearch_dates").to_plain()["model"]["name"] == "rnnsearch"
+    (tmp_path / "luong_dates").write_text("task: translate\ndata: {train: a.tsv}\nmodel: {name: seq2seq}\n")
+    assert read_recipe("luong_dates").to_plain()["model"]["name"] == "seq2seq"
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="mine"):
+        read_recipe("mine")

@@ -170,9 +170,10 @@ def find(name: str | Path) -> Path:
     if path.suffix.lower() in TABLES and path.is_file():
         hint = f"saccade data {path} --recipe my.yaml writes one for it"
         raise InputError(path, expected="a recipe (.yaml)", found="a file of data", hint=hint)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        return path
     shipped = shipped_recipes()
+    # A folder is no recipe: one that is named like a shipped recipe, as a run may be, does not hide it.
+    if path.suffix in (".yaml", ".yml") or path.is_file() or (path.exists() and str(name) not in shipped):
+        return path
     if str(name) in shipped:
         return shipped[str(name)]
     beside = [str(path) + suffix for suffix in (".yaml", ".yml") if Path(str(path) + suffix).is_file()]
