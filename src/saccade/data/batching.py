@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
+from saccade.data.sending import Sendable
 from saccade.data.text import Tokenizer
 from saccade.errors import SaccadeError
 
@@ -29,7 +29,7 @@ CLOSING = 1  # the <eos> after the tokens of a side, or the <bos> before them: o
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Padded pairs. The decoder reads `target_in` and should say `target_out`, one step ahead."""
 
     source: Int64[Tensor, "B S"]  # tokens <eos> <pad> …
@@ -39,12 +39,6 @@ class Batch:
     target_lengths: Int64[Tensor, " B"]  # <eos> counted
     indices: list[int]  # where the pairs stand in their corpus
     tokens: int  # real target tokens, <eos> counted: known without asking the device
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("source", "source_lengths", "target_in", "target_out", "target_lengths")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows of length 1 without a target below, padding on the right of both sides.
@@ -96,14 +90,6 @@ def _closed_and_opened(rows: list[list[int]]) -> tuple[tuple[np.ndarray, np.ndar
     closed[np.arange(len(rows)), counts] = Tokenizer.EOS
     opened[:, 0] = Tokenizer.BOS
     return (closed, opened), counts + CLOSING
-
-
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device; a GPU is sent it without being waited for."""
-    if device.type != "cuda" or tensor.device.type != "cpu":
-        return tensor.to(device)
-    # From other memory a copy waits for what the device is doing; pinned memory is kept until it was read.
-    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +19,15 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
+from saccade.data.sending import Sendable
 
 ABSENT = -1
 Row = tuple[list[int], list[int], list[float]]  # ids of the question, ids of a candidate, features of the two
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Padded rows; ``relevance`` is all 0 where it is not known."""
 
     question: Int64[Tensor, "N S"]
@@ -40,12 +40,6 @@ class Batch:
     indices: list[int]  # where the questions stand in their corpus
     tokens: int  # the units of the loss: known without asking the device
     longest: int  # tokens that a question or a candidate may have at most
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("question", "question_lengths", "candidate", "candidate_lengths", "features", "places", "relevance")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows of no question, padding on the right, questions without candidates."""

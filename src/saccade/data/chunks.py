@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import extended, plan, rounded, sent
+from saccade.data.batching import extended, plan, rounded
+from saccade.data.sending import Sendable
 from saccade.data.text import Tokenizer
 from saccade.errors import SaccadeError
 
@@ -49,7 +49,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Chunks side by side. The network reads ``inputs`` and should say ``outputs``, one token ahead."""
 
     inputs: Int64[Tensor, "B T"]  # tokens <pad> …
@@ -58,12 +58,6 @@ class Batch:
     continues: Bool[Tensor, " B"] | None  # rows whose state is that of the batch before; None: nothing is carried
     indices: list[int]  # which pieces of the corpus these are
     tokens: int  # predicted, <eos> counted: known without asking the device
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = [name for name in ("inputs", "outputs", "lengths", "continues") if getattr(self, name) is not None]
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes; what is added weighs nothing. Rows that carry a state are left as they are."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
 from saccade.data.lengths import TooLong
+from saccade.data.sending import Sendable
 from saccade.errors import InputError
 
 IGNORED = -100  # the label of a row that is padding
@@ -33,7 +34,7 @@ Rows = tuple[Int64[Tensor, "B S"], Int64[Tensor, " B"], Int64[Tensor, "B S"] | N
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Padded rows with their marks, and the numbers of their labels."""
 
     text: Int64[Tensor, "B S"]
@@ -43,12 +44,6 @@ class Batch:
     indices: list[int]  # where the records stand in their corpus
     tokens: int  # records, the units of the loss: known without asking the device
     longest: int | None = None  # positions that a row may have at most
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("text", "lengths", "labels", *(() if self.segments is None else ("segments",)))
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows without a label below, padding on the right. Neither weighs anything."""

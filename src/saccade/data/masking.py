@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
+from saccade.data.sending import Sendable
 from saccade.errors import SaccadeError
 
 IGNORED = -100  # what is not to be told
@@ -110,7 +110,7 @@ class Visit(list[int]):
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Rows with their blanks, what stood there, and whether the second text follows."""
 
     text: Int64[Tensor, "B S"]
@@ -122,12 +122,6 @@ class Batch:
     indices: list[int]
     tokens: int  # chosen places, the units of the loss: known without asking the device
     longest: int | None = None  # positions that a row may have at most
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("text", "lengths", "segments", "chosen", "words", "follows")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes; what is added weighs nothing."""

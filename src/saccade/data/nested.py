@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,9 +23,10 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
 from saccade.data.documents import IGNORED, Layout
 from saccade.data.lengths import TooLong
+from saccade.data.sending import Sendable
 from saccade.data.sentences import Nesting
 from saccade.errors import InputError
 
@@ -35,7 +36,7 @@ NestedRows = tuple[Int64[Tensor, "B S W"], Int64[Tensor, "B S"], None]
 
 
 @dataclass(frozen=True)
-class NestedBatch:
+class NestedBatch(Sendable):
     """Padded documents, and the numbers of their labels."""
 
     text: Int64[Tensor, "B S W"]
@@ -43,12 +44,6 @@ class NestedBatch:
     labels: Int64[Tensor, " B"]
     indices: list[int]  # where the records stand in their corpus
     tokens: int  # records, the units of the loss: known without asking the device
-
-    def to(self, device: torch.device | str) -> NestedBatch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("text", "lengths", "labels")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> NestedBatch:
         """The same batch in one of few shapes: documents without a label below, empty sentences behind, padding on the right.

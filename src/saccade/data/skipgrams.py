@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
 from saccade.data.masking import drawn
+from saccade.data.sending import Sendable
 
 KEPT, REACH, AGAINST = range(3)  # what is drawn
 POWER = 0.75
@@ -83,7 +83,7 @@ class Frequencies:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Pairs of words, and words drawn against each."""
 
     centres: Int64[Tensor, " P"]
@@ -92,12 +92,6 @@ class Batch:
     weights: Float32[Tensor, " P"]  # 1; of padding 0
     indices: list[int]
     tokens: int  # pairs, the units of the loss: known without asking the device
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("centres", "contexts", "against", "weights")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes; the pairs that are added weigh nothing."""

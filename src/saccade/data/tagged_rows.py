@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,9 +20,10 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import rounded, sent
+from saccade.data.batching import rounded
 from saccade.data.documents import IGNORED, SHORTEST, Layout
 from saccade.data.schemes import Scheme, Span, spans_of, tags_of
+from saccade.data.sending import Sendable
 from saccade.data.word_reader import Cut, Letters
 
 MARKS = 2  # of a row
@@ -74,7 +75,7 @@ def tags_within(tags: Sequence[str], part: Part, scheme: Scheme) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Sendable):
     """Padded rows with their marks, and the numbers of their tags."""
 
     text: Int64[Tensor, "B S"]
@@ -84,12 +85,6 @@ class Batch:
     indices: list[int]  # where the records stand in their corpus
     tokens: int  # tags, the units of the loss: known without asking the device
     longest: int | None = None  # positions that a row may have at most
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on a device; a GPU is sent it without being waited for."""
-        names = ("text", "lengths", "tags", *(() if self.characters is None else ("characters",)))
-        moved: dict[str, Any] = {name: sent(getattr(self, name), torch.device(device)) for name in names}
-        return replace(self, **moved)
 
     def bucketed(self) -> Batch:
         """The same batch in one of few shapes: rows without a tag below, padding on the right. Neither weighs anything."""

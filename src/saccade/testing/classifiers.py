@@ -6,7 +6,6 @@ Legend: B batch, S positions, C labels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from saccade.nn.classifier import Classifier
-from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
 from saccade.testing.readings import LENGTHS, VOCABULARY, Inputs, Reading, RowsOf, SentencesOf
 from saccade.trace.lens import Lens
 
@@ -37,20 +36,9 @@ def check_classifier(network: Any, config: Any = None) -> tuple[str, ...]:
     return keep(name_of(network), _Subject(*network_under(network, Classifier, config)), PROMISES)
 
 
-@dataclass(frozen=True)
-class _Subject:
-    kind: Any
-    config: Any
-
-    def build(self, seed: int = 1) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.kind(self.config, VOCABULARY, CLASSES)
-
-    @cached_property
-    def network(self) -> Any:
-        """In float64, where a leak shows however small it is."""
-        return self.build().double().eval()
+class _Subject(NetworkSubject):
+    def make(self) -> Any:
+        return self.kind(self.config, VOCABULARY, CLASSES)
 
     @cached_property
     def reading(self) -> Reading:

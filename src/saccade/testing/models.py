@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch.nn import functional
 
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import select
-from saccade.testing.promises import demand, drawn, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.promises import NetworkSubject, demand, drawn, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 PAD, BOS, EOS = 0, 1, 2
@@ -43,25 +42,14 @@ def check_model(network: Any, config: Any = None) -> tuple[str, ...]:
     return keep(name_of(network), _Subject(*network_under(network, EncoderDecoder, config)), PROMISES)
 
 
-@dataclass(frozen=True)
-class _Subject:
-    kind: Any
-    config: Any
-
+class _Subject(NetworkSubject):
     @property
     def points(self) -> bool:
         parameters = inspect.signature(self.kind).parameters
         return "width" in parameters and "source_size" not in parameters
 
-    def build(self, seed: int = 1) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.kind(self.config, *((WIDTH,) if self.points else (SOURCE_SIZE, TARGET_SIZE)))
-
-    @cached_property
-    def network(self) -> Any:
-        """In float64, where a leak shows however small it is."""
-        return self.build().double().eval()
+    def make(self) -> Any:
+        return self.kind(self.config, *((WIDTH,) if self.points else (SOURCE_SIZE, TARGET_SIZE)))
 
     @cached_property
     def batch(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,7 +6,6 @@ Legend: B pairs, S tokens of the question, T of the candidate, F features.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from saccade.nn.ranker import Ranker
-from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 ASKED, SAID = (3, 5, 2), (7, 1, 4)
@@ -38,20 +37,9 @@ def check_ranker(network: Any, config: Any = None) -> tuple[str, ...]:
     return keep(name_of(network), _Subject(*network_under(network, Ranker, config)), PROMISES)
 
 
-@dataclass(frozen=True)
-class _Subject:
-    kind: Any
-    config: Any
-
-    def build(self, seed: int = 1) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.kind(self.config, VOCABULARY, FEATURES)
-
-    @cached_property
-    def network(self) -> Any:
-        """In float64, where a leak shows however small it is."""
-        return self.build().double().eval()
+class _Subject(NetworkSubject):
+    def make(self) -> Any:
+        return self.kind(self.config, VOCABULARY, FEATURES)
 
     @cached_property
     def batch(self) -> tuple[Tensor, ...]:

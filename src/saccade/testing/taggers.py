@@ -7,7 +7,6 @@ Legend: B batch, S positions, L characters, K tags.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from saccade.nn.tagger import IGNORED, Tagger
-from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 LENGTHS = (7, 3, 5)
@@ -43,23 +42,12 @@ def check_tagger(network: Any, config: Any = None) -> tuple[str, ...]:
     return keep(name_of(network), _Subject(*network_under(network, Tagger, config)), PROMISES)
 
 
-@dataclass(frozen=True)
-class _Subject:
-    kind: Any
-    config: Any
-
-    def build(self, seed: int = 1) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = self.kind(self.config, vocabulary=VOCABULARY, labels=LABELS, characters=CHARACTERS)
-            if network.crf is not None:  # as if it had learned: at the start every move is alike
-                torch.nn.init.normal_(network.crf.transitions)
-            return network
-
-    @cached_property
-    def network(self) -> Any:
-        """In float64, where a leak shows however small it is."""
-        return self.build().double().eval()
+class _Subject(NetworkSubject):
+    def make(self) -> Any:
+        network = self.kind(self.config, vocabulary=VOCABULARY, labels=LABELS, characters=CHARACTERS)
+        if network.crf is not None:  # as if it had learned: at the start every move is alike
+            torch.nn.init.normal_(network.crf.transitions)
+        return network
 
     @cached_property
     def batch(self) -> tuple[Tensor, Tensor, Tensor]:
