@@ -44,8 +44,8 @@ class PieceTokens(Tokens):
 
 
 @dataclass(frozen=True)
-class PretrainData:
-    """The ``data`` part of a recipe for pre-training.
+class RawTexts:
+    """The fields of a recipe's ``data`` that say which texts are read, of a task that needs nothing but texts.
 
     Either ``source`` names texts that the package makes itself, or train, valid and test are files or folders, or lists of
     them ($VARIABLES are filled in, relative paths start at the recipe's folder).
@@ -59,29 +59,16 @@ class PretrainData:
     format: Format | None = None  # where the file's ending does not say it
     column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
     unit: Literal["line", "file", "blank_line"] = "line"  # what a document is in plain text
-    tokens: PieceTokens = field(default_factory=PieceTokens)
-    length: int = 128  # positions of a row, its marks counted
-    short: float = 0.1  # the share of rows that are made shorter, by chance
-    pairs: Literal["next", "none"] = "next"  # rows of two texts, the second of which may follow; or of one text
-    masked: float = 0.15  # the share of positions whose word is to be found
     hold_out: float = 0.05  # the share of train for each of valid and test that is not given
     overlap: Overlap = "keep"  # what becomes of held-out documents that also occur in train
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.train is None):
             raise ValueError("source or train must be given, and not both: 'source: topics' or 'train: FILE'")
-        if self.length < MARKS + 2:
-            raise ValueError(f"length must be at least {MARKS + 2}: got {self.length}")
-        for name, least, most in (("masked", 0.01, 0.9), ("short", 0.0, 1.0), ("hold_out", 1e-6, 0.499)):
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must be between {least:g} and {most:g}: got {getattr(self, name)}")
+        if not 0 < self.hold_out < 0.5:
+            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
         if (isinstance(self.column, int) and self.column < 1) or self.column == "":
             raise ValueError(f"column must be a column's name or its number from 1: got {self.column!r}")
-
-    @property
-    def room(self) -> int:
-        """Tokens of a row without its marks."""
-        return self.length - (MARKS if self.pairs == "next" else MARKS - 1)
 
     @property
     def reading(self) -> TextData:
@@ -91,7 +78,31 @@ class PretrainData:
         )
 
 
-def load_documents(data: PretrainData, folder: Path, seed: int) -> Splits:
+@dataclass(frozen=True)
+class PretrainData(RawTexts):
+    """The ``data`` part of a recipe for pre-training."""
+
+    tokens: PieceTokens = field(default_factory=PieceTokens)
+    length: int = 128  # positions of a row, its marks counted
+    short: float = 0.1  # the share of rows that are made shorter, by chance
+    pairs: Literal["next", "none"] = "next"  # rows of two texts, the second of which may follow; or of one text
+    masked: float = 0.15  # the share of positions whose word is to be found
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.length < MARKS + 2:
+            raise ValueError(f"length must be at least {MARKS + 2}: got {self.length}")
+        for name, least, most in (("masked", 0.01, 0.9), ("short", 0.0, 1.0)):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be between {least:g} and {most:g}: got {getattr(self, name)}")
+
+    @property
+    def room(self) -> int:
+        """Tokens of a row without its marks."""
+        return self.length - (MARKS if self.pairs == "next" else MARKS - 1)
+
+
+def load_documents(data: RawTexts, folder: Path, seed: int) -> Splits:
     """The documents that ``data`` names; relative paths start at ``folder``."""
     if data.source is not None:
         made = generate(data.topics)
@@ -107,7 +118,7 @@ def load_documents(data: PretrainData, folder: Path, seed: int) -> Splits:
     return settle_overlap(hold_out(documents, data.hold_out, seed), data.overlap)
 
 
-def read_documents(path: str | Path, data: PretrainData) -> list[Text]:
+def read_documents(path: str | Path, data: RawTexts) -> list[Text]:
     """The documents of a file, a folder or a dataset; the first fault is raised."""
     texts = read_texts(path, data.reading)
     if data.unit != "blank_line":
@@ -115,7 +126,7 @@ def read_documents(path: str | Path, data: PretrainData) -> list[Text]:
     return [Text(part) for text in texts for part in BLANK_LINES.split(text.source) if part.strip()]
 
 
-def documents_of(given: Any, data: PretrainData) -> list[Text]:
+def documents_of(given: Any, data: RawTexts) -> list[Text]:
     """Documents from a list of texts, a list of dicts or a DataFrame with the column ``data.column``."""
     if isinstance(given, Mapping):
         raise InputError("data", expected="a list of texts", found="a dictionary")

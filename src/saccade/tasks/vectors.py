@@ -83,15 +83,15 @@ class WordVectors:
 
     @staticmethod
     def load(data: WordData, folder: Path, seed: int) -> Splits:
-        return load_documents(data.reading, folder, seed)
+        return load_documents(data, folder, seed)
 
     @staticmethod
     def read_file(path: Path, data: WordData) -> list[Text]:
-        return read_documents(path, data.reading)
+        return read_documents(path, data)
 
     @staticmethod
     def records(given: Any, data: WordData) -> list[Text]:
-        return documents_of(given, data.reading)
+        return documents_of(given, data)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Words worth looking up: one of each built-in topic, or some of the commoner words."""
