@@ -24,6 +24,7 @@ from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank
 from saccade.tasks.translate import Translate
+from saccade.training.config import held_back
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import resting
 from saccade.training.loop import epoch_ends
@@ -144,7 +145,7 @@ def _plan(beginning: Beginning, folder: Path) -> Plan:
         folder=folder,
         device=device,
         origin=settings.from_,
-        notes=beginning.notes,
+        notes=(*beginning.notes, *filter(None, [held_back(settings, batches)])),
         records={name: len(corpus) for name, corpus in corpora.items()},
         tokens=_tokens(beginning),
         vocabulary=_vocabulary(beginning.task),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,3 +85,17 @@ class Train:
             raise ValueError(
                 f"average_every must be left out with average_of best, the best when looked at: got {self.average_every}"
             )
+
+
+def held_back(settings: Train, batches: Sequence[Sequence[int]]) -> str:
+    """What is to be said of an epoch's batches where batch_tokens keeps them well below batch_records; else nothing."""
+    tokens, records = settings.batch_tokens, settings.batch_records
+    if tokens is None or records is None:
+        return ""
+    count = sum(map(len, batches))
+    if len(batches) <= 1.1 * -(-count // records) + 1:  # the last of each pool may have fewer
+        return ""
+    return (
+        f"batches have {count / len(batches):.1f} records in the mean, not train.batch_records ({records}): "
+        f"train.batch_tokens ({tokens:,}) limits them; raise it, or set it to null"
+    )

@@ -19,7 +19,7 @@ from torch import nn
 from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.averaging import Snapshots, mean_of
-from saccade.training.config import Train
+from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
@@ -80,6 +80,8 @@ class _Loop:
         self.progress, self.snapshots = Progress(), Snapshots(settings)
         first = self._plan(0)
         self.per_epoch = updates_of(len(first), settings)
+        if not resume and (told := held_back(settings, first)):
+            job.report.say(told)
         self.total = min(settings.epochs * self.per_epoch, settings.updates or math.inf)
         if resume:
             self._resume()
