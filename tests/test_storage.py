@@ -78,6 +78,16 @@ class TestWriting:
             save_tensors(tmp_path / name, {"x": torch.zeros(3)}, {})
         assert only_files(tmp_path) == ["file", "folder"]
 
+    def test_tensors_may_be_read_by_whom_other_files_may(self, tmp_path: Path) -> None:
+        before = os.umask(0o027)
+        try:
+            write_bytes(tmp_path / "x.bin", b"x")
+            save_tensors(tmp_path / "x.safetensors", {"x": torch.zeros(3)}, {})
+        finally:
+            os.umask(before)
+        modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("x.bin", "x.safetensors")}
+        assert modes == {"x.bin": 0o640, "x.safetensors": 0o640}
+
     def test_tensors_for_which_a_disk_has_no_room_leave_the_old_ones(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -45,7 +45,7 @@ def _replace(path: Path, write: Callable[[Path], None], *, size: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(partial)
-        with open(partial, "rb") as file:
+        with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except (OSError, ValueError) as error:
@@ -101,8 +101,11 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
     sealed = f'{{"crc32": "{_checksum(whole, text)}", "document": {text}}}'
 
     def write(partial: Path) -> None:
+        partial.touch()
+        usual = partial.stat().st_mode  # the library lets nobody but its owner read what it writes
         try:
             save_file(whole, partial, metadata={HEADER: sealed})  # straight to the disk: no copy of it all in memory
+            partial.chmod(usual)
         except SafetensorError as error:  # no room on the disk, a folder that may not be written to
             told = re.search(r"I/O error: (.*?) \(os error", str(error))
             raise OSError(told[1] if told else str(error)) from error
