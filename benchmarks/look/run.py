@@ -64,7 +64,7 @@ def run(way: str, model: Any, tokens: torch.Tensor) -> Any:
 
 
 def difference(way: str, model: Any, tokens: torch.Tensor, trace: saccade.Trace) -> float:
-    """The greatest difference between what was kept and the same of eager's weights, one layer's of which are held at a time."""
+    """The greatest difference between what was kept and the same of eager's weights, of which one layer's are held at once."""
     worst, seen = 0.0, 0
 
     def compare(layer: int, weights: torch.Tensor) -> None:
