@@ -241,8 +241,7 @@ def recipe_text(survey: Survey, advice: Advice, folder: Path = HERE) -> str:
 
 def from_folder(folder: Path, file: Path | str) -> str:
     """A file's path in a recipe of that folder, where relative paths start."""
-    path = Path(file)
-    return quoted(str(path) if path.is_absolute() or folder == HERE else os.path.relpath(path, folder))
+    return quoted(seen_from(None if folder == HERE else folder, str(Path(file))))
 
 
 def _as_read(survey: Survey, folder: Path) -> list[str]:
@@ -269,3 +268,10 @@ def quoted(value: str | int) -> str:
     if isinstance(value, int) or (re.fullmatch(r"[A-Za-z_./$][\w./$-]*", value) and value.lower() != "null"):
         return str(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def seen_from(folder: Path | None, path: str) -> str:
+    """A file as a recipe in ``folder`` names it: relative to it, unless it says itself where it starts."""
+    if folder is None or on_hub(path) or Path(path).is_absolute():
+        return path
+    return os.path.relpath(path, folder)

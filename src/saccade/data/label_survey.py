@@ -5,16 +5,14 @@ a test set shares with them. In bounded memory: texts are counted and forgotten,
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import OFTEN, quoted
+from saccade.data.advice import OFTEN, quoted, seen_from
 from saccade.data.classes import UNEVEN, labels_in
-from saccade.data.files.hub import on_hub
 from saccade.data.files.records import NOT_UTF8
 from saccade.data.labelled import Labelled, LabelledData, scan
 from saccade.data.pairs import Fault, Tally
@@ -183,9 +181,9 @@ class LabelSurvey:
             f"about: {quoted(about)}",
             "task: classify",
             "data:",
-            f"  train: {quoted(_seen_from(folder, self.path))}",
+            f"  train: {quoted(seen_from(folder, self.path))}",
         ]
-        lines += [f"  test: {quoted(_seen_from(folder, self.tests[0].name))}"] if self.tests else []
+        lines += [f"  test: {quoted(seen_from(folder, self.tests[0].name))}"] if self.tests else []
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
@@ -279,12 +277,6 @@ def _test(path: str | Path, data: LabelledData, labels: dict[int, str], known: d
             first = first or str(item.error)
     strange = tuple(sorted(found - {*known, *(data.labels or ())}))
     return TestSet(str(path), records, met, strange, first)
-
-
-def _seen_from(folder: Path | None, path: str) -> str:
-    if folder is None or on_hub(path) or Path(path).is_absolute():
-        return path
-    return os.path.relpath(path, folder)
 
 
 def _texts(record: Labelled) -> tuple[str, ...]:

@@ -5,15 +5,13 @@ contradictions, and which questions a test set shares with them.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import OFTEN, quoted
+from saccade.data.advice import OFTEN, quoted, seen_from
 from saccade.data.files.fields import Fields, scan_fields
-from saccade.data.files.hub import on_hub
 from saccade.data.pairs import Fault, Tally
 from saccade.data.ranked import RankColumns, Ranked, RankedData, Row, collected, scan, settled
 from saccade.data.tallies import WORD, Lengths
@@ -127,9 +125,9 @@ class RankedSurvey:
         patience = max(3, epochs // 4)
         lines = [
             f"about: {quoted(f'Answers for {Path(self.path).name}.')}", "task: rank", "data:",
-            f"  train: {quoted(_seen_from(folder, self.path))}",
+            f"  train: {quoted(seen_from(folder, self.path))}",
         ]  # fmt: skip
-        lines += [f"  test: {quoted(_seen_from(folder, self.tests[0].name))}"] if self.tests else []
+        lines += [f"  test: {quoted(seen_from(folder, self.tests[0].name))}"] if self.tests else []
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
@@ -240,9 +238,3 @@ def several(count: int, what: str) -> str:
     ('1 question', '1,200 questions')
     """
     return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def _seen_from(folder: Path | None, path: str) -> str:
-    if folder is None or on_hub(path) or Path(path).is_absolute():
-        return path
-    return os.path.relpath(path, folder)

@@ -5,15 +5,13 @@ and what a test set shares with them.
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import OFTEN, quoted
-from saccade.data.files.hub import on_hub
+from saccade.data.advice import OFTEN, quoted, seen_from
 from saccade.data.files.records import NOT_UTF8
 from saccade.data.pairs import Tally
 from saccade.data.schemes import OUTSIDE, Scheme, fault_in, is_tag, parted, spans_of, tags_with, types_in
@@ -182,9 +180,9 @@ class TagSurvey:
             f"about: {quoted(f'Tags for the words of {Path(self.path).name}.')}",
             "task: label",
             "data:",
-            f"  train: {quoted(_seen_from(folder, self.path))}",
+            f"  train: {quoted(seen_from(folder, self.path))}",
         ]
-        lines += [f"  test: {quoted(_seen_from(folder, self.tests[0].name))}"] if self.tests else []
+        lines += [f"  test: {quoted(seen_from(folder, self.tests[0].name))}"] if self.tests else []
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
@@ -317,9 +315,3 @@ def _test(path: str | Path, found: TagSurvey, words: set[str], whole: set[tuple[
     known = {*found.tags, *listed} if found.scheme == "none" else {*types_in({*found.tags, *listed})}
     strange = sorted((tags if found.scheme == "none" else {*types_in(tags)}) - known)
     return TestSet(str(path), sentences, count, met, tuple(strange), unseen, faults, first)
-
-
-def _seen_from(folder: Path | None, path: str) -> str:
-    if folder is None or on_hub(path) or Path(path).is_absolute():
-        return path
-    return os.path.relpath(path, folder)

@@ -13,12 +13,11 @@ import torch
 from torch.nn import functional
 
 from saccade.nn.classifier import Classifier
-from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.networks import CLOSE, NetworkSubject, looks, saved
+from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
 from saccade.testing.readings import LENGTHS, VOCABULARY, Inputs, Reading, RowsOf, SentencesOf
-from saccade.trace.lens import Lens
 
 B, CLASSES = len(LENGTHS), 4
-CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # in float64, sums in another order
 
 
 def check_classifier(network: Any, config: Any = None) -> tuple[str, ...]:
@@ -85,38 +84,14 @@ def _single(subject: _Subject) -> None:
     same(without, subject.network(tokens, lengths, segments), "segments of a single text", **CLOSE)
 
 
-@torch.no_grad()
 def _lens(subject: _Subject) -> None:
-    network, plain = subject.network, subject.network(*subject.batch)
-    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        same(network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
-    lens = Lens()
-    network(*subject.batch, lens=lens)
-    named, seen = {site.name for site in network.sites}, {record.site.name for record in lens.records}
-    demand(named == seen, f"sites names {sorted(named)}, the lens saw {sorted(seen)}")
-    for item, trace in enumerate(lens.traces if lens.records else ()):
-        sizes = subject.reading.sizes(item)
-        for map in trace.maps:
-            demand({map.query, map.key} <= set(sizes), f"{map.site}: axes {map.query} and {map.key}")
-            seen_weights = map.weights[: sizes[map.query]]
-            demand((seen_weights >= 0).all(), f"{map.site}: the least weight is {float(seen_weights.min()):.6g}")
-            most = float(seen_weights.sum(-1).max())
-            demand(most <= 1 + 1e-6, f"{map.site}: a row sums to {most:.6g}")
-            spent = float(seen_weights[:, sizes[map.key] :].sum())
-            demand(spent == 0, f"{map.site}: item {item} spends {spent:.6g} on padding")
+    looks(subject, subject.reading.sizes)
 
 
 def _gradients(subject: _Subject) -> None:
     network = subject.build().double().eval()  # in training, dropout may cut a parameter off by chance
     functional.cross_entropy(network(*subject.batch), torch.tensor([0, 1, 3])).backward()
     reached(network.named_parameters())
-
-
-@torch.no_grad()
-def _saved(subject: _Subject) -> None:
-    other = subject.build(seed=7).double().eval()
-    other.load_state_dict(subject.network.state_dict())
-    same(other(*subject.batch), subject.network(*subject.batch), "a network with the same state_dict", **CLOSE)
 
 
 @torch.no_grad()
@@ -136,6 +111,6 @@ PROMISES: dict[str, Callable[[_Subject], None]] = {
     "a single text is one whose segments are all 0": _single,
     "a lens changes nothing, and sees the sites that are named, with 0 on padding": _lens,
     "gradients are finite and reach every parameter": _gradients,
-    "a state that was saved gives the same network": _saved,
+    "a state that was saved gives the same network": saved,
     "in eval the same input gives the same output, in the network's own precision": _repeats,
 }

@@ -16,14 +16,14 @@ from torch.nn import functional
 
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import select
-from saccade.testing.promises import NetworkSubject, demand, drawn, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.networks import CLOSE, NetworkSubject, saved, watched
+from saccade.testing.promises import demand, drawn, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 PAD, BOS, EOS = 0, 1, 2
 LENGTHS = (7, 3, 5)
 B, S, T = len(LENGTHS), max(LENGTHS), 5
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 20, 13, 2
-CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # through many steps of a recurrence, in float64
 
 
 def check_model(network: Any, config: Any = None) -> tuple[str, ...]:
@@ -163,26 +163,11 @@ def _weights(subject: _Subject) -> None:
                 demand(spent == 0, f"{map.site}: item {item} spends {spent:.6g} on padding")
 
 
-@torch.no_grad()
-def _watched(subject: _Subject) -> None:
-    plain = subject.network(*subject.batch)
-    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        # Kernels that hold no weights round otherwise than those that a lens looks at.
-        same(subject.network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
-
-
 def _gradients(subject: _Subject) -> None:
     network = subject.build().double().eval()  # in training, dropout may cut a parameter off by chance
     logits = network(*subject.batch)
     functional.cross_entropy(logits.flatten(0, 1), subject.wanted().flatten()).backward()
     reached(network.named_parameters())
-
-
-@torch.no_grad()
-def _saved(subject: _Subject) -> None:
-    other = subject.build(seed=7).double().eval()
-    other.load_state_dict(subject.network.state_dict())
-    same(other(*subject.batch), subject.network(*subject.batch), "a network with the same state_dict", **CLOSE)
 
 
 @torch.no_grad()
@@ -208,8 +193,8 @@ PROMISES: dict[str, Callable[[_Subject], None]] = {
     "rows of memory and state can be selected and reordered, as a beam does": _selection,
     "the lens sees the sites that are named, and no others": _sites,
     "weights are not negative, sum to at most 1, and are 0 on padding": _weights,
-    "the result is the same with and without a lens": _watched,
+    "the result is the same with and without a lens": watched,
     "gradients are finite and reach every parameter": _gradients,
-    "a state that was saved gives the same network": _saved,
+    "a state that was saved gives the same network": saved,
     "in eval the same input gives the same output, in the network's own precision": _repeats,
 }

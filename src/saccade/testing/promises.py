@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -56,28 +54,6 @@ def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, An
     if make_config is None:
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
     return kind, make_config() if config is None else config
-
-
-@dataclass(frozen=True)
-class NetworkSubject:
-    """A kind of network and what it is made with; each contract says how with :meth:`make`."""
-
-    kind: Any
-    config: Any
-
-    def make(self) -> Any:
-        raise NotImplementedError
-
-    def build(self, seed: int = 1) -> Any:
-        """A network whose parameters the seed alone decides."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.make()
-
-    @cached_property
-    def network(self) -> Any:
-        """In float64, where a leak shows however small it is."""
-        return self.build().double().eval()
 
 
 def demand(kept: bool | Tensor, found: str) -> None:

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from saccade.nn.ranker import Ranker
-from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
-from saccade.trace.lens import Lens
+from saccade.testing.networks import CLOSE, NetworkSubject, looks, saved
+from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
 
 ASKED, SAID = (3, 5, 2), (7, 1, 4)
 B, S, T = len(ASKED), max(ASKED), max(SAID)
 VOCABULARY, FEATURES, MARKS = 20, 4, 4
-CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # in float64, sums in another order
 
 
 def check_ranker(network: Any, config: Any = None) -> tuple[str, ...]:
@@ -91,37 +90,14 @@ def _words(subject: _Subject) -> None:
         demand((subject.network(*other) != scores).all(), f"another word in the {name} changes no score")
 
 
-@torch.no_grad()
 def _lens(subject: _Subject) -> None:
-    network, plain = subject.network, subject.network(*subject.batch)
-    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        same(network(*subject.batch, lens=lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
-    lens = Lens()
-    network(*subject.batch, lens=lens)
-    named, seen = {site.name for site in network.sites}, {record.site.name for record in lens.records}
-    demand(named == seen, f"sites names {sorted(named)}, the lens saw {sorted(seen)}")
-    for item, trace in enumerate(lens.traces if lens.records else ()):
-        sizes = {"question": ASKED[item], "candidate": SAID[item], "score": 1}
-        for map in trace.maps:
-            demand({map.query, map.key} <= set(sizes), f"{map.site}: axes {map.query} and {map.key}")
-            weights = map.weights[: sizes[map.query]]
-            demand((weights >= 0).all(), f"{map.site}: the least weight is {float(weights.min()):.6g}")
-            most, spent = float(weights.sum(-1).max()), float(weights[:, sizes[map.key] :].sum())
-            demand(most <= 1 + 1e-6, f"{map.site}: a row sums to {most:.6g}")
-            demand(spent == 0, f"{map.site}: pair {item} spends {spent:.6g} on padding")
+    looks(subject, lambda item: {"question": ASKED[item], "candidate": SAID[item], "score": 1})
 
 
 def _gradients(subject: _Subject) -> None:
     network = subject.build().double().eval()  # in training, dropout may cut a parameter off by chance
     (network(*subject.batch) * torch.tensor([1.0, -2.0, 3.0])).sum().backward()
     reached(network.named_parameters())
-
-
-@torch.no_grad()
-def _saved(subject: _Subject) -> None:
-    other = subject.build(seed=7).double().eval()
-    other.load_state_dict(subject.network.state_dict())
-    same(other(*subject.batch), subject.network(*subject.batch), "a network with the same state_dict", **CLOSE)
 
 
 @torch.no_grad()
@@ -140,6 +116,6 @@ PROMISES: dict[str, Callable[[_Subject], None]] = {
     "the words of both texts matter": _words,
     "a lens changes nothing, and sees the sites that are named, with 0 on padding": _lens,
     "gradients are finite and reach every parameter": _gradients,
-    "a state that was saved gives the same network": _saved,
+    "a state that was saved gives the same network": saved,
     "in eval the same input gives the same output, in the network's own precision": _repeats,
 }

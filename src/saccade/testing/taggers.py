@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from saccade.nn.tagger import IGNORED, Tagger
-from saccade.testing.promises import NetworkSubject, demand, keep, name_of, network_under, numbers, reached, same
+from saccade.testing.networks import CLOSE, NetworkSubject, looks, saved
+from saccade.testing.promises import demand, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens
 
 LENGTHS = (7, 3, 5)
 B, S, L = len(LENGTHS), max(LENGTHS), 4
 VOCABULARY, LABELS, CHARACTERS = 20, 4, 11
 PAD, BOS, EOS = 0, 1, 2
-CLOSE = {"rtol": 1e-6, "atol": 1e-8}  # in float64, sums in another order
 SINGLE = {"rtol": 1e-5, "atol": 1e-5}  # losses and probabilities, which may be of float32
 CERTAIN = 30.0  # an emission beside which others weigh nothing
 
@@ -134,24 +134,8 @@ def _words(subject: _Subject) -> None:
         demand((apart[:, 1] > 0).any(), "other characters change nothing, though it wants characters")
 
 
-@torch.no_grad()
 def _lens(subject: _Subject) -> None:
-    network, plain = subject.network, subject.says(subject.network, subject.batch)
-    for lens in (Lens(), Lens("top", k=2), Lens("statistics", detail=["state", "context"])):
-        same(subject.says(network, subject.batch, lens), plain, f"under Lens({lens.keep!r})", **CLOSE)
-    lens = Lens()
-    subject.says(network, subject.batch, lens)
-    named, seen = {site.name for site in network.sites}, {record.site.name for record in lens.records}
-    demand(named == seen, f"sites names {sorted(named)}, the lens saw {sorted(seen)}")
-    for item, trace in enumerate(lens.traces if lens.records else ()):
-        length = LENGTHS[item]
-        for map in trace.maps:
-            demand({map.query, map.key} == {"text"}, f"{map.site}: axes {map.query} and {map.key}")
-            weights = map.weights[:length]
-            demand((weights >= 0).all(), f"{map.site}: the least weight is {float(weights.min()):.6g}")
-            most, spent = float(weights.sum(-1).max()), float(weights[:, length:].sum())
-            demand(most <= 1 + 1e-6, f"{map.site}: a row sums to {most:.6g}")
-            demand(spent == 0, f"{map.site}: item {item} spends {spent:.6g} on padding")
+    looks(subject, lambda item: {"text": LENGTHS[item]})
 
 
 @torch.no_grad()
@@ -212,14 +196,6 @@ def _gradients(subject: _Subject) -> None:
 
 
 @torch.no_grad()
-def _saved(subject: _Subject) -> None:
-    other = subject.build(seed=7).double().eval()
-    other.load_state_dict(subject.network.state_dict())
-    expected = subject.says(subject.network, subject.batch)
-    same(subject.says(other, subject.batch), expected, "a network with the same state_dict", **CLOSE)
-
-
-@torch.no_grad()
 def _repeats(subject: _Subject) -> None:
     tokens, lengths, characters = subject.batch
     first = subject.says(subject.network, subject.batch)
@@ -240,6 +216,6 @@ PROMISES: dict[str, Callable[[_Subject], None]] = {
     "positions that are not judged are not there for the tags": _gaps,
     "the loss of a batch is the sum over its rows": _sums,
     "gradients are finite and reach every parameter that is not idle": _gradients,
-    "a state that was saved gives the same network": _saved,
+    "a state that was saved gives the same network": saved,
     "in eval the same input gives the same output, in the network's own precision": _repeats,
 }
