@@ -32,7 +32,7 @@ def test_words_of_a_document_are_shaded_by_word_and_sentence(show):
 def test_a_word_is_pointed_at_locked_and_left(show):
     page = show("document", view="document")
     word = page.stage.locator(".word").nth(7)
-    before = page.said
+    before = page.settled().said
     word.hover()
     assert word.inner_text().strip() in page.settled().said
     word.click()
