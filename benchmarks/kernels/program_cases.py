@@ -31,6 +31,8 @@ from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.edges import fused as edges
 from saccade.kernels.edges import reference as edges_reference
 from saccade.kernels.edges.graph import Graph
+from saccade.kernels.kept import fused as kept
+from saccade.kernels.kept import reference as kept_reference
 from saccade.kernels.local import fused as local
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.location import fused as location
@@ -356,6 +358,21 @@ def by_loop(draw: Draw) -> Iterator[Part]:
     yield from both_ways(ours, theirs, decoder_inputs(draw, "additive"), draw)
 
 
+def by_kept(draw: Draw, line: bool) -> Iterator[Part]:
+    """Rows with lines of descent, or as many rows to an item as there are heads."""
+    size = draw.sizes
+    rows, items = (size.N, size.N) if line else (size.N, size.B)
+    inputs = {name: draw.uniform(items, size.H, size.S, size.D) for name in ("key", "value")}
+    inputs["query"] = draw.uniform(rows, size.H, size.D)
+    plain: dict[str, Any] = {"counts": draw.number(items, below=size.S + 1)}
+    if line:
+        plain["line"] = draw.number(rows, size.S, below=rows) - torch.arange(rows, device=draw.device).unsqueeze(1)
+    found = kept.kept_attention(**inputs, **plain, scale=0.7)
+    exact = {name: exactly(tensor) for name, tensor in inputs.items()}
+    whole = {name: tensor.cpu() for name, tensor in plain.items()}
+    yield {"context": found}, {"context": kept_reference.kept_attention(**exact, **whole, scale=0.7)}
+
+
 # ---- All of them
 
 
@@ -389,4 +406,6 @@ CASES = (
     Case("decoder", "one step, additive", partial(by_step, score="additive")),
     Case("decoder", "one step, dot", partial(by_step, score="dot"), SINGLE),
     Case("decoder", "a loop", by_loop),
+    Case("kept", "lines of descent", partial(by_kept, line=True)),
+    Case("kept", "shared items", partial(by_kept, line=False)),
 )

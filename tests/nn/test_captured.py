@@ -184,3 +184,11 @@ def test_on_a_gpu_recorded_steps_give_what_the_others_give() -> None:
                 assert [each.score for each in many] == pytest.approx([each.score for each in more], abs=1e-4)
         assert recorder.refused == "" and recorder.recordings
         assert torch.cuda.get_sync_debug_mode() == 0
+
+
+def test_what_is_in_its_place_already_is_not_written_over() -> None:
+    kept, moved = torch.randn(3, 5), torch.randn(4)
+    before, new = kept._version, torch.randn(4)
+    write_over((kept, moved), (kept, new))
+    assert kept._version == before
+    assert torch.equal(moved, new)

@@ -20,6 +20,7 @@ from saccade.models import network_class
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search import WIDE, Search
+from saccade.nn.searching.held import Held
 from saccade.parts import searching
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.task import Evaluation, Prediction, Wish
@@ -59,6 +60,7 @@ class Bundle:
         self.folder, self.figures, self.threads = folder, dict(figures), threads
         if hasattr(task, "untrained"):
             task.untrained = tuple(self.figures.get("anew", ()))
+        self._held = Held()
         self.test_records: Sequence[Any] | None = None  # where training has them in hand still
 
     def __repr__(self) -> str:
@@ -106,7 +108,7 @@ class Bundle:
         missing = [name for name in options if name not in inspect.signature(self.task.predict).parameters]
         if missing:
             raise SaccadeError(f"the task {self.task.name!r} does not take {missing[0]}")
-        with threads(self._threads(len(texts), how)):
+        with threads(self._threads(len(texts), how)), self._held.lent(self.network):
             predictions: list[Prediction] = self.task.predict(self.network, texts, how=how, lens=lens, **options)
         if lens is None:
             return predictions

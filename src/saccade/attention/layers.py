@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.attention.core import attend
@@ -17,6 +17,7 @@ from saccade.attention.own import OwnScore
 from saccade.attention.scores import Prepared, Score, additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import Window, everywhere
 from saccade.errors import SaccadeError
+from saccade.kernels.kept.attention import kept_attention
 from saccade.parts import is_own
 from saccade.trace.lens import Lens, Site
 
@@ -239,6 +240,22 @@ class MultiHead(nn.Module):
             site=site,
         )  # [B, H, T, d]
         joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
+        return joined
+
+    def look_once(
+        self,
+        queries: Float[Tensor, "R H 1 d"],
+        keys: Float[Tensor, "N H P d"],
+        values: Float[Tensor, "N H P d"],
+        counts: Int[Tensor, " N"],
+        line: Int[Tensor, "R P"] | None = None,
+    ) -> Float[Tensor, "R 1 D"]:
+        """The look of a decoder's step at what is kept, the first ``counts`` places of each item, without its weights: R / N
+        rows share an item, or each has its line of descent (:mod:`saccade.kernels.kept.reference`)."""
+        if self.kind != "scaled_dot" or self.normalise is not softmax:
+            raise SaccadeError("look_once takes scaled_dot and softmax alone: use look")
+        context = kept_attention(queries.squeeze(2), keys, values, counts, line, scale=queries.shape[-1] ** -0.5)
+        joined: Tensor = self.output(context.flatten(1)).unsqueeze(1)
         return joined
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:

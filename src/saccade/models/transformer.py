@@ -102,6 +102,7 @@ class Transformer(EncoderDecoder):
     """
 
     config_class = Config
+    shares_memory = True
     sites: tuple[Site, ...] = ()  # of a network: encoder.{l}.self, decoder.{l}.self, decoder.{l}.cross
 
     def __init__(self, config: Config, source_size: int, target_size: int) -> None:

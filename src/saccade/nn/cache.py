@@ -37,12 +37,26 @@ class Cache(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A cache with empty places behind. At step n of a search at most ``begun`` + n places are taken."""
+    """A cache with empty places behind. At step n of a search at most ``begun`` + n places are taken.
+
+    What row b kept at place l lies in row b + ``line[b, l]``: a row that goes on from another does not copy what that one
+    kept (:mod:`saccade.kernels.kept.reference`). Rows may be moved in whole groups that keep together, or one by one as long as
+    none went on from another.
+    """
 
     read: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
+    line: Int[Tensor, "B L"]
     begun: int
+
+    def going_on(self, rows: Int[Tensor, " B"]) -> Room:
+        """As many rows, each of which goes on from one of these."""
+        read = self.read.index_select(0, rows)
+        moved = (rows - torch.arange(len(rows), device=rows.device)).to(self.line.dtype)
+        line = self.line.index_select(0, rows) + moved.unsqueeze(1)
+        places = torch.arange(line.shape[1], device=rows.device)
+        return self._replace(read=read, line=line.masked_fill_(places >= read.unsqueeze(1), 0))
 
 
 def empty(batch: int, layers: int, heads: int, width: int, like: Tensor) -> Cache:
@@ -63,7 +77,8 @@ def make_room(cache: Cache | Room, step: int) -> Room:
     while size <= begun + step:
         size *= 2
     grown = [tuple(_padded(part, size - taken) for part in parts) for parts in (cache.keys, cache.values)]
-    return Room(cache.read, grown[0], grown[1], begun)
+    line = cache.line if isinstance(cache, Room) else cache.read.new_zeros(len(cache.read), taken, dtype=torch.int32)
+    return Room(cache.read, grown[0], grown[1], functional.pad(line, (0, size - taken)), begun)
 
 
 def places_of(cache: Cache | Room | None, count: int, device: torch.device) -> Int[Tensor, "b T"]:

@@ -195,5 +195,5 @@ def write_over(part: Any, new: Any) -> None:
     if shape_of(part) != shape_of(new):
         raise Unrecordable("its state does not keep its shape")
     for old, value in zip(leaves(part), leaves(new), strict=True):
-        if isinstance(old, Tensor):
+        if isinstance(old, Tensor) and old is not value:
             old.copy_(value)

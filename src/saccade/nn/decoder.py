@@ -23,9 +23,15 @@ OUTPUTS_KEPT = 5
 
 class EncoderDecoder(nn.Module):
     """Base of the sequence-to-sequence networks. Memory and state are (named) tuples of tensors whose first axis is the
-    batch, so that a search can select and reorder them. ``writes_on`` names the axis that what is written lies on."""
+    batch, so that a search can select and reorder them.
+
+    Attributes:
+        writes_on: the axis that what is written lies on.
+        shares_memory: whether a step takes a memory of fewer rows than it has tokens, of which each serves as many in turn.
+    """
 
     writes_on: str = "target"
+    shares_memory: bool = False
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Any:
         """What is kept of the source: tokens [B, S], or vectors [B, S, d]."""

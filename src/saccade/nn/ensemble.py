@@ -61,6 +61,10 @@ class Ensemble(EncoderDecoder):
         """The axis that what is written lies on: the members' own."""
         return cast(EncoderDecoder, self.members[0]).writes_on
 
+    @property
+    def shares_memory(self) -> bool:  # type: ignore[override]
+        return all(cast(EncoderDecoder, member).shares_memory for member in self.members)
+
     def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], tuple[Any, ...], tuple[Any, ...]]:
         each = zip(self._each(None), memory, strict=True)
         tokens, states, memories = zip(*(member.begin(part, rows, bos) for (member, _), part in each), strict=True)

@@ -13,14 +13,17 @@ Legend: B batch, T queries, S source, H heads, D width, d = D / H, L places kept
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.attention.layers import MultiHead
 from saccade.attention.windows import Window, mask, padding
+from saccade.kernels.kept.attention import is_fused
+from saccade.kernels.kept.reference import in_line
 from saccade.nn.cache import Cache, Room, after, places_of, window_of, written
 from saccade.nn.positions import Rotation
 from saccade.nn.recurrent import mask_of
@@ -178,6 +181,11 @@ class Reading:
     offset: int
     lens: Lens | None
 
+    @property
+    def is_step(self) -> bool:
+        """Whether one token a row is read, for what comes after it and nothing else."""
+        return self.places.shape[1] == 1 and self.lens is None and not torch.is_grad_enabled()
+
 
 class DecoderLayer(nn.Module):
     """Self-attention over what was written, a look across where there is a source, then the FFN. Shapes: [B, T, D]."""
@@ -199,20 +207,30 @@ class DecoderLayer(nn.Module):
         if reading.rotation is not None:
             queries, keys = reading.rotation.turn(queries), reading.rotation.turn(keys)
         keys, values = written(reading.cache, number, keys, values, reading.places)
-        change = self.attention.look(
+        change = self._at_kept(queries, keys, values, reading, site)
+        return self.attention_residual.leave(states, change), keys, values
+
+    def _at_kept(self, queries: Tensor, keys: Tensor, values: Tensor, reading: Reading, site: Site) -> Tensor:
+        cache = reading.cache
+        if isinstance(cache, Room):
+            if reading.is_step:
+                return self.attention.look_once(queries, keys, values, cache.read + 1, cache.line)
+            keys, values = in_line(keys, cache.line), in_line(values, cache.line)
+        return self.attention.look(
             queries, keys, values, window=reading.window, offset=reading.offset, lens=reading.lens, site=site
         )
-        return self.attention_residual.leave(states, change), keys, values
 
     def look_across(
         self, states: Float[Tensor, "B T D"], crossed: Crossed, reading: Reading, number: int, site: Site
     ) -> Float[Tensor, "B T D"]:
-        """At the source."""
+        """At the source; in a step several rows in turn may look at one."""
         queries = self.cross.queries(self.cross_residual.enter(states))
-        keys, values, window = crossed.keys[number], crossed.values[number], padding(crossed.lengths)
-        change = self.cross.look(
-            queries, keys, values, window=window, offset=reading.offset, lens=reading.lens, site=site
-        )
+        keys, values = crossed.keys[number], crossed.values[number]
+        if reading.is_step and (len(queries) > len(keys) or is_fused(queries)):
+            change = self.cross.look_once(queries, keys, values, crossed.lengths)
+        else:
+            asked: dict[str, Any] = {"window": padding(crossed.lengths), "offset": reading.offset, "lens": reading.lens}
+            change = self.cross.look(queries, keys, values, **asked, site=site)
         moved: Tensor = self.cross_residual.leave(states, change)
         return moved
 

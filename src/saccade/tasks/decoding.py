@@ -15,6 +15,7 @@ from saccade.nn.captured import Gpu
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search import Hypothesis, Search, is_plain, search
 from saccade.nn.searching.constraints import Constraints
+from saccade.nn.searching.held import held_recorder
 from saccade.nn.searching.plain import Recorder
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
@@ -34,9 +35,10 @@ def inputs_together(how: Search, most: int, network: EncoderDecoder | None = Non
 
 
 def recorder_of(network: EncoderDecoder) -> Recorder | None:
-    """What replays the network's steps while one prediction lasts; None where that would be no gain."""
+    """What replays the network's steps while one prediction lasts, or longer where it is lent for longer
+    (:mod:`saccade.nn.searching.held`); None where that would be no gain."""
     device = _device(network)
-    return Recorder(Gpu(device)) if device.type == "cuda" else None
+    return held_recorder(network, Gpu(device)) if device.type == "cuda" else None
 
 
 @torch.no_grad()

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from saccade.nn.captured import Anywhere, Gpu, Machine, Plainly, Unrecordable, owned, shape_of, write_over
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.searching.beams import candidates, going_on, select
+from saccade.nn.searching.beams import candidates, follow, going_on, select
 from saccade.nn.searching.history import Ended
 from saccade.nn.searching.tally import Goal, Steps, Tally
 
@@ -60,7 +60,8 @@ AHEAD = Pace(together=4, ahead=1, room=halved_room)
 
 
 class Beams(NamedTuple):
-    """The live hypotheses: what each wrote last, its log-probability, its state, and its copy of the item's memory."""
+    """The live hypotheses: what each wrote last, its log-probability, its state, and its item's memory, which the hypotheses
+    of a lane share where the network can."""
 
     token: Int[Tensor, " R"]
     totals: Float[Tensor, "L W"]
@@ -120,12 +121,12 @@ class Stepping:
         totals, places, tokens = going_on(best, index, W, V, self.eos)
         if W > 1:  # a lane of one place goes on from there
             base = torch.arange(0, L * W, W, device=places.device).unsqueeze(1)  # [L, 1]
-            state = select(state, (base + places).flatten())
+            state = follow(state, (base + places).flatten())
         return Beams(tokens.flatten(), totals, state, beams.memory), Found(best, index, V)
 
 
 @dataclass(frozen=True)
-class _Recording:
+class Recording:
     """A step over the tensors of ``beams``; it leaves its candidates in ``found``. ``step`` keeps alive what it reads."""
 
     beams: Beams
@@ -137,14 +138,14 @@ class _Recording:
 class Recorder:
     """Takes steps recorded once for each size, and those that cannot be recorded as they are.
 
-    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than a prediction. Its
+    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than they do. Its
     recordings hold much of a device's memory: nothing here may form a circle, which would keep it until garbage is collected.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine, self.refused = machine, ""  # and why
-        self.recordings: dict[tuple[Any, ...], _Recording] = {}
-        self.last: _Recording | None = None
+        self.recordings: dict[tuple[Any, ...], Recording] = {}
+        self.last: Recording | None = None
 
     def take(self, stepping: Stepping, beams: Beams, offset: int) -> tuple[Beams, Found]:
         """The step at place ``offset``, by its recording where there is one."""
@@ -191,7 +192,7 @@ class Recorder:
             return fixed, found  # the step was taken
         if len(self.recordings) == RECORDINGS_KEPT:
             del self.recordings[next(iter(self.recordings))]
-        self.last = self.recordings[key] = _Recording(fixed, founds[0], replay, step)
+        self.last = self.recordings[key] = Recording(fixed, founds[0], replay, step)
         return fixed, found
 
     def _refuse(self, why: str) -> None:
@@ -222,11 +223,14 @@ class Walk:
         device = device_of(memory)
         self.lanes = _padded(np.arange(B), pace.room(B, B))
         L = len(self.lanes)
-        of_each = torch.tensor(self.lanes.clip(min=0), device=device).repeat_interleave(W)
-        memory = select(memory, of_each)
+        memory = select(memory, torch.tensor(self.lanes.clip(min=0), device=device))
         totals = torch.full((L, W), -math.inf, device=device)
         totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
-        token, state, memory = stepping.network.begin(memory, L * W, bos)
+        token, state, memory = stepping.network.begin(memory, L, bos)
+        if W > 1:
+            rows = torch.arange(L, device=device).repeat_interleave(W)
+            token, state = token[rows], select(state, rows)
+            memory = memory if stepping.network.shares_memory else select(memory, rows)
         self.beams = Beams(token, totals, state, memory)
 
     def run(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
@@ -269,9 +273,8 @@ class Walk:
         self.lanes = np.where(kept >= 0, self.lanes[kept], -1)
         places = torch.tensor(np.where(kept >= 0, kept, live[0]), device=device)
         rows = (places.unsqueeze(1) * W + torch.arange(W, device=device)).flatten()
-        self.beams = Beams(
-            beams.token[rows], beams.totals[places], select(beams.state, rows), select(beams.memory, rows)
-        )
+        memory = select(beams.memory, places if self.stepping.network.shares_memory else rows)
+        self.beams = Beams(beams.token[rows], beams.totals[places], select(beams.state, rows), memory)
 
 
 def _side_by_side(parts: list[Tensor]) -> Tensor:
