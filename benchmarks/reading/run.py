@@ -44,6 +44,7 @@ AIMS = {
     "tagger_bosque": Aim("UD Portuguese Bosque, UPOS", "0.981 (large pretrained model)", 0.96),
     "tagger_wnut17": Aim("WNUT17"),
     "bert_wnut17": Aim("WNUT17"),
+    "bert_lener": Aim("LeNER-Br"),
     "tagger_lener": Aim("LeNER-Br"),
     "siamese_wikiqa": Aim("WikiQA", "0.693", 0.65),
     "glove_trec": Aim("TREC", "0.928 (CNN)", 0.91),
