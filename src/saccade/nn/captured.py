@@ -56,6 +56,9 @@ class Machine(Protocol):
     def fetch(self, *tensors: Tensor) -> Fetched:
         """Have tensors brought over; the result waits for them. Steps may be taken meanwhile."""
 
+    def send(self, numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
+        """The numbers on the device; steps that were begun are not waited for."""
+
 
 class Plainly:
     """Records nothing: to replay a step is to call it."""
@@ -68,6 +71,9 @@ class Plainly:
 
     def fetch(self, *tensors: Tensor) -> Fetched:
         return lambda: [tensor.cpu().numpy() for tensor in tensors]
+
+    def send(self, numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
+        return torch.tensor(numbers, device=device)
 
 
 class Gpu:
@@ -98,6 +104,9 @@ class Gpu:
             return [copy.numpy() for copy in copies]
 
         return wait
+
+    def send(self, numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
+        return torch.from_numpy(numbers).pin_memory().to(device, non_blocking=True)
 
     @contextmanager
     def _aside(self) -> Iterator[None]:

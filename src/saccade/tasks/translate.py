@@ -175,7 +175,10 @@ class Translate:
 
         ``wishes``, one an input, steer it; ``dictionary`` says how source words that are copied are written.
         """
-        asked = [self._read(text, number) for number, text in enumerate(inputs)]
+        for number, text in enumerate(inputs):
+            self._check_text(text, number)
+        found = zip(inputs, self.source.encode_all(inputs), strict=True)
+        asked = [self._asked(text, ids, number) for number, (text, ids) in enumerate(found)]
         if wishes:
             pairs = enumerate(zip(asked, wishes, strict=True), start=1)
             asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
@@ -202,7 +205,7 @@ class Translate:
                 found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
                 for number, (hypotheses, read) in zip(numbers, found, strict=True):
                     made = [self._prediction(asked[number], each, read, how, lens, dictionary) for each in hypotheses]
-                    predictions[number] = replace(made[0], alternatives=tuple(made[1:]))
+                    predictions[number] = replace(made[0], alternatives=tuple(made[1:])) if made[1:] else made[0]
                 if progress is not None:
                     progress(len(predictions), len(order))
         return [predictions[number] for number in range(len(asked))]
@@ -214,15 +217,18 @@ class Translate:
 
     def check_input(self, text: str, number: int) -> None:
         """Raise where this input, the ``number``-th from 0, cannot be read."""
-        self._read(text, number)
+        self._check_text(text, number)
+        self._asked(text, self.source.encode(text), number)
 
-    def _read(self, text: str, number: int) -> Asked:
+    def _check_text(self, text: Any, number: int) -> None:
         where = f"input {number + 1}"
         if not isinstance(text, str):
             raise InputError(where, expected="a text", found=type(text).__name__)
         if not text.strip():
             raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
-        ids, cut = fit(self.source.encode(text), self.data.max_length, self.data.too_long, where)
+
+    def _asked(self, text: str, ids: list[int], number: int) -> Asked:
+        ids, cut = fit(ids, self.data.max_length, self.data.too_long, f"input {number + 1}")
         notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
         unknown = ids.count(Tokenizer.UNK)
         if unknown:

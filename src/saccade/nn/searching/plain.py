@@ -223,7 +223,7 @@ class Walk:
         device = device_of(memory)
         self.lanes = _padded(np.arange(B), pace.room(B, B))
         L = len(self.lanes)
-        memory = select(memory, torch.tensor(self.lanes.clip(min=0), device=device))
+        memory = select(memory, machine.send(self.lanes.clip(min=0), device))
         totals = torch.full((L, W), -math.inf, device=device)
         totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
         token, state, memory = stepping.network.begin(memory, L, bos)
@@ -271,7 +271,7 @@ class Walk:
         W, device, beams = self.goal.width, self.beams.token.device, self.beams
         kept = _padded(live, room)
         self.lanes = np.where(kept >= 0, self.lanes[kept], -1)
-        places = torch.tensor(np.where(kept >= 0, kept, live[0]), device=device)
+        places = self.machine.send(np.where(kept >= 0, kept, live[0]), device)
         rows = (places.unsqueeze(1) * W + torch.arange(W, device=device)).flatten()
         memory = select(beams.memory, places if self.stepping.network.shares_memory else rows)
         self.beams = Beams(beams.token[rows], beams.totals[places], select(beams.state, rows), memory)
