@@ -45,6 +45,7 @@ AIMS = {
     "tagger_wnut17": Aim("WNUT17"),
     "bert_wnut17": Aim("WNUT17"),
     "bert_lener": Aim("LeNER-Br"),
+    "atae_imdb": Aim("IMDB, last 100 words"),
     "tagger_lener": Aim("LeNER-Br"),
     "siamese_wikiqa": Aim("WikiQA", "0.693", 0.65),
     "glove_trec": Aim("TREC", "0.928 (CNN)", 0.91),

@@ -11,6 +11,7 @@ import torch
 import saccade
 from saccade import api
 from saccade.errors import Interrupted, SaccadeError
+from saccade.recipes.schema import dump_yaml
 from saccade.training.report import Silence
 from tests.tiny import tiny
 from tests.training.test_loop import StopAt, assert_same_run
@@ -130,3 +131,70 @@ def test_what_the_parent_was_trained_on_is_told_of_the_held_out_sets(tmp_path):
     other = {"train": {"seed": 5, "from": str(tmp_path / "parent")}}
     api.train(tmp_path / "my.yaml", folder=tmp_path / "child", report=Hearing(), **other)
     assert any("sources were trained on by my: figures on them flatter" in line for line in said), said
+
+
+TEXTS = [
+    (f"{thing} {'shone' if number % 2 else 'stank'} {number}", "good" if number % 2 else "bad")
+    for number in range(24)
+    for thing in ("soup", "wine")
+]
+PARTS = [
+    ("soup shone", "wine shone", "praise"),
+    ("soup stank", "wine shone", "both"),
+    ("soup stank", "wine stank", "blame"),
+]
+POLARITIES = [(f"{first} and {second} {number}", label) for number in range(9) for first, second, label in PARTS]
+READING = {
+    "task": "classify",
+    "model": {"name": "attentive_classifier", "embedding": 5, "hidden": 3},
+    "train": {"epochs": 1, "batch_records": 8},
+}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory) -> api.Bundle:
+    folder = tmp_path_factory.mktemp("readers")
+    recipe = folder / "texts.yaml"
+    recipe.write_text(
+        dump_yaml({**READING, "data": {"train": "given.tsv", "tokens": {"kind": "words"}, "hold_out": 0.2}})
+    )
+    return api.train(recipe, TEXTS, folder=folder / "parent")
+
+
+def fine_tuned(reader: api.Bundle, folder: Path, data: list[tuple[str, str]], report: Heard, **more: int) -> api.Bundle:
+    recipe = {
+        "task": "classify",
+        "data": {"train": "given.tsv", "hold_out": 0.2},
+        "train": {**READING["train"], "from": str(reader.folder), **more},
+    }
+    folder.with_suffix(".yaml").write_text(dump_yaml(recipe))
+    return api.train(folder.with_suffix(".yaml"), data, folder=folder, report=report)
+
+
+def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp_path):
+    heard = Heard()
+    bundle = fine_tuned(reader, tmp_path / "fine", POLARITIES, heard, lr=1e-12)
+    assert bundle.task.outputs == ("blame", "both", "praise")
+    told = "other labels than the 2 there: output.weight, output.bias start anew, all else is taken over"
+    assert any(told in text for text in heard.said)
+    ours, theirs = bundle.network.state_dict(), reader.network.state_dict()
+    assert ours["output.weight"].shape[0] == 3 and theirs["output.weight"].shape[0] == 2
+    for name in set(ours) - {"output.weight", "output.bias"}:
+        torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
+    again = saccade.load(bundle.folder)
+    assert again.predict(["soup stank and wine shone"])[0].value in bundle.task.outputs
+
+
+def test_as_many_labels_of_other_names_start_anew_too(reader, tmp_path):
+    renamed = [(text, {"good": "fine", "bad": "foul"}[label]) for text, label in TEXTS]
+    bundle = fine_tuned(reader, tmp_path / "fine", renamed, Heard(), lr=1e-12)
+    assert bundle.task.outputs == ("fine", "foul")
+    assert not torch.allclose(bundle.network.output.weight, reader.network.output.weight)
+
+
+def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
+    heard = Heard()
+    bundle = fine_tuned(reader, tmp_path / "fine", [each for each in TEXTS if each[1] == "good"], heard, lr=1e-12)
+    assert bundle.task.outputs == reader.task.outputs == ("bad", "good")
+    assert not any("start anew" in text for text in heard.said)
+    torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)

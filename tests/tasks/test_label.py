@@ -322,3 +322,15 @@ def test_hiding_what_was_looked_at_costs_the_tags(trained) -> None:
     found = erasure.curve(trained, "kefo 2 kelu 0 kemi 1 kera 3 kemi kefo kera", draws=3)
     assert found["figures"]["drop, most looked at"] > found["figures"]["drop, at random"]
     assert "at each step" in found["sentence"]
+
+
+def test_a_run_begun_from_another_keeps_its_tags_unless_new_ones_are_met() -> None:
+    first = task(scheme="none", learn=None)
+    met = sorted({tag for record in RECORDS for tag in record.target})
+    some = [Tagged(record.source, (met[0],) * len(record.source)) for record in RECORDS]
+    assert Label.go_on(first.data, some, first.files()).outputs == first.outputs
+    new = [*RECORDS, Tagged(("alpha",), ("X-new",))]
+    then = Label.go_on(first.data, new, first.files())
+    assert set(then.outputs) == {*met, "X-new"}
+    assert then.sizes()["labels"] == len(then.outputs) == then.sizes(more=1)["labels"] - 1
+    assert then.tokenizer.size == first.tokenizer.size

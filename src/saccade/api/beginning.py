@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from saccade.api.ancestry import notes_of_seen
-from saccade.api.trained import IN_MEMORY, load
+from saccade.api.trained import IN_MEMORY, Bundle, load
 from saccade.bundle import WEIGHTS, read_config
 from saccade.data.text import Tokenizer
 from saccade.errors import InputError, SaccadeError
@@ -82,7 +82,7 @@ def begin(
     if parent is not None and pretrained:
         taken = network.begin_with(parent.network.state_dict())
     elif parent is not None:
-        network.load_state_dict(parent.network.state_dict())
+        taken = _take_over(network, task, parent, recipe)
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note), *filter(None, [vectors])]
@@ -96,6 +96,20 @@ def begin(
     if parent is not None:
         notes += notes_of_seen(parent.recipe, splits)
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin, vectors)
+
+
+def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) -> tuple[str, ...]:
+    """The other network's weights, but for what knows its labels, where those are others; says so then."""
+    state = parent.network.state_dict()
+    before, now = (getattr(each, "outputs", None) for each in (parent.task, task))
+    if before is None or before == now:
+        network.load_state_dict(state)
+        return ()
+    with torch.device("meta"):  # what is of another size for one label more
+        larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
+    knowing = [name for name, part in network.state_dict().items() if part.shape != larger[name].shape]
+    network.load_state_dict({**state, **{name: network.state_dict()[name] for name in knowing}})
+    return (f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over",)
 
 
 def _task(

@@ -46,6 +46,7 @@ class Config:
     embedding: int = 300  # of a word, and so of an aspect
     hidden: int = 300
     dropout: float = 0.0  # of word vectors, of the aspect's, and before the output
+    whole: bool = False  # read texts without an aspect too, as a whole: for a network that others begin from
 
     def __post_init__(self) -> None:
         check(self, "embedding", "hidden")
@@ -69,7 +70,7 @@ class AtaeLstm(Classifier):
         super().__init__()
         m, n = config.embedding, config.hidden
         self.config = config
-        self.needs_second = "aspect" if config.variant != "lstm" else None
+        self.needs_second = None if config.variant == "lstm" or config.whole else "aspect"
         # It begins at N(0, 1): where vectors are small, it takes long until aspects are told apart.
         self.embedding = nn.Embedding(vocabulary, m)
         self.encoder = Recurrent("lstm", 2 * m if config.reads_aspect else m, n)

@@ -1,7 +1,7 @@
 """What a recipe takes over from the run that it begins from (``train.from``): the network and the vocabulary.
 
-The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout and the
-initialisation are free, since no weight depends on them. A network that was pre-trained may be begun from for another
+The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout, the
+initialisation and whether texts may lack an aspect are free, since no weight depends on them. A network that was pre-trained may be begun from for another
 task, by a model that can take over its trunk (``saccade.models.BEGINS_WITH``). Imports no torch.
 """
 
@@ -22,7 +22,7 @@ from saccade.recipes.schema import to_plain
 if TYPE_CHECKING:
     from saccade.recipes.recipe import Recipe
 
-FREE = ("dropout", "attention_dropout", "hidden_dropout", "init")  # fields of a model that may change
+FREE = ("dropout", "attention_dropout", "hidden_dropout", "init", "whole")  # fields of a model that may change
 VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that come with the tokenizers
 
 

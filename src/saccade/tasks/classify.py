@@ -117,9 +117,17 @@ class Classify:
 
     @classmethod
     def go_on(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
-        """The task that :meth:`files` kept, for a run that begins from it: labels weigh what these training records say."""
+        """The task that :meth:`files` kept, for a run that begins from it: labels weigh what these training records say. Where
+        they have a label that it lacks, the labels are theirs."""
         kept = cls.restore(data, files)
-        return cls(data, kept.tokenizer, kept.classes.counted(train))
+        known = set(labels_in(train)) <= set(kept.classes.names)
+        classes = kept.classes.counted(train) if known else Classes.of(train, data.labels)
+        return cls(data, kept.tokenizer, classes)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the network chooses among."""
+        return self.classes.names
 
     @classmethod
     def restore(cls, data: LabelledData, files: dict[str, str]) -> Classify:
@@ -174,10 +182,14 @@ class Classify:
         if "classes" not in inspect.signature(network_class).parameters:
             expected = "a network that reads texts and says a label, such as attentive_classifier"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        network: Classifier = network_class(config, vocabulary=self.tokenizer.size, classes=len(self.classes.names))
+        network: Classifier = network_class(config, **self.sizes())
         self.reading.check(network, name_of(network_class))
         begin_words(network, self.found, is_frozen(self.data.vectors))
         return network
+
+    def sizes(self, more: int = 0) -> dict[str, int]:
+        """What a network is made for, beside its fields; with ``more`` labels than there are."""
+        return {"vocabulary": self.tokenizer.size, "classes": len(self.classes.names) + more}
 
     def loss(
         self, network: nn.Module, batch: Batch | NestedBatch, *, smoothing: float = 0.0, sampling: float = 0.0

@@ -125,9 +125,17 @@ class Label:
 
     @classmethod
     def go_on(cls, data: TaggedData, train: Sequence[Tagged], files: dict[str, str]) -> Label:
-        """The task that :meth:`files` kept, for a run that begins from it."""
+        """The task that :meth:`files` kept, for a run that begins from it. Where these training records have a tag that it
+        lacks, the tags are theirs."""
         kept = cls.restore(data, files)
-        return cls(data, kept.reader, kept.tags.counted(train))
+        known, names = kept.tags.counted(train), set(kept.tags.names)
+        lacking = any(tag not in names for record in train for tag in kept.tags.learnt(record.target))
+        return cls(data, kept.reader, Tags.of(train, data) if lacking else known)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the network chooses among."""
+        return self.tags.names
 
     @classmethod
     def restore(cls, data: TaggedData, files: dict[str, str]) -> Label:
@@ -171,8 +179,7 @@ class Label:
         if "labels" not in inspect.signature(network_class).parameters:
             expected = "a network that reads words and says a tag for each, such as attentive_tagger"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        sizes = {"vocabulary": self.tokenizer.size, "labels": len(self.tags.names), "characters": self.reader.alphabet}
-        network: Tagger = network_class(config, **sizes)
+        network: Tagger = network_class(config, **self.sizes())
         if network.wants_characters and not self.reader.alphabet:
             expected = "words, where the network reads their characters"
             raise InputError("recipe", field="data.tokens.kind", expected=expected, found=self.data.tokens.kind)
@@ -186,6 +193,11 @@ class Label:
         network.allow(None if self.tags.learn == "none" else torch.from_numpy(self.tags.moves))
         begin_words(network, self.found, is_frozen(self.data.vectors))
         return network
+
+    def sizes(self, more: int = 0) -> dict[str, int]:
+        """What a network is made for, beside its fields; with ``more`` tags than there are."""
+        tags = len(self.tags.names) + more
+        return {"vocabulary": self.tokenizer.size, "labels": tags, "characters": self.reader.alphabet}
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """−log p(tags), a unit a tag; ``sampling`` means nothing where tags are said all at once."""

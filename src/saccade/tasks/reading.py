@@ -166,7 +166,7 @@ class Rows(Reading):
         super().check(network, name)
         if network.needs_second is not None and not self.pairs:
             expected = f"a column with the {network.needs_second} of each text: {name} judges a text by it"
-            hint = "data.format: aspects has one"
+            hint = "data.format: aspects has one; model.whole: true reads texts as a whole"
             raise InputError("recipe", field="data.columns.second", expected=expected, found="single texts", hint=hint)
         marks = marks_of(network.layout, self.pairs)
         if network.longest is not None and self.data.max_length + marks > network.longest:
