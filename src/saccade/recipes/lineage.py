@@ -1,8 +1,9 @@
 """What a recipe takes over from the run that it begins from (``train.from``): the network and the vocabulary.
 
 The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout, the
-initialisation and whether texts may lack an aspect are free, since no weight depends on them. A network that was pre-trained may be begun from for another
-task, by a model that can take over its trunk (``saccade.models.BEGINS_WITH``). Imports no torch.
+initialisation and whether texts may lack an aspect are free, since no weight depends on them. A network that was
+pre-trained may be begun from for another task, by a model that can take over its trunk (``saccade.models.BEGINS_WITH``).
+Imports no torch.
 """
 
 from __future__ import annotations
