@@ -247,6 +247,24 @@ def language(**options: Any) -> TransformerLM:
     return TransformerLM(LanguageConfig(**{**SMALL, **options}), 11).eval()
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
+@torch.no_grad()
+def test_recorded_beams_continue_prompts_of_unequal_length_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = language(positions="rotary")
+    torch.nn.init.normal_(model.embedding.weight, std=0.5)
+    memory = model.encode(torch.tensor([[1, 4, 5, 6], [1, 7, 0, 0], [1, 0, 0, 0]]), torch.tensor([4, 2, 1]))
+    limits, recorder = [40, 33, 35], Recorder(Plainly())  # more than the first room has
+    asked: dict[str, Any] = {"bos": BOS, "eos": -1}
+    how = Search(beam=3, n_best=3)
+    plain = search(model, memory, limits, how, **asked)
+    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    for _ in range(2):
+        for ours, theirs in zip(search(model, memory, limits, how, **asked, recorder=recorder), plain, strict=True):
+            assert [one.tokens for one in ours] == [other.tokens for other in theirs]
+            assert [one.log_prob for one in ours] == pytest.approx([other.log_prob for other in theirs], abs=1e-4)
+    assert recorder.refused == "" and len(recorder.recordings) >= 2
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_prompts_of_unequal_length_go_on_as_they_would_alone(positions: str) -> None:
     model = language(positions=positions, places=20)
