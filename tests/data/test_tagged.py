@@ -159,7 +159,7 @@ def test_a_suffix_that_says_nothing_asks_for_the_format(tmp_path) -> None:
     assert gather(tmp_path / "x.dat", replace(BIO, format="conll"))[0] == RECORDS
 
 
-@pytest.mark.skipif(REAL is None, reason="SACCADE_DATA is not set")
+@pytest.mark.skipif(not REAL, reason="SACCADE_DATA is not set")
 @pytest.mark.parametrize(
     ("file", "scheme", "sentences", "words", "spans"),
     [

@@ -180,7 +180,7 @@ def test_paths_start_where_those_of_recipes_do(tmp_path, monkeypatch):
     assert read_recipe(recipe).data.vectors == Vectors(str(tmp_path.resolve() / "v.txt"), extend=True)
 
 
-@pytest.mark.skipif("SACCADE_DATA" not in os.environ, reason="needs SACCADE_DATA: GloVe's vectors")
+@pytest.mark.skipif(not os.environ.get("SACCADE_DATA"), reason="needs SACCADE_DATA: GloVe's vectors")
 def test_gloves_vectors_are_read():
     vectors = Vectors("$SACCADE_DATA/glove_6b_50d/glove.6B.50d.top40k.txt.gz")
     found = read_vectors(vectors, Path(), {"the": 0, "King": 1, "queen": 2, "pear": 3, "xqzt": 4})
