@@ -105,6 +105,8 @@ def test_a_search_beside_another_records_for_itself() -> None:
         beside = threading.Thread(target=lambda: found.append(lent(held, network)))
         beside.start()
         beside.join()
+        assert lent(held, network) is not mine, "one inside another, too"
+        assert held_recorder(network, Plainly()) is mine
     assert found[0] is not mine
     assert lent(held, network) is mine
 

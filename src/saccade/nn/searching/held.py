@@ -36,16 +36,15 @@ class Held:
     @contextmanager
     def lent(self, network: nn.Module) -> Iterator[None]:
         """While it lasts, :func:`held_recorder` gives this thread's searches by the network what is held."""
-        if not self._lock.acquire(blocking=False):
-            yield
-            return
-        token = _LENT.set((network, self))
+        free = self._lock.acquire(blocking=False)
+        token = _LENT.set((network, self) if free else None)
         try:
             yield
         finally:
             _LENT.reset(token)
-            self._trim()
-            self._lock.release()
+            if free:
+                self._trim()
+                self._lock.release()
 
     def serving(self, network: nn.Module, machine: Machine) -> Recorder:
         """What was recorded of the network as it is now."""
