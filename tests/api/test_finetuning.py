@@ -11,6 +11,8 @@ import torch
 import saccade
 from saccade import api
 from saccade.errors import Interrupted, SaccadeError
+from saccade.nn.captured import Plainly
+from saccade.nn.searching.held import held_recorder
 from saccade.recipes.schema import dump_yaml
 from saccade.training.report import Silence
 from tests.tiny import tiny
@@ -64,6 +66,23 @@ def test_the_vocabulary_is_the_parents_and_what_it_lacks_is_told(parent, tmp_pat
     assert "'☃'" in told
     assert "train afresh" in told
     assert not any("data.train, target" in text for text in heard.said)
+
+
+def test_a_model_in_hand_keeps_what_its_predictions_record(parent, monkeypatch):
+    lent = []
+    predict = parent.task.predict
+
+    def noting(network, *given, **more):
+        lent.append(held_recorder(network, Plainly()))
+        lent[-1].recordings["a size"] = None  # so that there is something to keep
+        monkeypatch.setattr(parent._held, "_trim", lambda: None)
+        return predict(network, *given, **more)
+
+    monkeypatch.setattr(parent.task, "predict", noting)
+    for _ in range(2):
+        assert parent.predict(["5. Mai 2009"])
+    assert lent[0] is lent[1]
+    assert held_recorder(parent.network, Plainly()) is not lent[0]
 
 
 def test_frozen_parts_do_not_move_and_the_others_do(parent, tmp_path):

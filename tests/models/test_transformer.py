@@ -9,13 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from saccade.attention.layers import MultiHead
+from saccade.attention.normalise import sparsemax
 from saccade.data.sources import PairData
 from saccade.data.text import Tokenizer
 from saccade.errors import InputError, SaccadeError
+from saccade.models.rnnsearch import Config as RNNSearchConfig
+from saccade.models.rnnsearch import RNNSearch
 from saccade.models.transformer import Config, LanguageConfig, Transformer, TransformerLM
+from saccade.nn.cache import make_room
 from saccade.nn.captured import Plainly
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.searching.beams import follow
 from saccade.nn.searching.constraints import Constraints
 from saccade.nn.searching.plain import AHEAD, Recorder
 from saccade.nn.searching.sampling import Sampling
@@ -179,6 +185,76 @@ def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, mo
         assert {len(one.tokens) for found in recorded for one in found} == {40}  # more than the first room has
     assert recorder.refused == ""
     assert len(recorder.recordings) >= 2
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_ensemble_shares_its_memory_only_if_all_members_do(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    other = RNNSearch(RNNSearchConfig(hidden=5, embedding=4, maxout=3), 9, 11).eval()
+    together = Ensemble([network(1), other][:: 1 - 2 * first]).eval()
+    assert not together.shares_memory and Ensemble([network(1), network(2)]).shares_memory
+    recorder = Recorder(Plainly())
+    recorded = searched(together, Search(beam=3, n_best=3), recorder=recorder)
+    assert recorder.refused == ""
+    agrees_with_teaching(together, recorded)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_look_of_another_kind_is_honoured_in_every_beam() -> None:
+    class Doubled(MultiHead):
+        def look(self, *given: Any, **more: Any) -> Tensor:
+            return 2 * super().look(*given, **more)
+
+    model, twice = network(), network()
+    for layer in model.decoder.layers:
+        layer.attention.normalise = layer.cross.normalise = sparsemax
+    for layer in twice.decoder.layers:
+        layer.attention.__class__ = layer.cross.__class__ = Doubled
+    for each in (model, twice):
+        assert not each.decoder.layers[0].cross.looks_once
+        with pytest.raises(
+            SaccadeError, match="look_once takes scaled_dot and softmax alone, without dropout: use look"
+        ):
+            each.decoder.layers[0].cross.look_once(torch.zeros(1, 2, 1, 4), *[torch.zeros(1, 2, 3, 4)] * 2, LENGTHS[:1])
+        agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3)))
+        agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3), recorder=Recorder(Plainly())))
+
+
+def test_dropout_of_weights_goes_the_long_way() -> None:
+    model = network(attention_dropout=0.5)
+    attention = model.decoder.layers[0].attention
+    assert attention.looks_once and not model.train().decoder.layers[0].attention.looks_once
+
+
+def test_a_step_of_ones_own_is_given_a_memory_row_a_token() -> None:
+    class Longer(Transformer):
+        def step(self, token: Any, state: Any, memory: Any, **more: Any) -> Any:
+            logits, state = super().step(token, state, memory, **more)
+            return logits + memory.lengths.unsqueeze(1), state
+
+    class Sharing(Longer):
+        shares_memory = True
+
+    assert Transformer.shares_memory and not Longer.shares_memory and Sharing.shares_memory
+    model = network()
+    model.__class__ = Longer
+    agrees = [each[0].tokens for each in searched(model, Search(beam=3))]
+    assert agrees == [each[0].tokens for each in searched(network(), Search(beam=3))]
+
+
+@torch.no_grad()
+def test_a_row_that_goes_on_from_another_copies_nothing() -> None:
+    room = make_room(network().start(network().encode(SOURCE, LENGTHS)), 0)
+    after = follow((room,), torch.tensor([2, 0, 0]))[0]
+    assert [one is other for one, other in zip(after.keys + after.values, room.keys + room.values, strict=True)] == [
+        True
+    ] * 4
+    room = room._replace(read=torch.tensor([2, 2, 2]))
+    once = room.going_on(torch.tensor([1, 0, 0]))
+    assert once.line[:, :3].tolist() == [[1, 1, 0], [-1, -1, 0], [-2, -2, 0]]
+    twice = once._replace(read=once.read + 1).going_on(torch.tensor([2, 2, 1]))
+    assert twice.line[:, :4].tolist() == [[0, 0, 2, 0], [-1, -1, 1, 0], [-2, -2, -1, 0]]
 
 
 def test_a_step_computes_one_token_and_the_source_is_projected_once() -> None:

@@ -13,6 +13,8 @@ from saccade.models.luong import Config as LuongConfig
 from saccade.models.luong import Luong
 from saccade.models.rnnsearch import Config as RNNSearchConfig
 from saccade.models.rnnsearch import RNNSearch
+from saccade.models.transformer import Config as TransformerConfig
+from saccade.models.transformer import Transformer
 from saccade.nn import captured
 from saccade.nn.captured import (
     Anywhere,
@@ -166,6 +168,7 @@ def test_on_a_gpu_recorded_steps_give_what_the_others_give() -> None:
     for network in (
         RNNSearch(RNNSearchConfig(hidden=24, embedding=16, maxout=12), 50, 300),
         Luong(LuongConfig(hidden=24, embedding=16, bidirectional=True), 50, 300),
+        Transformer(TransformerConfig(32, 4, 48, 2, tied="none"), 50, 300),
     ):
         torch.nn.init.normal_(network.output.weight, std=2.0)
         network.to(device).eval()
@@ -173,7 +176,7 @@ def test_on_a_gpu_recorded_steps_give_what_the_others_give() -> None:
         for count in (37, 5, 37):
             source, lengths = torch.randint(2, 50, (count, 9)), torch.randint(1, 10, (count,))
             lengths[0] = 9
-            memory, limits = network.encode(source.to(device), lengths.to(device)), [5 + n % 13 for n in range(count)]
+            memory, limits = network.encode(source.to(device), lengths.to(device)), [5 + n % 37 for n in range(count)]
             options: dict[str, Any] = {"bos": 0, "eos": 1, "forbidden": (0,)}
             recorded = search(network, memory, limits, how, **options, recorder=recorder)
             as_is = search(network, memory, limits, how, **options)

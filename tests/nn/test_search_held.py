@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
+from saccade.attention.normalise import sparsemax
 from saccade.models.transformer import Config, Transformer
 from saccade.nn.captured import Plainly, leaves
 from saccade.nn.search import Search, search
@@ -26,16 +26,19 @@ def small(seed: int = 0) -> Transformer:
     return Transformer(Config(8, 2, 12, 1, tied="none"), 11, 13).eval()
 
 
-def lent(held: Held, network: nn.Module) -> Recorder:
-    with held.lent(network):
-        return held_recorder(network, Plainly())
-
-
 @torch.no_grad()
 def searched(network: Transformer, recorder: Recorder | None, rows: int = 3) -> Any:
     source = torch.arange(rows * 5).view(rows, 5) % 8 + 3
     memory = network.encode(source, torch.full((rows,), 5))
     return search(network, memory, [6] * rows, Search(beam=3), bos=BOS, eos=EOS, recorder=recorder)
+
+
+def lent(held: Held, network: Transformer) -> Recorder:
+    """A prediction: what it was lent."""
+    with held.lent(network):
+        recorder = held_recorder(network, Plainly())
+        searched(network, recorder)
+        return recorder
 
 
 def test_a_second_prediction_replays_what_the_first_recorded_and_finds_the_same() -> None:
@@ -79,22 +82,70 @@ def test_other_rounding_of_products_is_recorded_anew() -> None:
         torch.set_float32_matmul_precision(before)
 
 
-def test_the_oldest_are_given_up_beyond_the_share_of_memory() -> None:
+def size_of(recording: Any) -> int:
+    return sum(part.nbytes for part in leaves(recording.beams) if isinstance(part, torch.Tensor))
+
+
+def test_what_was_used_longest_ago_is_given_up_beyond_the_share_of_memory() -> None:
     network, held = small(), Held(PLENTY)
     with held.lent(network):
         recorder = held_recorder(network, Plainly())
-        for rows in (5, 3):
+        for rows in (3, 5, 4, 3):  # three was recorded first and is used last
             searched(network, recorder, rows)
-    first, second = recorder.recordings
-    sizes = [
-        sum(part.nbytes for part in leaves(each.beams) if isinstance(part, torch.Tensor))
-        for each in recorder.recordings.values()
-    ]
-    assert sizes[0] > sizes[1]
-    for most, kept in ((sum(sizes), [first, second]), (sum(sizes) - 1, [second]), (sizes[1], [second]), (1, [])):
+    five, four, three = recorder.recordings
+    sizes = {key: size_of(each) for key, each in recorder.recordings.items()}
+    assert sizes[five] > sizes[four] > sizes[three]
+    assert held.size == sum(sizes.values())
+    for most, kept in ((held.size, [five, four, three]), (held.size - 1, [four, three]), (sizes[three], [three])):
         held.most = most
-        assert lent(held, network) is recorder
+        with held.lent(network):
+            pass
         assert list(recorder.recordings) == kept
+    held.most = 1
+    with held.lent(network):
+        pass
+    assert held.recorder is None, "a recorder without recordings cannot record into the memory they had"
+
+
+def test_all_share_one_part_of_the_memory() -> None:
+    first, second = Held(PLENTY), Held(PLENTY)
+    networks = small(1), small(2)
+    lent(first, networks[0])
+    second.most = first.size
+    lent(second, networks[1])
+    assert first.recorder is not None and second.recorder is None
+
+
+def test_a_hook_or_a_field_that_changes_is_recorded_anew() -> None:
+    network, held = small(), Held(PLENTY)
+    recorders = [lent(held, network)]
+    assert lent(held, network) is recorders[0]
+    hook = network.decoder.register_forward_hook(lambda module, given, out: None)
+    recorders.append(lent(held, network))
+    hook.remove()
+    recorders.append(lent(held, network))
+    network.decoder.layers[0].feed_forward.activation = "gelu"
+    recorders.append(lent(held, network))
+    network.decoder.layers[0].attention.normalise = sparsemax
+    recorders.append(lent(held, network))
+    assert len(set(map(id, recorders))) == 5
+    assert lent(held, network) is recorders[-1]
+
+
+def test_inference_tensors_are_not_written_over_outside_inference_mode() -> None:
+    network, held = small(), Held(PLENTY)
+    with torch.inference_mode():
+        first = lent(held, network)
+    assert lent(held, network) is not first
+
+
+def test_under_autocast_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, held = small(), Held(PLENTY)
+    mine = lent(held, network)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "is_autocast_enabled", lambda device="cuda": device == "cuda")
+        assert lent(held, network) is not mine
+    assert lent(held, network) is mine
 
 
 def test_a_search_beside_another_records_for_itself() -> None:
@@ -102,6 +153,7 @@ def test_a_search_beside_another_records_for_itself() -> None:
     found: list[Recorder] = []
     with held.lent(network):
         mine = held_recorder(network, Plainly())
+        searched(network, mine)
         beside = threading.Thread(target=lambda: found.append(lent(held, network)))
         beside.start()
         beside.join()
@@ -115,6 +167,7 @@ def test_what_could_not_be_recorded_is_tried_again() -> None:
     network, held = small(), Held(PLENTY)
     with held.lent(network):
         refused = held_recorder(network, Plainly())
+        searched(network, refused)
         refused.refused = "no room"
     assert lent(held, network) is not refused
 

@@ -242,6 +242,12 @@ class MultiHead(nn.Module):
         joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return joined
 
+    @property
+    def looks_once(self) -> bool:
+        """Whether :meth:`look_once` gives what :meth:`look` would."""
+        plain = self.kind == "scaled_dot" and self.normalise is softmax and type(self).look is MultiHead.look
+        return plain and not (self.training and self.dropout)
+
     def look_once(
         self,
         queries: Float[Tensor, "R H 1 d"],
@@ -252,8 +258,8 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "R 1 D"]:
         """The look of a decoder's step at what is kept, the first ``counts`` places of each item, without its weights: R / N
         rows share an item, or each has its line of descent (:mod:`saccade.kernels.kept.reference`)."""
-        if self.kind != "scaled_dot" or self.normalise is not softmax:
-            raise SaccadeError("look_once takes scaled_dot and softmax alone: use look")
+        if not self.looks_once:
+            raise SaccadeError("look_once takes scaled_dot and softmax alone, without dropout: use look")
         context = kept_attention(queries.squeeze(2), keys, values, counts, line, scale=queries.shape[-1] ** -0.5)
         joined: Tensor = self.output(context.flatten(1)).unsqueeze(1)
         return joined

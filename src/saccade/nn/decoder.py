@@ -27,11 +27,17 @@ class EncoderDecoder(nn.Module):
 
     Attributes:
         writes_on: the axis that what is written lies on.
-        shares_memory: whether a step takes a memory of fewer rows than it has tokens, of which each serves as many in turn.
+        shares_memory: whether ``step`` takes a memory of N rows for R = N · W tokens: row r then looks at item ⌊r / W⌋. A class
+            that defines a ``step`` of its own says so itself.
     """
 
     writes_on: str = "target"
     shares_memory: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in vars(cls) and "shares_memory" not in vars(cls):
+            cls.shares_memory = False
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Any:
         """What is kept of the source: tokens [B, S], or vectors [B, S, d]."""
@@ -42,7 +48,8 @@ class EncoderDecoder(nn.Module):
         raise NotImplementedError
 
     def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], Any, Any]:
-        """What a search's first step is given: the tokens it reads, the state, and what all steps need of the memory."""
+        """What a search's first step is given: the tokens it reads, the state, and what all steps need of the memory, each of
+        so many rows. A search may repeat them for the places of its beam."""
         state = self.start(memory)
         device = next(part.device for part in leaves((memory, state)) if isinstance(part, Tensor))
         return torch.full((rows,), bos, device=device), state, memory

@@ -63,6 +63,7 @@ class Ensemble(EncoderDecoder):
 
     @property
     def shares_memory(self) -> bool:  # type: ignore[override]
+        """Whether all members' steps take a memory of fewer rows."""
         return all(cast(EncoderDecoder, member).shares_memory for member in self.members)
 
     def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], tuple[Any, ...], tuple[Any, ...]]:

@@ -183,7 +183,7 @@ class Reading:
 
     @property
     def is_step(self) -> bool:
-        """Whether one token a row is read, for what comes after it and nothing else."""
+        """Whether one token a row is read, and neither a lens nor a gradient asks for the weights."""
         return self.places.shape[1] == 1 and self.lens is None and not torch.is_grad_enabled()
 
 
@@ -213,7 +213,7 @@ class DecoderLayer(nn.Module):
     def _at_kept(self, queries: Tensor, keys: Tensor, values: Tensor, reading: Reading, site: Site) -> Tensor:
         cache = reading.cache
         if isinstance(cache, Room):
-            if reading.is_step:
+            if reading.is_step and self.attention.looks_once:
                 return self.attention.look_once(queries, keys, values, cache.read + 1, cache.line)
             keys, values = in_line(keys, cache.line), in_line(values, cache.line)
         return self.attention.look(
@@ -223,13 +223,16 @@ class DecoderLayer(nn.Module):
     def look_across(
         self, states: Float[Tensor, "B T D"], crossed: Crossed, reading: Reading, number: int, site: Site
     ) -> Float[Tensor, "B T D"]:
-        """At the source; in a step several rows in turn may look at one."""
+        """At the source; several rows in turn may look at one."""
         queries = self.cross.queries(self.cross_residual.enter(states))
-        keys, values = crossed.keys[number], crossed.values[number]
-        if reading.is_step and (len(queries) > len(keys) or is_fused(queries)):
-            change = self.cross.look_once(queries, keys, values, crossed.lengths)
+        keys, values, lengths = crossed.keys[number], crossed.values[number], crossed.lengths
+        each = len(queries) // len(keys)
+        if reading.is_step and self.cross.looks_once and (each > 1 or is_fused(queries)):
+            change = self.cross.look_once(queries, keys, values, lengths)
         else:
-            asked: dict[str, Any] = {"window": padding(crossed.lengths), "offset": reading.offset, "lens": reading.lens}
+            if each > 1:
+                keys, values, lengths = (part.repeat_interleave(each, 0) for part in (keys, values, lengths))
+            asked: dict[str, Any] = {"window": padding(lengths), "offset": reading.offset, "lens": reading.lens}
             change = self.cross.look(queries, keys, values, **asked, site=site)
         moved: Tensor = self.cross_residual.leave(states, change)
         return moved

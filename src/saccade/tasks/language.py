@@ -214,8 +214,8 @@ class Language:
             pairs = enumerate(zip(asked, wishes, strict=True), start=1)
             asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
         predictions: dict[int, Prediction] = {}
-        recorder = recorder_of(network)
         with resting(network):
+            recorder = recorder_of(network)
             for numbers in self._together(network, asked, how, lens):
                 found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
                 for number, (hypotheses, read) in zip(numbers, found, strict=True):

@@ -198,8 +198,9 @@ class Translate:
     ) -> list[Prediction]:
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
         predictions: dict[int, Prediction] = {}
-        most, recorder = inputs_together(how, PREDICTED_TOGETHER, network), recorder_of(network)
+        most = inputs_together(how, PREDICTED_TOGETHER, network)
         with resting(network):
+            recorder = recorder_of(network)
             for start in range(0, len(order), most):
                 numbers = order[start : start + most]
                 found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["P", "W"])  # one program, whatever the sizes of a search
+@triton.jit(do_not_specialize=["P", "W"])  # few programs, whatever the sizes of a search
 def look(
     query, key, value, counts, line, context,
     P, scale, W, H: tl.constexpr, D: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr,

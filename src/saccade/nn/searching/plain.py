@@ -157,7 +157,7 @@ class Recorder:
             except Unrecordable as why:
                 self._refuse(str(why))
                 return stepping.advance(beams, offset)
-            self.last = self.recordings[key]
+            self.last = self.recordings[key] = self.recordings.pop(key)  # the one used last stands last
             write_over(self.last.beams, beams)
         self.last.replay()
         return self.last.beams, _copy(self.last.found)
