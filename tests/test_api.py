@@ -52,7 +52,7 @@ def test_a_trace_is_labelled_with_the_tokens_of_both_texts(bundle):
 def test_unknown_characters_are_labelled_as_written_and_noted(bundle):
     prediction = bundle.predict("5. Mai ☃ 2009", lens=Lens())[0]
     assert "☃" in prediction.trace.axes["source"].labels
-    assert prediction.notes[0] == "1 of 13 tokens never seen in training"
+    assert prediction.notes[0] == "1 of 13 tokens not in the vocabulary"
 
 
 def test_a_masked_position_is_not_looked_at_and_the_others_take_its_weight(bundle):

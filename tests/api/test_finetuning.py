@@ -13,6 +13,7 @@ from saccade import api
 from saccade.errors import Interrupted, SaccadeError
 from saccade.nn.captured import Plainly
 from saccade.nn.searching.held import held_recorder
+from saccade.recipes.recipe import read_recipe
 from saccade.recipes.schema import dump_yaml
 from saccade.training.report import Silence
 from tests.tiny import tiny
@@ -217,3 +218,66 @@ def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
     assert bundle.task.outputs == reader.task.outputs == ("bad", "good")
     assert not any("start anew" in text for text in heard.said)
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
+
+
+def test_texts_may_become_pairs_where_the_labels_are_the_same(reader, tmp_path):
+    pairs = [((text, "what of it?"), label) for text, label in TEXTS]
+    bundle = fine_tuned(reader, tmp_path / "fine", pairs, Heard(), lr=1e-12)
+    assert bundle.task.outputs == reader.task.outputs and bundle.task.classes.pairs
+    torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
+
+
+def test_labels_that_records_lack_and_tokens_that_the_vocabulary_lacks_are_told(reader, tmp_path):
+    heard = Heard()
+    fine_tuned(
+        reader, tmp_path / "fine", [("soup zürnte", "good"), *[(f"wine shone {n}", "good") for n in range(20)]], heard
+    )
+    said = "\n".join(heard.said)
+    assert "its 2 labels are kept; the training records have none of bad" in said
+    assert "are not in the vocabulary and are read as one unknown. A vocabulary does not grow" in said
+
+
+def test_listed_labels_decide(reader, tmp_path):
+    recipe = {"task": "classify", "data": {"train": "given.tsv", "hold_out": 0.2, "labels": ["good", "bad", "odd"]}}
+    path = tmp_path / "fine.yaml"
+    path.write_text(dump_yaml({**recipe, "train": {**READING["train"], "from": str(reader.folder)}}))
+    assert api.train(path, TEXTS, folder=tmp_path / "fine").task.outputs == ("good", "bad", "odd")
+
+
+def test_what_starts_anew_cannot_be_frozen(reader, tmp_path):
+    with pytest.raises(SaccadeError) as told:
+        fine_tuned(reader, tmp_path / "fine", POLARITIES, Heard(), freeze=["encoder", "output"])
+    expected = (
+        "train.freeze: expected parts that are taken over: output.weight starts anew, since the labels are others"
+    )
+    assert f"{expected}, found encoder, output" in str(told.value)
+    assert not (tmp_path / "fine").exists()
+
+
+def test_nothing_left_to_learn_is_one_clear_error(reader, tmp_path):
+    with pytest.raises(
+        SaccadeError, match=r"train\.freeze: expected a part that takes part and is left to learn, found none"
+    ):
+        fine_tuned(reader, tmp_path / "fine", TEXTS, Heard(), freeze=["embedding", "encoder", "pool", "output"])
+
+
+def test_every_dropout_is_the_new_runs_own(tmp_path):
+    parent = api.train(
+        read_recipe(
+            "att_blstm_verbs",
+            [
+                "train.updates=1",
+                "train.epochs=1",
+                "data.verbs.train=40",
+                "data.verbs.valid=9",
+                "data.verbs.test=9",
+                "model.hidden=4",
+            ],
+        ),
+        folder=tmp_path / "verbs",
+    )
+    recipe = read_recipe(
+        "att_blstm_verbs",
+        [f"train.from={parent.folder}", "model.hidden=4", "model.dropout_output=0.2", "model.dropout_states=0.1"],
+    )
+    assert (recipe.model.dropout_output, recipe.model.dropout_states) == (0.2, 0.1)

@@ -80,7 +80,7 @@ def test_several_inputs_are_answered_in_their_order(client, bundle) -> None:
 
 def test_what_the_reader_must_know_stands_on_the_page_too(client) -> None:
     [answer] = client.post(ADDRESS, json={"inputs": ["der zebra ist rot"], "trace": True}).json()["predictions"]
-    assert answer["notes"] == ["1 of 4 tokens never seen in training"]
+    assert answer["notes"] == ["1 of 4 tokens not in the vocabulary"]
     assert answer["page"]["header"]["traces"][0]["about"]["notes"] == answer["notes"]
 
 

@@ -242,7 +242,7 @@ def test_a_prediction_has_a_label_and_the_probability_of_every_label() -> None:
         math.log(found.score), abs=1e-5
     )
     assert [each.value for each in found.alternatives] == list(found.probabilities)[1:]
-    assert found.notes == ("1 of 2 tokens never seen in training",)
+    assert found.notes == ("1 of 2 tokens not in the vocabulary",)
 
 
 def test_a_pair_is_a_tuple_or_a_text_with_a_tab() -> None:

@@ -160,7 +160,7 @@ def test_a_text_is_cut_into_words_and_a_list_is_taken_as_it_is() -> None:
     assert [(token["start"], token["end"]) for token in text.tokens][:3] == [(0, 5), (6, 9), (9, 10)]
     for each in (words, typed):
         assert [token["text"] for token in each.tokens] == ["Name1", "isn't"] and each.value == words.value
-    assert len(words.value) == 2 and text.notes == ("6 of 7 tokens never seen in training",)
+    assert len(words.value) == 2 and text.notes == ("6 of 7 tokens not in the vocabulary",)
     log_prob = sum(math.log(token["probability"]) for token in text.tokens)
     assert text.log_prob == pytest.approx(log_prob, rel=1e-4) and all(
         0 < token["probability"] <= 1 for token in text.tokens
@@ -334,3 +334,23 @@ def test_a_run_begun_from_another_keeps_its_tags_unless_new_ones_are_met() -> No
     assert set(then.outputs) == {*met, "X-new"}
     assert then.sizes()["labels"] == len(then.outputs) == then.sizes(more=1)["labels"] - 1
     assert then.tokenizer.size == first.tokenizer.size
+    listed = Label.go_on(replace(first.data, labels=(*met, "Y")), RECORDS, first.files())
+    assert set(listed.outputs) == {*met, "Y"}
+
+
+def test_the_scheme_is_the_new_runs_own_and_what_is_learnt_otherwise_starts_anew() -> None:
+    first = task()  # bio, learnt as bioes
+    marked = Label.go_on(replace(first.data, scheme="bioes", learn=None), RECORDS, first.files())
+    assert (marked.tags.scheme, marked.tags.learn, marked.outputs) == ("bioes", "bioes", first.outputs)
+    plain = [Tagged(record.source, ("NOUN", *["VERB"] * (len(record.source) - 1))) for record in RECORDS]
+    speech = Label.go_on(replace(first.data, scheme="none", learn=None), plain, first.files())
+    assert (speech.tags.scheme, speech.outputs) == ("none", ("NOUN", "VERB"))
+    simple = Label.go_on(replace(first.data, learn=None), RECORDS, first.files())
+    assert simple.tags.learn == "bio" and set(simple.outputs) == {"O", "B-LOC", "B-PER", "I-LOC", "I-PER"}
+
+
+def test_what_the_vocabulary_lacks_is_counted() -> None:
+    first = task()
+    corpus = first.corpus([Tagged(("Name1", "Zeppelin", "sits"), ("B-PER", "I-PER", "O"))], "data.train")
+    unknown, tokens = first.unknown(corpus)
+    assert (unknown, tokens) == (1, 3)

@@ -110,7 +110,7 @@ def test_the_trace_nests_words_in_sentences() -> None:
     inside = torch.tensor(words.within) == torch.arange(3).unsqueeze(1)
     assert torch.equal(trace.map("words").weights > 0, inside)
     assert trace.signals["words.state"].values.shape[0] == 18 and trace.signals["sentences.state"].values.shape[0] == 3
-    assert found.notes == ("10 of 18 tokens never seen in training",)
+    assert found.notes == ("10 of 18 tokens not in the vocabulary",)
     assert trace.last_look == "sentences"
 
 

@@ -338,3 +338,17 @@ def test_the_terminal_says_that_it_tests_and_how_far_it_is() -> None:
     assert "128/950" in screen.file.getvalue()  # type: ignore[attr-defined]
     report.testing(950, 950)
     assert report._bar is None
+
+
+def test_labels_that_look_like_markup_are_printed_as_they_are() -> None:
+    for terminal in (False, True):
+        screen = Console(file=io.StringIO(), force_terminal=terminal, width=120, color_system=None)
+        report = Terminal(screen, name="train.freeze=[red],[/blue]")
+        report.begin(2, 0, 1)
+        report.update(1, 0, 0.5)
+        report.say("labels [red] 3, [/blue] 4")
+        report.evaluated(0, 1, "best of [/blue]", "[/blue]")
+        report.end()
+        shown = screen.file.getvalue()  # type: ignore[attr-defined]
+        assert "labels [red] 3, [/blue] 4" in shown and "best of [/blue]" in shown
+        assert not terminal or "train.freeze=[red],[/blue] epoch" in shown

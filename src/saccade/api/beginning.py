@@ -30,7 +30,8 @@ from saccade.training.stepping import freeze
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = 0.05  # of the records, where a task's data say nothing of it
-SHOWN = 8  # tokens that a vocabulary lacks, by name
+SHOWN = 8  # tokens that a vocabulary lacks, or labels that records lack, by name
+GROWS_NOT = "A vocabulary does not grow: if they matter, train afresh on old and new data together"
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,13 @@ def begin(
     with naming(recipe):
         network = task.network(network_class(recipe.model_name), recipe.model)
     taken: tuple[str, ...] = ()
+    anew: list[str] = []
     if parent is not None and pretrained:
         taken = network.begin_with(parent.network.state_dict())
     elif parent is not None:
-        taken = _take_over(network, task, parent, recipe)
+        taken, anew = _take_over(network, task, parent, recipe)
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
+    _refuse_frozen_anew(network, anew, recipe)
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note), *filter(None, [vectors])]
     if origin is not None:
@@ -98,18 +101,32 @@ def begin(
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin, vectors)
 
 
-def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) -> tuple[str, ...]:
-    """The other network's weights, but for what knows its labels, where those are others; says so then."""
+def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
+    """The other network's weights, but for what knows its labels, where those are others; what to say of it, and what starts
+    anew."""
     state = parent.network.state_dict()
     before, now = (getattr(each, "outputs", None) for each in (parent.task, task))
     if before is None or before == now:
         network.load_state_dict(state)
-        return ()
+        lacking = getattr(task, "lacking", ())
+        few = f"its {len(now or ())} labels are kept; the training records have none of {', '.join(lacking[:SHOWN])}"
+        return (few,) if lacking else (), []
     with torch.device("meta"):  # what is of another size for one label more
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
     knowing = [name for name, part in network.state_dict().items() if part.shape != larger[name].shape]
     network.load_state_dict({**state, **{name: network.state_dict()[name] for name in knowing}})
-    return (f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over",)
+    told = f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over"
+    return (told,), knowing
+
+
+def _refuse_frozen_anew(network: nn.Module, anew: Sequence[str], recipe: Recipe) -> None:
+    """What starts anew must be learnt."""
+    parameters = dict(network.named_parameters())
+    frozen = [name for name in anew if name in parameters and not parameters[name].requires_grad]
+    if frozen:
+        expected = f"parts that are taken over: {frozen[0]} starts anew, since the labels are others"
+        with naming(recipe):
+            raise InputError("recipe", field="train.freeze", expected=expected, found=", ".join(recipe.train.freeze))
 
 
 def _task(
@@ -151,6 +168,12 @@ def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str,
 
 def strangers(task: Any, corpus: Any) -> list[str]:
     """What the vocabulary does not hold, a sentence a side: how large a share becomes <unk>, and which tokens mostly."""
+    if hasattr(task, "unknown"):
+        unknown, tokens = task.unknown(corpus)
+        share = (
+            f"data.train: {unknown:,} of {tokens:,} tokens ({unknown / max(tokens, 1):.2%}) are not in the vocabulary"
+        )
+        return [f"{share} and are read as one unknown. {GROWS_NOT}"] if unknown else []
     if not isinstance(task, Translate):
         return []
     notes = []
@@ -165,8 +188,7 @@ def strangers(task: Any, corpus: Any) -> list[str]:
         shown = " ".join(repr(token) for token, _ in which.most_common(SHOWN))
         notes.append(
             f"data.train, {name}: {unknown:,} of {tokens:,} tokens ({unknown / tokens:.2%}) are not in the vocabulary and "
-            f"become <unk>: {shown}{' …' if len(which) > SHOWN else ''}. A vocabulary does not grow: if they matter, "
-            "train afresh on old and new data together"
+            f"become <unk>: {shown}{' …' if len(which) > SHOWN else ''}. {GROWS_NOT}"
         )
     return notes
 

@@ -46,7 +46,7 @@ class Config:
     embedding: int = 300  # of a word, and so of an aspect
     hidden: int = 300
     dropout: float = 0.0  # of word vectors, of the aspect's, and before the output
-    whole: bool = False  # read texts without an aspect too, as a whole: for a network that others begin from
+    whole: bool = False  # read single texts, without an aspect, as a whole: for a network that others begin from
 
     def __post_init__(self) -> None:
         check(self, "embedding", "hidden")

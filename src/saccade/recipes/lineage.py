@@ -23,7 +23,7 @@ from saccade.recipes.schema import to_plain
 if TYPE_CHECKING:
     from saccade.recipes.recipe import Recipe
 
-FREE = ("dropout", "attention_dropout", "hidden_dropout", "init", "whole")  # fields of a model that may change
+FREE = ("init", "whole")  # fields of a model that may change, beside every dropout
 VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that come with the tokenizers
 
 
@@ -86,7 +86,7 @@ def _check_model(root: Located, parent: Recipe, place: Path, called: str) -> Non
     fields = {key: part for key, part in model.value.items() if key != "name"} if isinstance(model.value, dict) else {}
     config = fill(type(parent.model), replace(model, value=fields), "model", parent.model_name)
     for keys, expected, found in _differences(config, parent.model):
-        if keys[0] not in FREE:
+        if keys[0] not in FREE and "dropout" not in keys[0]:
             raise _disagreement(root, ["model", *keys], expected, found, place)
 
 

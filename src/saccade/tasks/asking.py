@@ -94,7 +94,7 @@ class Reading:
         read = [*rows[0][0], *(token for row in rows for token in row[1])]
         unknown = read.count(self.tokenizer.UNK)
         if unknown:
-            notes.append(f"{unknown} of {len(read)} tokens never seen in training")
+            notes.append(f"{unknown} of {len(read)} tokens not in the vocabulary")
         return Asked(question, candidates, rows, tuple(notes))
 
     def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:

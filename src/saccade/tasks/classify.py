@@ -118,16 +118,28 @@ class Classify:
     @classmethod
     def go_on(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
         """The task that :meth:`files` kept, for a run that begins from it: labels weigh what these training records say. Where
-        they have a label that it lacks, the labels are theirs."""
+        ``data.labels`` lists others, or the records have one that it lacks, the labels are those."""
         kept = cls.restore(data, files)
         known = set(labels_in(train)) <= set(kept.classes.names)
-        classes = kept.classes.counted(train) if known else Classes.of(train, data.labels)
+        same = tuple(data.labels) == kept.classes.names if data.labels else known
+        pairs = isinstance(train[0].source, tuple)
+        classes = replace(kept.classes.counted(train), pairs=pairs) if same else Classes.of(train, data.labels)
         return cls(data, kept.tokenizer, classes)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """What the network chooses among."""
         return self.classes.names
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The labels that the training records have none of."""
+        return tuple(name for name, count in zip(self.classes.names, self.classes.counts, strict=True) if not count)
+
+    def unknown(self, corpus: Corpus) -> tuple[int, int]:
+        """How many tokens the vocabulary lacks, and how many there are."""
+        ids = [token for each in corpus.ids for token in self.reading.tokens(each)]
+        return ids.count(self.tokenizer.UNK), len(ids)
 
     @classmethod
     def restore(cls, data: LabelledData, files: dict[str, str]) -> Classify:

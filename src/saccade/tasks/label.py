@@ -125,17 +125,23 @@ class Label:
 
     @classmethod
     def go_on(cls, data: TaggedData, train: Sequence[Tagged], files: dict[str, str]) -> Label:
-        """The task that :meth:`files` kept, for a run that begins from it. Where these training records have a tag that it
-        lacks, the tags are theirs."""
+        """The task that :meth:`files` kept, for a run that begins from it. Where ``data.labels`` is given, tags are learnt in
+        another scheme, or these training records have one that it lacks, the tags are those of the records."""
         kept = cls.restore(data, files)
-        known, names = kept.tags.counted(train), set(kept.tags.names)
-        lacking = any(tag not in names for record in train for tag in kept.tags.learnt(record.target))
-        return cls(data, kept.reader, Tags.of(train, data) if lacking else known)
+        own = replace(kept.tags, scheme=data.scheme, learn=data.learn or data.scheme)
+        met = {tag for record in train for tag in own.learnt(record.target)}
+        same = data.labels is None and own.learn == kept.tags.learn and met <= set(own.names)
+        return cls(data, kept.reader, own.counted(train) if same else Tags.of(train, data))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """What the network chooses among."""
         return self.tags.names
+
+    def unknown(self, corpus: Corpus) -> tuple[int, int]:
+        """How many tokens the vocabulary lacks, and how many there are."""
+        ids = [token for rows in corpus.rows for row in rows for token in row.ids]
+        return ids.count(self.tokenizer.UNK), len(ids)
 
     @classmethod
     def restore(cls, data: TaggedData, files: dict[str, str]) -> Label:
@@ -243,7 +249,7 @@ class Label:
         notes = [f"read in parts of at most {self.data.max_length} tokens"] if len(ids) > self.data.max_length else []
         unknown = ids.count(self.tokenizer.UNK)
         if unknown:
-            notes.append(f"{unknown} of {len(ids)} tokens never seen in training")
+            notes.append(f"{unknown} of {len(ids)} tokens not in the vocabulary")
         return replace(asked, notes=tuple(notes))
 
     def _inputs(self, asked: Sequence[Asked], lens: Lens | None, first: int = 1) -> Corpus:

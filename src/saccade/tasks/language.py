@@ -239,7 +239,7 @@ class Language:
             raise InputError(f"input {number + 1}", expected="a text", found=type(text).__name__)
         ids = self.tokenizer.encode(text) if text else []
         unknown = ids.count(Tokenizer.UNK)
-        notes = (f"{unknown} of {len(ids)} tokens never seen in training",) if unknown else ()
+        notes = (f"{unknown} of {len(ids)} tokens not in the vocabulary",) if unknown else ()
         return Asked(text, [self.opening, *ids], notes)
 
     def _read(self, network: LanguageModel, text: str, number: int) -> Asked:

@@ -101,7 +101,7 @@ class Reading(ABC):
         read = self.tokens(ids)
         unknown = read.count(self.tokenizer.UNK)
         if unknown:
-            notes.append(f"{unknown} of {len(read)} tokens never seen in training")
+            notes.append(f"{unknown} of {len(read)} tokens not in the vocabulary")
         return Asked(source, ids, tuple(notes))
 
     def _parted(self, given: Any, where: str) -> Text:

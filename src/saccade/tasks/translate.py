@@ -233,7 +233,7 @@ class Translate:
         notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
         unknown = ids.count(Tokenizer.UNK)
         if unknown:
-            notes.append(f"{unknown} of {len(ids)} tokens never seen in training")
+            notes.append(f"{unknown} of {len(ids)} tokens not in the vocabulary")
         return Asked(text, ids, tuple(notes))
 
     def _search(

@@ -46,7 +46,7 @@ class Terminal:
         self.epochs = epochs
         if self.console.is_terminal:
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
                 TextColumn("loss {task.fields[loss]}  {task.fields[figure]}"),
                 TimeElapsedColumn(),
@@ -67,11 +67,14 @@ class Terminal:
     def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None:
         self._figure = figure
         self.console.print(
-            f"epoch {epoch + 1:>3}/{self.epochs}, update {update:,}: {line}", highlight=False, soft_wrap=True
+            f"epoch {epoch + 1:>3}/{self.epochs}, update {update:,}: {line}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)  # a label may look like markup
 
     def testing(self, done: int, total: int) -> None:
         """``done`` of the held-out records are searched; a search takes far longer than an update's share of them."""
@@ -79,7 +82,7 @@ class Terminal:
             self.say(f"testing on {total:,} held-out records")
         if self.console.is_terminal and not done:
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
                 TextColumn("{task.completed}/{task.total}"),
             )

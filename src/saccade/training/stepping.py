@@ -134,6 +134,11 @@ class Stepper:
             return float(self._apply(lr))
 
     def _differentiate(self, mean: Tensor) -> None:
+        if not mean.requires_grad:
+            frozen = ", ".join(self.settings.freeze)
+            raise SaccadeError(
+                f"train.freeze: expected a part that takes part and is left to learn, found none: {frozen}"
+            )
         self.optimiser.zero_grad(set_to_none=True)
         self._fabric.backward(mean)
 
