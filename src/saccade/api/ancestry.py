@@ -47,7 +47,8 @@ def notes_of_seen(parent: Recipe, splits: Splits) -> list[str]:
         return [f"whether {parent.name} was trained on what is held out here cannot be checked: {error}"]
     seen = {name: sum(record.source in trained_on for record in part) for name, part in held_out.items()}
     return [
-        f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by {parent.name}: figures on them flatter"
+        f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by the run that is begun from, or one before "
+        "it: figures on them flatter"
         for name, count in seen.items()
         if count
     ]
