@@ -284,3 +284,13 @@ def test_every_dropout_is_the_new_runs_own(tmp_path):
         [f"train.from={parent.folder}", "model.hidden=4", "model.dropout_output=0.2", "model.dropout_states=0.1"],
     )
     assert (recipe.model.dropout_output, recipe.model.dropout_states) == (0.2, 0.1)
+
+
+def test_an_empty_name_of_a_run_is_refused_and_null_is_none():
+    with pytest.raises(SaccadeError) as told:
+        read_recipe("rnnsearch_dates", ["train.from="])
+    assert (
+        str(told.value)
+        == "command line: train.from: expected a run's folder, found nothing (train.from=null begins from none)"
+    )
+    assert read_recipe("rnnsearch_dates", ["train.from=null"]).train.from_ is None

@@ -33,6 +33,8 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
     from saccade.data.sources import locate as locate_path
 
     node = _at(root, ["train", "from"])
+    if node is not None and node.value is None and node.text == "":  # a variable of the shell that is not set, perhaps
+        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null begins from none")
     if node is None or node.value is None or node.text is None:
         return None
     written_in_a_file = node.line is not None
