@@ -251,9 +251,9 @@ def test_a_row_that_goes_on_from_another_copies_nothing() -> None:
         True
     ] * 4
     room = room._replace(read=torch.tensor([2, 2, 2]))
-    once = room.going_on(torch.tensor([1, 0, 0]))
+    once = room.followed(torch.tensor([1, 0, 0]))
     assert once.line[:, :3].tolist() == [[1, 1, 0], [-1, -1, 0], [-2, -2, 0]]
-    twice = once._replace(read=once.read + 1).going_on(torch.tensor([2, 2, 1]))
+    twice = once._replace(read=once.read + 1).followed(torch.tensor([2, 2, 1]))
     assert twice.line[:, :4].tolist() == [[0, 0, 2, 0], [-1, -1, 1, 0], [-2, -2, -1, 0]]
 
 

@@ -177,3 +177,12 @@ def test_a_copy_holds_nothing() -> None:
     lent(held, network)
     again = copy.deepcopy(held)
     assert (again.most, again.recorder) == (7, None)
+
+
+def test_fields_that_hold_tensors_are_told_apart_without_comparing_numbers() -> None:
+    network, held = small(), Held(PLENTY)
+    network.decoder.scales = (torch.ones(2), torch.zeros(3))
+    first = lent(held, network)
+    assert lent(held, network) is first
+    network.decoder.scales = (torch.ones(2), torch.zeros(3))
+    assert lent(held, network) is not first

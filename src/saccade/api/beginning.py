@@ -113,8 +113,9 @@ def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) ->
         return (few,) if lacking else (), []
     with torch.device("meta"):  # what is of another size for one label more
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
-    knowing = [name for name, part in network.state_dict().items() if part.shape != larger[name].shape]
-    network.load_state_dict({**state, **{name: network.state_dict()[name] for name in knowing}})
+    own = network.state_dict()
+    knowing = [name for name, part in own.items() if part.shape != larger[name].shape]
+    network.load_state_dict({**state, **{name: own[name] for name in knowing}})
     told = f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over"
     return (told,), knowing
 
@@ -170,10 +171,8 @@ def strangers(task: Any, corpus: Any) -> list[str]:
     """What the vocabulary does not hold, a sentence a side: how large a share becomes <unk>, and which tokens mostly."""
     if hasattr(task, "unknown"):
         unknown, tokens = task.unknown(corpus)
-        share = (
-            f"data.train: {unknown:,} of {tokens:,} tokens ({unknown / max(tokens, 1):.2%}) are not in the vocabulary"
-        )
-        return [f"{share} and are read as one unknown. {GROWS_NOT}"] if unknown else []
+        told = f"{_share('data.train', unknown, tokens)} and are read as one unknown. {GROWS_NOT}"
+        return [told] if unknown else []
     if not isinstance(task, Translate):
         return []
     notes = []
@@ -187,10 +186,14 @@ def strangers(task: Any, corpus: Any) -> list[str]:
         which = _unknown_tokens(tokenizer, texts, ids)
         shown = " ".join(repr(token) for token, _ in which.most_common(SHOWN))
         notes.append(
-            f"data.train, {name}: {unknown:,} of {tokens:,} tokens ({unknown / tokens:.2%}) are not in the vocabulary and "
-            f"become <unk>: {shown}{' …' if len(which) > SHOWN else ''}. {GROWS_NOT}"
+            f"{_share(f'data.train, {name}', unknown, tokens)} and become <unk>: {shown}"
+            f"{' …' if len(which) > SHOWN else ''}. {GROWS_NOT}"
         )
     return notes
+
+
+def _share(where: str, unknown: int, tokens: int) -> str:
+    return f"{where}: {unknown:,} of {tokens:,} tokens ({unknown / max(tokens, 1):.2%}) are not in the vocabulary"
 
 
 def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[list[int]]) -> Counter[str]:

@@ -82,6 +82,12 @@ class Tokens:
         return self.kind in ("bpe", "wordpiece", "unigram")
 
 
+def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
+    """What to note of an input with tokens that the vocabulary lacks, which are read as ``unknown``."""
+    count = ids.count(unknown)
+    return [f"{count} of {len(ids)} tokens not in the vocabulary"] if count else []
+
+
 class Tokenizer:
     """Turns texts into ids and ids into texts; `train` learns it, `to_json` and `from_json` keep it.
 

@@ -50,7 +50,7 @@ class Room(NamedTuple):
     line: Int[Tensor, "B L"]
     begun: int
 
-    def going_on(self, rows: Int[Tensor, " B"]) -> Room:
+    def followed(self, rows: Int[Tensor, " B"]) -> Room:
         """As many rows, each of which goes on from one of these."""
         read = self.read.index_select(0, rows)
         moved = (rows - torch.arange(len(rows), device=rows.device)).to(self.line.dtype)

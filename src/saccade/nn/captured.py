@@ -178,6 +178,11 @@ def leaves(part: Any) -> Iterator[Any]:
         yield part
 
 
+def like(part: tuple[Any, ...], parts: list[Any]) -> Any:
+    """Other parts in the form of a memory's or state's tuple, named or not."""
+    return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+
+
 def shape_of(part: Any) -> tuple[Any, ...]:
     """What must be the same for one recording to serve: the tensors' shapes and types, and all that is no tensor."""
     if isinstance(part, tuple):
@@ -194,8 +199,7 @@ def owned(part: Any) -> Any:
     if isinstance(part, Tensor):
         return part.clone(memory_format=torch.contiguous_format)
     if isinstance(part, tuple):
-        parts = [owned(item) for item in part]
-        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+        return like(part, [owned(item) for item in part])
     return part
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.nn.captured import leaves
+from saccade.nn.captured import leaves, like
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.trace.lens import Lens, Site
 
@@ -177,6 +177,5 @@ class LanguageModel(EncoderDecoder):
 def _filled(part: Any, content: Any) -> Any:
     """A state of the same form with other tensors, in order."""
     if isinstance(part, tuple):
-        parts = [_filled(each, content) for each in part]
-        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+        return like(part, [_filled(each, content) for each in part])
     return next(content)

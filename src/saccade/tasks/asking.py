@@ -9,7 +9,7 @@ from typing import Any
 from saccade.data.candidates import Row
 from saccade.data.ranked import Ranked, RankedData
 from saccade.data.shared_words import SharedWords
-from saccade.data.text import Tokenizer
+from saccade.data.text import Tokenizer, unknown_notes
 from saccade.errors import InputError
 
 FORMS = "a question and its candidates: a text with tabs between them, (question, [candidates]), or a dict of both"
@@ -92,9 +92,7 @@ class Reading:
         notes = [f"{again} of {len(listed)} candidates given again and left out"] if again else []
         notes += [f"{cut} of {1 + len(rows)} texts cut to their first {limit} tokens"] if cut else []
         read = [*rows[0][0], *(token for row in rows for token in row[1])]
-        unknown = read.count(self.tokenizer.UNK)
-        if unknown:
-            notes.append(f"{unknown} of {len(read)} tokens not in the vocabulary")
+        notes += unknown_notes(read, self.tokenizer.UNK)
         return Asked(question, candidates, rows, tuple(notes))
 
     def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:

@@ -32,6 +32,7 @@ from saccade.data.tagged_corpus import Corpus, corpus_of, together
 from saccade.data.tagged_memory import tagged_of
 from saccade.data.tagged_rows import MARKS, Batch, collate, parts_of
 from saccade.data.tags import Tags
+from saccade.data.text import unknown_notes
 from saccade.data.vectors import Found, is_frozen
 from saccade.data.word_reader import WordReader
 from saccade.errors import InputError, SaccadeError
@@ -247,9 +248,7 @@ class Label:
         asked = read_words(given, f"input {number + 1}")
         ids = self.reader.cut(asked.words).ids
         notes = [f"read in parts of at most {self.data.max_length} tokens"] if len(ids) > self.data.max_length else []
-        unknown = ids.count(self.tokenizer.UNK)
-        if unknown:
-            notes.append(f"{unknown} of {len(ids)} tokens not in the vocabulary")
+        notes += unknown_notes(ids, self.tokenizer.UNK)
         return replace(asked, notes=tuple(notes))
 
     def _inputs(self, asked: Sequence[Asked], lens: Lens | None, first: int = 1) -> Corpus:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from saccade.data import agreement
 from saccade.data.chunks import Batch, Ids, Piece, collate_pieces, pieces_of, plan_pieces, sequences_of, streams_of
-from saccade.data.text import Tokenizer
+from saccade.data.text import Tokenizer, unknown_notes
 from saccade.data.texts import Text, TextData, load_texts, read_texts, texts_of
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import bits_per_character, perplexity, word_perplexity
@@ -238,9 +238,7 @@ class Language:
         if not isinstance(text, str):
             raise InputError(f"input {number + 1}", expected="a text", found=type(text).__name__)
         ids = self.tokenizer.encode(text) if text else []
-        unknown = ids.count(Tokenizer.UNK)
-        notes = (f"{unknown} of {len(ids)} tokens not in the vocabulary",) if unknown else ()
-        return Asked(text, [self.opening, *ids], notes)
+        return Asked(text, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
 
     def _read(self, network: LanguageModel, text: str, number: int) -> Asked:
         asked, longest = self._asked(text, number), self._longest(network)

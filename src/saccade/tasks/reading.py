@@ -15,7 +15,7 @@ from saccade.data.documents import Batch, Ids, Layout, collate, fit, marks_of
 from saccade.data.labelled import LabelledData, Text
 from saccade.data.nested import NestedBatch, collate_nested, fit_nested, nested
 from saccade.data.sentences import sentences
-from saccade.data.text import Tokenizer
+from saccade.data.text import Tokenizer, unknown_notes
 from saccade.errors import InputError
 from saccade.nn.classifier import Classifier
 from saccade.tasks.rows import nested_axes, row_axis
@@ -99,9 +99,7 @@ class Reading(ABC):
         ids, cut = self.fit(self.encoded([source])[0], where)
         notes = [f"cut to its {self.limits}"] if cut else []
         read = self.tokens(ids)
-        unknown = read.count(self.tokenizer.UNK)
-        if unknown:
-            notes.append(f"{unknown} of {len(read)} tokens not in the vocabulary")
+        notes += unknown_notes(read, self.tokenizer.UNK)
         return Asked(source, ids, tuple(notes))
 
     def _parted(self, given: Any, where: str) -> Text:

@@ -20,7 +20,7 @@ from saccade.data.lengths import fit, fit_all
 from saccade.data.made import EXAMPLES
 from saccade.data.pairs import Pair
 from saccade.data.sources import PairData, load_splits, pairs_of, read_file
-from saccade.data.text import Tokenizer
+from saccade.data.text import Tokenizer, unknown_notes
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
 from saccade.models import name_of
@@ -231,9 +231,7 @@ class Translate:
     def _asked(self, text: str, ids: list[int], number: int) -> Asked:
         ids, cut = fit(ids, self.data.max_length, self.data.too_long, f"input {number + 1}")
         notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
-        unknown = ids.count(Tokenizer.UNK)
-        if unknown:
-            notes.append(f"{unknown} of {len(ids)} tokens not in the vocabulary")
+        notes += unknown_notes(ids, Tokenizer.UNK)
         return Asked(text, ids, tuple(notes))
 
     def _search(

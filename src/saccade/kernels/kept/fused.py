@@ -6,6 +6,7 @@ Legend: R rows, N items, W = R / N rows an item, H heads, P places kept, d width
 from __future__ import annotations
 
 import torch
+import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -31,13 +32,9 @@ def kept_attention(
     query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
     line = None if line is None else line.contiguous()
     context = torch.empty_like(query)
-    block = {"BP": min(_power(P), CHUNK), "BD": _power(D)}
+    block = {"BP": min(triton.next_power_of_2(max(1, P)), CHUNK), "BD": triton.next_power_of_2(D)}
     with on_device_of(query):
         programs.look[(R * H,)](
             query, key, value, counts.contiguous(), line, context, P, scale, R // N, H=H, D=D, **block, num_warps=1
         )
     return context
-
-
-def _power(size: int) -> int:
-    return 1 << max(0, size - 1).bit_length()

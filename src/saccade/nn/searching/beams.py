@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from saccade.nn.cache import Room
+from saccade.nn.captured import like
 
 CUT = 64  # numbers a piece when the largest of many are looked for piece by piece
 PIECES_PAY_FROM = 1 << 12  # numbers a lane from which that is the faster, on a GPU
@@ -40,8 +41,7 @@ def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
     if isinstance(part, Tensor):
         return part.index_select(0, rows)
     if isinstance(part, tuple):
-        parts = [select(item, rows) for item in part]
-        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+        return like(part, [select(item, rows) for item in part])
     return part
 
 
@@ -49,10 +49,9 @@ def follow(state: Any, rows: Int[Tensor, " N"]) -> Any:
     """The state of as many hypotheses, each of which goes on from one of these rows; parts that keep a line of descent
     (:class:`saccade.nn.cache.Room`) stay where they are."""
     if isinstance(state, Room):
-        return state.going_on(rows)
+        return state.followed(rows)
     if isinstance(state, tuple):
-        parts = [follow(item, rows) for item in state]
-        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        return like(state, [follow(item, rows) for item in state])
     return select(state, rows)
 
 

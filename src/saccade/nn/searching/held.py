@@ -22,7 +22,7 @@ from saccade.nn.captured import Machine, leaves
 from saccade.nn.searching.plain import Recorder
 
 PART = 16  # one part in so many of a device's memory may be held between predictions
-PLAIN = (int, float, str, bool, tuple, type(None))
+PLAIN = (int, float, str, bool, type(None))  # fields that are compared by their value
 
 
 class Held:
@@ -56,10 +56,9 @@ class Held:
                     self._lock.release()
 
     def serving(self, network: nn.Module, machine: Machine) -> Recorder:
-        """What was recorded of the network as it is now."""
-        laid = _laid(network)
-        if self.recorder is None or laid != self._laid:
-            self.recorder, self._laid = Recorder(machine), laid
+        """What was recorded of the network, which is as :meth:`lent` found it."""
+        if self.recorder is None:
+            self.recorder, self._laid = Recorder(machine), _laid(network)
         return self.recorder
 
     @property
@@ -81,10 +80,8 @@ class Held:
                 break
             del self.recorder.recordings[key]
             over -= size
-        if (
-            self.recorder.refused or not self.recorder.recordings
-        ):  # the working memory of no recording cannot be used again
-            self.recorder = None
+        if self.recorder.refused or not self.recorder.recordings:
+            self.recorder = None  # the working memory of recordings that are gone cannot be recorded into again
 
 
 _ALL: WeakSet[Held] = WeakSet()
