@@ -29,6 +29,16 @@ class TestKeep:
             assert all(torch.equal(map.weights, weights[item, map.head]) for map in trace.maps)
             assert {name: len(axis) for name, axis in trace.axes.items()} == {"target": T, "source": S}
 
+    @pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+    def test_what_happens_to_weights_later_does_not_reach_the_trace(self, keep: str) -> None:
+        lens, weights = Lens(keep, k=3), attention()
+        lens.observe(CROSS, weights)
+        before, again = lens.traces, lens.traces
+        for tensor in (weights, *(each for record in lens.records for each in record.tensors.values())):
+            tensor.fill_(0)
+        assert all(same(one, other) for one, other in zip(before, again, strict=True))
+        assert all(bool(tensor.any()) for map in before[0].maps for tensor in map.tensors.values())
+
     def test_top_keeps_the_greatest_and_the_mass_of_the_rest(self) -> None:
         lens, weights = Lens("top", k=3), attention(1)
         lens.observe(CROSS, weights)

@@ -23,7 +23,7 @@ Labeller = Callable[[int], Axis | None]
 def tokens(tokenizer: Any, ids: Sequence[int], text: str = "", spans: Sequence[tuple[int, int]] = ()) -> Axis:
     """Tokens as the tokenizer writes them; special ones by their names. With ``spans`` of ``text``, as they stand there."""
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
-        return Positions(tuple(str(token) for token in ids))
+        return Positions(tuple(map(str, ids)))
     special = set(getattr(tokenizer, "all_special_ids", ()))
     names = tokenizer.convert_ids_to_tokens(list(ids))
     labels = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, overload
 
 import torch
@@ -124,11 +123,8 @@ def _look(
         raise SaccadeError(
             f"{gaze.name}: expected one input, found attention over {sizes[-1]} at once: pass inputs one at a time, as a list"
         )
-    records = [
-        replace(record, tensors={name: each.cpu() for name, each in record.tensors.items()}) for record in lens.records
-    ]
     about = {"model": gaze.name, **found.about, "sites": {place.name: place.path for place in gaze.places.values()}}
-    return labels.labelled(assemble(records, 0), {**found.axes, **labels.given(axes)}, chosen=axes, **about)
+    return labels.labelled(assemble(lens.records, 0), {**found.axes, **labels.given(axes)}, chosen=axes, **about)
 
 
 @contextlib.contextmanager

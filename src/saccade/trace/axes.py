@@ -55,7 +55,7 @@ class Positions(Axis):
 
     @classmethod
     def of(cls, size: int) -> Positions:
-        return cls(tuple(str(position) for position in range(size)))
+        return cls(tuple(map(str, range(size))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,10 @@ def _from_json(part: Any, store: Mapping[str, Tensor]) -> Any:
 
 
 def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(_tuples(item) if isinstance(item, list | tuple) else item for item in part)
+    whole = tuple(part)
+    if not any(issubclass(kind, list | tuple) for kind in set(map(type, whole))):
+        return whole  # labels by the ten thousand need not be looked at one by one
+    return tuple(_tuples(item) if isinstance(item, list | tuple) else item for item in whole)
 
 
 def _same(one: Any, other: Any) -> bool:

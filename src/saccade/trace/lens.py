@@ -271,14 +271,18 @@ def _unused(name: str, taken: Mapping[str, Signal]) -> str:
 
 def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
     first, keys = run[0], max(record.keys for record in run)
-    H = first.tensors["weights" if first.kind != "statistics" else "maximum"].shape[1]
+    parts = {name: [_at_hand(record.tensors[name][item]) for record in run] for name in first.tensors}
+    H = parts["weights" if first.kind != "statistics" else "maximum"][0].shape[0]
     return [
         AttentionMap(
             site=first.site.name,
             query=first.site.query,
             key=first.site.key,
             kind=first.kind,
-            tensors={name: _join(run, name, item, head, keys) for name in first.tensors},
+            tensors={
+                name: each[0] if name == "edges" else _join(name, [part[head] for part in each], keys)
+                for name, each in parts.items()
+            },
             head=head,
             step=first.offset,
             keys=keys,
@@ -287,18 +291,22 @@ def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
     ]
 
 
-def _join(run: Sequence[Record], name: str, item: int, head: int, keys: int) -> Tensor:
-    if name == "edges":
-        return run[0].tensors[name][item].cpu()
-    parts = [record.tensors[name][item, head].cpu() for record in run]
+def _at_hand(tensor: Tensor) -> Tensor:
+    """The tensor on the host, in memory of its own: what a model does next with its weights does not reach the trace."""
+    return tensor.to("cpu", copy=True)
+
+
+def _join(name: str, parts: list[Tensor], keys: int) -> Tensor:
+    """One head's tensor of a whole map from those of its steps."""
     if name == "received":
         return torch.stack([_widen(part, keys) for part in parts]).sum(0)
     if parts[0].dim() == 2:
         # Self-attention over a growing sequence has one key more at each step: absent keys score -inf and weigh 0.
         widest = max(part.shape[1] for part in parts)
         parts = [_widen(part, widest, -math.inf if name == "scores" else 0) for part in parts]
-    return torch.cat(parts)
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _widen(part: Tensor, size: int, absent: float = 0) -> Tensor:
-    return torch.nn.functional.pad(part, (0, size - part.shape[-1]), value=absent)
+    short = size - part.shape[-1]
+    return torch.nn.functional.pad(part, (0, short), value=absent) if short else part
