@@ -208,7 +208,28 @@ def test_a_tile_is_wide_enough_for_the_vectors_and_for_a_matrix_product(
     kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    for dtype, width in itertools.product(fused.DTYPES, (1, 24, 64, 128, 200)):
-        sides = fused.tiles(kernel, width, 16, dtype, False)
+    for dtype, width, precision in itertools.product(fused.DTYPES, (1, 24, 64, 128, 200), ("ieee", "tf32x3")):
+        sides = fused.tiles(kernel, width, 16, dtype, False, precision)
         assert sides["BD"] >= width
         assert all(sides[side] >= 16 and sides[side].bit_count() == 1 for side in ("BM", "BN", "BD"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "capability", "precision"),
+    [
+        (torch.float32, 64, (9, 0), "tf32x3"),
+        (torch.float32, 128, (9, 0), "tf32x3"),
+        (torch.float32, 129, (9, 0), "ieee"),  # its tiles would not fit
+        (torch.float32, 64, (8, 6), "ieee"),
+        (torch.bfloat16, 64, (9, 0), "ieee"),
+    ],
+)
+def test_tensor_cores_multiply_narrow_float32_on_hopper_alone(
+    dtype: torch.dtype, width: int, capability: tuple[int, int], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = torch.empty(1, 1, 5, width, dtype=dtype, device="meta")
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert fused.precision_of(query) == "ieee"  # no GPU holds it
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    assert fused.precision_of(query) == precision

@@ -179,7 +179,7 @@ def lse_by_rows(
     lse, query, key, lengths, mask, q_b, q_h, q_t, k_b, k_h, k_s, m_b, m_h, m_t, m_s,
     H, group, T, S, scale2, shift, before, after,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+    D: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """log Σ exp of the scores of BM queries, by the running maximum and the sum below it."""
     blocks = tl.cdiv(T, BM)
@@ -196,7 +196,7 @@ def lse_by_rows(
     total = tl.zeros([BM], tl.float32)
     for step in range(count):
         c0 = first + step * BN
-        z = tl.dot(q, tl.trans(_vectors(key, c0, k_s, S, D, BN, BD)), input_precision="ieee") * scale2
+        z = tl.dot(q, tl.trans(_vectors(key, c0, k_s, S, D, BN, BD)), input_precision=PRECISION) * scale2
         if _hides(r0, c0, limit, shift, before, after, BEFORE, AFTER, MASK, BM, BN):
             visible = _sees(
                 tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :], r0, c0, limit, shift, before, after,
@@ -220,7 +220,7 @@ def statistics_by_rows(
     TOP: tl.constexpr, HELD: tl.constexpr, SLOTS: tl.constexpr,
     RESIDUAL: tl.constexpr, ENTROPY: tl.constexpr, MAXIMUM: tl.constexpr,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+    D: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """Entropy, maximum, the TOP greatest and the residual of BM queries. HELD ≥ TOP are kept, in SLOTS slots."""
     blocks = tl.cdiv(T, BM)
@@ -245,7 +245,7 @@ def statistics_by_rows(
         if AFTER:
             c0 = first + (count - 1 - step) * BN
         k = _vectors(key, c0, k_s, S, D, BN, BD)
-        d = tl.fma(tl.dot(q, tl.trans(k), input_precision="ieee"), scale2, -lse2[:, None])
+        d = tl.fma(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale2, -lse2[:, None])
         if _hides(r0, c0, limit, shift, before, after, BEFORE, AFTER, MASK, BM, BN):
             visible = _sees(
                 tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :], r0, c0, limit, shift, before, after,
@@ -286,7 +286,7 @@ def received_by_keys(
     lse, received, query, key, lengths, mask, q_b, q_h, q_t, k_b, k_h, k_s, m_b, m_h, m_t, m_s,
     H, group, T, S, scale2, shift, before, after,
     BEFORE: tl.constexpr, AFTER: tl.constexpr, LENGTHS: tl.constexpr, MASK: tl.constexpr,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+    D: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """Σ_t p of BN keys. A key beyond its item's length is set to 0 at the end, so no tile need look at lengths."""
     blocks = tl.cdiv(S, BN)
@@ -310,7 +310,7 @@ def received_by_keys(
         rows = r0 + tl.arange(0, BM)
         q = _vectors(query, r0, q_t, T, D, BM, BD)
         lse2 = _lse2(lse, n, rows, T)
-        d = tl.fma(tl.dot(k, tl.trans(q), input_precision="ieee"), scale2, -lse2[None, :])
+        d = tl.fma(tl.dot(k, tl.trans(q), input_precision=PRECISION), scale2, -lse2[None, :])
         if _hides(r0, c0, S + BN, shift, before, after, BEFORE, AFTER, MASK, BM, BN):
             visible = _sees(
                 tl.arange(0, BM)[None, :], tl.arange(0, BN)[:, None], r0, c0, limit, shift, before, after,
