@@ -24,7 +24,8 @@ def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()
     ]
     origin = recipe.get("train", {}).get("from")
     if origin:
-        lines.append(f"- Begun from the network and vocabulary of `{PurePath(origin).name}`")
+        told = "; ".join([f"network and vocabulary of `{PurePath(origin).name}`", *figures.get("taken", ())])
+        lines.append(f"- Begun from the {told}")
     if figures.get("vectors"):
         lines.append(f"- Word vectors: {figures['vectors'].removeprefix('data.vectors: ')}")
     averaged = figures.get("averaged")

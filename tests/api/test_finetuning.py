@@ -15,7 +15,7 @@ from saccade.nn.captured import Plainly
 from saccade.nn.searching.held import held_recorder
 from saccade.recipes.recipe import read_recipe
 from saccade.recipes.schema import dump_yaml
-from saccade.training.report import Silence
+from saccade.training.report import Report, Silence
 from tests.tiny import tiny
 from tests.training.test_loop import StopAt, assert_same_run
 
@@ -184,7 +184,7 @@ def reader(tmp_path_factory) -> api.Bundle:
     return api.train(recipe, TEXTS, folder=folder / "parent")
 
 
-def fine_tuned(reader: api.Bundle, folder: Path, data: list[tuple[str, str]], report: Heard, **more: int) -> api.Bundle:
+def fine_tuned(reader: api.Bundle, folder: Path, data: list[tuple[str, str]], report: Report, **more: int) -> api.Bundle:
     recipe = {
         "task": "classify",
         "data": {"train": "given.tsv", "hold_out": 0.2},
@@ -200,12 +200,23 @@ def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp
     assert bundle.task.outputs == ("blame", "both", "praise")
     told = "other labels than the 2 there: output.weight, output.bias start anew, all else is taken over"
     assert any(told in text for text in heard.said)
+    assert f"- Begun from the network and vocabulary of `parent`; {told}\n" in (bundle.folder / "card.md").read_text()
     ours, theirs = bundle.network.state_dict(), reader.network.state_dict()
     assert ours["output.weight"].shape[0] == 3 and theirs["output.weight"].shape[0] == 2
     for name in set(ours) - {"output.weight", "output.bias"}:
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
     again = saccade.load(bundle.folder)
     assert again.predict(["soup stank and wine shone"])[0].value in bundle.task.outputs
+
+
+def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tmp_path):
+    with pytest.raises(Interrupted):
+        fine_tuned(reader, tmp_path / "fine", POLARITIES, StopAt(2, signal.SIGINT))
+    heard = Heard()
+    bundle = api.resume(tmp_path / "fine", POLARITIES, report=heard)
+    told = "other labels than the 2 there: output.weight, output.bias start anew"
+    assert any(told in text for text in heard.said)
+    assert told in (bundle.folder / "card.md").read_text()
 
 
 def test_as_many_labels_of_other_names_start_anew_too(reader, tmp_path):

@@ -36,8 +36,8 @@ GROWS_NOT = "A vocabulary does not grow: if they matter, train afresh on old and
 
 @dataclass(frozen=True)
 class Beginning:
-    """All that training needs; ``origin`` says which run it begins from, and keeps that run's vocabulary; ``vectors`` says how
-    many words begin with a vector from elsewhere."""
+    """All that training needs; ``origin`` says which run it begins from and what was not taken over, and keeps that run's
+    vocabulary; ``vectors`` says how many words begin with a vector from elsewhere."""
 
     recipe: Recipe
     splits: Splits
@@ -79,12 +79,14 @@ def begin(
         task.check_metrics([name for name in (*wanted_metrics(recipe), recipe.train.watch) if name != "loss"])
     with naming(recipe):
         network = task.network(network_class(recipe.model_name), recipe.model)
-    taken: tuple[str, ...] = ()
+    taken: tuple[str, ...] = () if origin is None else tuple(origin.get("taken", ()))
     anew: list[str] = []
     if parent is not None and pretrained:
         taken = network.begin_with(parent.network.state_dict())
     elif parent is not None:
         taken, anew = _take_over(network, task, parent, recipe)
+    if parent is not None and origin is not None:
+        origin = {**origin, "taken": list(taken)}
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
     _refuse_frozen_anew(network, anew, recipe)
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}

@@ -198,6 +198,8 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
         bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
         if beginning.vectors:
             bundle.figures["vectors"] = beginning.vectors
+        if beginning.origin is not None and beginning.origin.get("taken"):
+            bundle.figures["taken"] = list(beginning.origin["taken"])
         if progress.averaged:
             bundle.figures["averaged"] = list(progress.averaged)
         bundle.threads = progress.threads
