@@ -127,6 +127,15 @@ def test_an_edit_changes_what_is_written():
     assert masked.about["output"] != plain.about["output"]
 
 
+def test_an_edit_of_a_token_that_is_yet_to_be_written_waits_for_it():
+    model = tiny("gpt2")
+    trace = saccade.look(model, tokenizer(), TEXT, generate=GREEDY, edits=[Mask(keys=(PROMPT + 1,))])
+    weights = trace.map("decoder.0.self", head=0).weights
+    assert bool((weights[:, PROMPT + 1] == 0).all()) and bool((weights[-1, : PROMPT + 1] > 0).all())
+    with pytest.raises(SaccadeError, match=rf"Mask: there are \d+ keys \(0 to \d+\), found key {PROMPT + 99}"):
+        saccade.look(model, tokenizer(), TEXT, generate=GREEDY, edits=[Mask(keys=(PROMPT + 99,))])
+
+
 @pytest.mark.parametrize("cache", [None, "static"])
 def test_a_cache_of_fixed_size_shows_nothing_that_was_not_read(cache):
     model = tiny("llama")

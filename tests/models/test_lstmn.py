@@ -142,6 +142,14 @@ def test_a_masked_word_is_seen_by_none_and_changes_what_follows() -> None:
     assert not torch.allclose(changed[:, 4], plain[:, 4])
 
 
+@torch.no_grad()
+def test_a_word_is_masked_once_it_is_on_the_tape() -> None:
+    model, lens = network(layers=1), Lens(edits=[Mask((2,))])
+    model(TOKENS, lens=lens)
+    weights = lens.traces[0].map("decoder.0.self").weights
+    assert bool((weights[:, 2] == 0).all()) and weights[5, 3] > 0
+
+
 # The classifier -----------------------------------------------------------------------------------------------------------
 
 

@@ -247,6 +247,14 @@ def test_an_edit_speaks_of_a_place_in_the_whole_text() -> None:
         task.predict(network, ["the"], how=Search(), lens=Lens(edits=[Mask(keys=(1,), step=50)]))
 
 
+def test_an_edit_without_a_step_holds_from_where_its_word_is_written() -> None:
+    task = made(longest=4)
+    found = task.predict(looking(task), ["the dog"], how=Search(beam=2), lens=Lens(edits=[Mask(keys=(3,))]))[0]
+    assert found.trace is not None
+    weights = found.trace.map("decoder.0.self", 0).weights
+    assert weights.shape[0] > 4 and bool((weights[:, 3] == 0).all()) and weights[4, 2] > 0
+
+
 def test_an_ensemble_foresees_prompts_and_texts_by_the_mean_of_its_members() -> None:
     task = made(longest=5)
     members = [looking(task), lstm(task), looking(task, positions="rotary", layers=2)]

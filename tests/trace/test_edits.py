@@ -44,9 +44,23 @@ class TestMask:
         Lens(edits=[Mask([4]), Boost([1], 2.0)]).edit_scores(CROSS, before, 0)
         assert torch.equal(before, copy)
 
-    def test_a_key_that_is_not_there_is_an_error(self) -> None:
+    def test_a_key_that_never_comes_is_an_error(self) -> None:
+        lens = Lens(edits=[Mask([7])])
+        before = scores()
+        assert torch.equal(lens.edit_scores(CROSS, before, 0), before)
         with pytest.raises(SaccadeError, match=r"7 keys \(0 to 6\), found key 7"):
-            Lens(edits=[Mask([7])]).edit_scores(CROSS, scores(), 0)
+            lens.check()
+        lens.observe(CROSS, before.softmax(-1))
+        with pytest.raises(SaccadeError, match=r"7 keys \(0 to 6\), found key 7"):
+            _ = lens.traces
+
+    @pytest.mark.parametrize("edit", [Mask((1, 4)), Boost((1, 4), 3.0)])
+    def test_a_key_that_is_not_there_yet_is_passed_over(self, edit: Mask | Boost) -> None:
+        lens, before = Lens(edits=[edit]), scores()
+        for size in (1, 3, 5):  # keys grow with what is written; a search looks through a fresh lens a step
+            after = lens.fresh().edit_scores(CROSS, before[..., :size], size)
+            assert {place[-1] for place in changed(before[..., :size], after)} == {key for key in (1, 4) if key < size}
+        lens.check()
 
 
 class TestBoost:

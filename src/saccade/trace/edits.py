@@ -2,7 +2,8 @@
 
 ``Mask`` narrows the window, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set``
 replaces a row after normalising and gain, ``Even`` makes all that may be seen weigh the same. An edit speaks of a site, and
-may name one head and one step; ``None`` means all of them.
+may name one head and one step; ``None`` means all of them. A key that is not there yet, where keys grow with what is
+written, is passed over; one that never comes is an error of the look as a whole (:meth:`saccade.trace.Lens.check`).
 """
 
 from __future__ import annotations
@@ -153,12 +154,11 @@ def _keys(keys: Any) -> tuple[int, ...]:
 
 def _add(edit: Mask | Boost, scores: Tensor, where: tuple[slice, slice], amount: float) -> Tensor:
     S = scores.shape[-1]
-    beyond = [key for key in edit.keys if key >= S]
-    if beyond:
-        raise SaccadeError(f"{type(edit).__name__}: there are {S} keys (0 to {S - 1}), found key {beyond[0]}")
     heads, queries = where
-    addend = scores.new_zeros(scores.shape[-1])
-    addend[list(edit.keys)] = amount
+    addend = scores.new_zeros(S)
+    addend[[key for key in edit.keys if key < S]] = (
+        amount  # the others are not there yet: the lens tells if they never come
+    )
     changed = scores.clone()
     changed[:, heads, queries] = changed[:, heads, queries] + addend
     return changed

@@ -93,7 +93,7 @@ class Lens:
         self.keep, self.k = keep, k
         self.edits, self.detail = tuple(edits), detail
         self.records: list[Record] = []
-        self._applied: set[int] = set()
+        self._reach: dict[int, int] = {}  # by the numbers of the edits that applied: how many keys there were at most
         self._seen: set[str] = set()
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Lens:
     def fresh(self) -> Lens:
         """A lens with the same settings and no records: a search looks through one a step and sorts out what stays."""
         lens = Lens(self.keep, k=self.k, edits=self.edits, detail=self.detail)
-        lens._applied, lens._seen = self._applied, self._seen
+        lens._reach, lens._seen = self._reach, self._seen
         return lens
 
     # Writing ------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Lens:
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, scores)
             if where is not None and isinstance(edit, Mask | Boost | Even):
-                self._applied.add(number)
+                self._reach[number] = max(self._reach.get(number, 0), scores.shape[-1])
                 scores = edit.before(scores, where)
         return scores
 
@@ -128,16 +128,26 @@ class Lens:
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, weights)
             if where is not None and isinstance(edit, Set | Even):
-                self._applied.add(number)
+                self._reach[number] = max(self._reach.get(number, 0), weights.shape[-1])
                 weights = edit.after(weights, where)
         return weights
 
     def check(self) -> None:
-        """Raise when an edit never applied: a misspelt site or a step that never came must not pass for "no effect"."""
+        """Raise when an edit never applied, or names a key that there never was: a misspelt site or a step that never came
+        must not pass for "no effect"."""
         for number, edit in enumerate(self.edits):
-            if number not in self._applied:
+            if number not in self._reach:
                 seen = ", ".join(sorted(self._seen)) or "none"
                 raise SaccadeError(f"{edit} never applied: the model looked at sites {seen}")
+        self._check_keys()
+
+    def _check_keys(self) -> None:
+        for number, most in self._reach.items():
+            edit = self.edits[number]
+            beyond = [key for key in edit.keys if key >= most] if isinstance(edit, Mask | Boost) else []
+            if beyond:
+                there = f"there are {most} keys (0 to {most - 1})" if most else "there are no keys"
+                raise SaccadeError(f"{type(edit).__name__}: {there}, found key {beyond[0]}")
 
     # Recording ----------------------------------------------------------------------------------------------------
 
@@ -215,6 +225,7 @@ class Lens:
         """One trace an item of the batch."""
         if not self.records:
             raise SaccadeError("nothing was recorded: pass this lens to attend() or to a model first")
+        self._check_keys()
         sizes = {record.size for record in self.records}
         if len(sizes) != 1:
             found = ", ".join(map(str, sorted(sizes)))
