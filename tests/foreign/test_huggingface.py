@@ -162,6 +162,26 @@ def test_texts_in_a_list_give_a_trace_each(kind):
     assert all(torch.equal(a.weights, b.weights) for a, b in zip(traces[1].maps, alone.maps))
 
 
+def test_each_of_several_texts_has_its_own_target():
+    model, targets = tiny("t5"), ["the cat", "a mat sat"]
+    both = saccade.look(model, tokenizer(), [TEXT, "a mat"], target=targets)
+    for trace, text, target in zip(both, [TEXT, "a mat"], targets, strict=True):
+        alone = saccade.look(model, tokenizer(), text, target=target)
+        assert trace.about["output"] == target
+        assert all(torch.equal(a.weights, b.weights) for a, b in zip(trace.maps, alone.maps, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_the_encoder_of_an_encoder_and_a_decoder_is_seen_alone(kind):
+    model = tiny(kind)
+    ids = tokenizer()(TEXT, return_tensors="pt")["input_ids"]
+    trace = saccade.look(model.get_encoder(), None, ids)
+    assert list(trace.sites) == ["encoder.0.self", "encoder.1.self"]
+    with torch.no_grad():
+        theirs = model.get_encoder()(ids, output_attentions=True).attentions
+    torch.testing.assert_close(trace.map("encoder.1.self", head=2).weights, theirs[1][0, 2], atol=1e-6, rtol=1e-4)
+
+
 def test_two_texts_in_a_tuple_are_one_input():
     trace = saccade.look(tiny("bert"), tokenizer(), ("the cat", "a mat"))
     assert trace.axes["input"].labels == ("[CLS]", "the", "cat", "[SEP]", "a", "mat", "[SEP]")
@@ -262,6 +282,14 @@ def test_attention_that_runs_unseen_is_an_error(monkeypatch):
         saccade.look(model, tokenizer(), TEXT)
 
 
+def test_parts_of_one_input_laid_side_by_side_are_refused_as_such():
+    import transformers
+
+    config = transformers.SwinConfig(image_size=16, patch_size=2, embed_dim=8, depths=[1], num_heads=[2], window_size=4)
+    with pytest.raises(SaccadeError, match="found attention over 4 at once: it lays parts of one input side by side"):
+        saccade.look(transformers.SwinModel(config), None, torch.rand(1, 3, 16, 16))
+
+
 def test_attention_of_another_formula_is_refused(monkeypatch):
     from transformers.models.bert import modeling_bert
 
@@ -315,7 +343,29 @@ def test_a_trace_tells_which_module_a_site_is():
             r"inputs: \w+ cannot read this dict",
         ),
         (lambda: saccade.look(tiny("bert"), tokenizer(), ()), "inputs: expected a text, .* found an empty tuple"),
-        (lambda: saccade.look(tiny("gpt2"), None, torch.ones(1, 70, dtype=torch.int64)), "cannot read .* 64 positions"),
+        (lambda: saccade.look(tiny("gpt2"), None, torch.ones(1, 70, dtype=torch.int64)), "cannot take .* 64 positions"),
+        (
+            lambda: saccade.look(tiny("bert", max_position_embeddings=64), None, torch.ones(1, 70, dtype=torch.int64)),
+            "BertModel: an input or option it cannot take .* 64 positions",
+        ),
+        (
+            lambda: saccade.look(tiny("vit"), None, torch.rand(1, 5, 12, 12)),
+            "ViTModel: an input or option it cannot take",
+        ),
+        (
+            lambda: saccade.look(tiny("gpt2"), None, torch.ones(0, 5, dtype=torch.int64)),
+            r"expected something to read, found an empty tensor \[0, 5\] \(input_ids\)",
+        ),
+        (lambda: saccade.look(tiny("gpt2"), tokenizer(), TEXT, kep="top"), r"kep: .* \(did you mean 'keep'\?\)"),
+        (lambda: saccade.look(tiny("t5"), tokenizer(), TEXT, target=3), "target: expected a text, found int 3"),
+        (
+            lambda: saccade.look(tiny("t5"), tokenizer(), [TEXT, "a mat"], target=["the"]),
+            "a list with one for each of a list of inputs, found 1 for a list of 2",
+        ),
+        (
+            lambda: saccade.look(tiny("t5"), tokenizer(), TEXT, target=["the"]),
+            "a list with one for each of a list of inputs, found 1 for one input",
+        ),
         (
             lambda: saccade.look(tiny("gpt2"), tokenizer(), TEXT, generate=True),
             "generate: expected options .* found True",

@@ -135,6 +135,36 @@ def test_modules_that_hold_attention_somewhere_are_seen_and_edited():
     assert model.training and model.mix.training
 
 
+def test_a_decoder_alone_is_seen_as_one():
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, 20, batch_first=True), 2)
+    trace = saccade.look(decoder, None, (torch.randn(1, 5, 12), torch.randn(1, 7, 12)))
+    assert list(trace.sites) == ["decoder.0.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross"]
+    across = trace.map("decoder.1.cross", head=1)
+    assert (across.query, across.key, across.weights.shape) == ("target", "input", (5, 7))
+
+
+def test_attention_past_the_modules_is_refused_beside_attention_that_is_seen():
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.MultiheadAttention(12, 3, batch_first=True)
+
+        def forward(self, states: Tensor) -> Tensor:
+            states = self.mix(states, states, states)[0]
+            return nn.functional.scaled_dot_product_attention(states, states, states)
+
+    model, states = Mixed(), torch.randn(1, 5, 12)
+    for keep in ("all", "top"):
+        with pytest.raises(SaccadeError, match="Mixed: it calls scaled_dot_product_attention in code of its own"):
+            saccade.look(model, None, states, keep=keep)
+    assert model(states).shape == (1, 5, 12)  # without a look it is none of our business
+
+
+def test_arguments_that_are_missing_are_named_as_the_module_s_own():
+    with pytest.raises(SaccadeError, match=r"MultiheadAttention\.forward\(\) missing .* 'key' and 'value'"):
+        saccade.look(nn.MultiheadAttention(12, 3), None, torch.randn(5, 12))
+
+
 def test_everything_is_as_before_after_an_exception():
     class Broken(nn.Module):
         def __init__(self) -> None:

@@ -12,6 +12,7 @@ Legend: B batch, H heads, G heads of keys (H / G queries' heads share one), T qu
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,6 +31,9 @@ from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
 from saccade.trace.lens import Lens, Record, Site
+
+OURS: ContextVar[bool] = ContextVar("ours", default=False)
+"""Whether what runs now is our attention: what runs besides was not seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,14 @@ def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int
         offset: where the first query stands, for edits.
         shown: which row of the axis ``place.query`` it is.
     """
+    token = OURS.set(True)
+    try:
+        return _attend_under(lens, call, site, place, offset, shown)
+    finally:
+        OURS.reset(token)
+
+
+def _attend_under(lens: Lens, call: Call, site: Site, place: Site, offset: int, shown: int) -> Tensor:
     inner = lens.fresh()
     place = replace(place, score=call.score, normalise="" if call.sinks is None else "softmax with a sink")
     if call.plain and lens.counted is not None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from saccade.errors import SaccadeError
-from saccade.foreign.attention import Call, attend_under
+from saccade.foreign.attention import OURS, Call, attend_under
 from saccade.foreign.sites import Place, place_of, unseen
 from saccade.trace.lens import Lens, Site
 
@@ -106,7 +109,8 @@ class Gaze:
 
         hooks = [module.register_forward_pre_hook(note) for module in self.places]
         try:
-            yield
+            with _Strays(self.name):
+                yield
         finally:
             for hook in hooks:
                 hook.remove()
@@ -127,3 +131,21 @@ class Gaze:
                 f"{self.name}: no attention ran: expected attention of transformers or nn.MultiheadAttention"
             )
         self.lens.check()
+
+
+class _Strays(TorchFunctionMode):
+    """Refuses PyTorch's attention where the model calls it past everything that is looked through."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is functional.scaled_dot_product_attention and not OURS.get():
+            raise SaccadeError(
+                f"{self.name}: it calls scaled_dot_product_attention in code of its own, where it cannot be seen: expected all "
+                "attention in nn.MultiheadAttention, or through the attention interface of transformers"
+            )
+        return function(*args, **(kwargs or {}))

@@ -111,6 +111,9 @@ def _text(tokenizer: Any, text: str) -> Given:
 
 def _label(found: Given, host: Any, tokenizer: Any) -> None:
     """Axes of tokens and images that are not labelled yet."""
+    for name, part in found.named.items():
+        if isinstance(part, Tensor) and not part.numel():
+            raise SaccadeError(f"inputs: expected something to read, found an empty tensor {list(part.shape)} ({name})")
     words = getattr(tokenizer, "tokenizer", tokenizer)
     words = words if hasattr(words, "convert_ids_to_tokens") else None
     for argument, axis in (("input_ids", "input"), ("decoder_input_ids", "target")):

@@ -60,8 +60,11 @@ def patches(pixels: Tensor, side: tuple[int, int], image: Tensor | None) -> Labe
     return label
 
 
-def picture(pixels: Tensor, processor: Any) -> Tensor:
-    """The image [rows, columns, 3] in bytes that a processor made these pixels [3, rows, columns] of."""
+def picture(pixels: Tensor, processor: Any) -> Tensor | None:
+    """The image [rows, columns, 3] in bytes that a processor made these pixels [3, rows, columns] of; None where they have
+    neither three colours nor one."""
+    if len(pixels) not in (1, 3):
+        return None
     pixels = pixels.detach().float().cpu()
     processor = getattr(processor, "image_processor", processor)
     mean, deviation = getattr(processor, "image_mean", None), getattr(processor, "image_std", None)

@@ -9,11 +9,13 @@ Models of transformers (encoders, decoders, both, vision, and while they write) 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.foreign import huggingface, labels, multihead, writing
@@ -43,7 +45,7 @@ def look(
     k: int = 16,
     edits: Iterable[Edit] = (),
     lens: Lens | None = None,
-    target: str | None = None,
+    target: str | list[str] | None = None,
     generate: Mapping[str, Any] | None = None,
     axes: Mapping[str, Axis | Sequence[str]] | None = None,
     **options: Any,
@@ -62,7 +64,7 @@ def look(
         k: how many weights a row keeps with ``keep="top"``.
         edits: ``Mask``, ``Boost``, ``Set`` and ``Even`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
         lens: in the place of ``keep``, ``k`` and ``edits``. One input's records stay in it.
-        target: for a model with an encoder and a decoder, what the decoder is to have written.
+        target: for a model with an encoder and a decoder, what the decoder is to have written; a list for a list of inputs.
         generate: let the model write, with these options of its ``generate``: ``{"max_new_tokens": 20}``.
         axes: labels for axes, by name: ``{"input": ["a", "b", "c"]}``. Those that have none are numbered.
         options: further arguments of the model's ``forward``.
@@ -80,12 +82,15 @@ def look(
         raise SaccadeError(
             f"generate: expected options of the model's generate, such as {{'max_new_tokens': 20}}, {found}"
         )
+    _refuse_misspelt(model, options)
     lens = Lens(keep, k=k, edits=edits) if lens is None else lens
-    rest: dict[str, Any] = {"target": target, "generate": generate, "axes": axes or {}, "options": options}
+    targets = _targets(inputs, target)
+    rest: dict[str, Any] = {"generate": generate, "axes": axes or {}, "options": options}
     if isinstance(inputs, list):
-        return [_look(model, tokenizer, each, lens.fresh(), **rest) for each in inputs]
+        pairs = zip(inputs, targets, strict=True)
+        return [_look(model, tokenizer, each, lens.fresh(), target=own, **rest) for each, own in pairs]
     this = lens.fresh()  # a lens may have looked at something else before
-    trace = _look(model, tokenizer, inputs, this, **rest)
+    trace = _look(model, tokenizer, inputs, this, target=targets[0], **rest)
     lens.records += this.records
     return trace
 
@@ -113,15 +118,20 @@ def _look(
     vision = getattr(host, "main_input_name", "") == "pixel_values"
     places = places_of(model, vision=vision)
     gaze = Gaze(lens, model, places, writes=generate is not None, pairs=pairs, shifted=target is not None)
-    with _eval(model), _seen(model, models, gaze), _too_much(gaze.name, host), torch.no_grad():
+    with _eval(model), _seen(model, models, gaze), _unreadable(gaze.name, host), torch.no_grad():
         if generate is None:
             model(*found.positional, **found.named)
         else:
             found = writing.write(model, host, tokenizer, found, gaze, generate)
     sizes = sorted({record.size for record in lens.records})
     if sizes != [1]:
+        one = all(
+            part.shape[:1] == (1,) for part in (*found.positional, *found.named.values()) if isinstance(part, Tensor)
+        )
+        why = "it lays parts of one input side by side, as a batch, which cannot be told apart" if one else ""
         raise SaccadeError(
-            f"{gaze.name}: expected one input, found attention over {sizes[-1]} at once: pass inputs one at a time, as a list"
+            f"{gaze.name}: expected one input, found attention over {sizes[-1]} at once: "
+            + (why or "pass inputs one at a time, as a list")
         )
     about = {"model": gaze.name, **found.about, "sites": {place.name: place.path for place in gaze.places.values()}}
     return labels.labelled(assemble(lens.records, 0), {**found.axes, **labels.given(axes)}, chosen=axes, **about)
@@ -138,22 +148,51 @@ def _seen(model: nn.Module, models: list[Any], gaze: Gaze) -> Iterator[None]:
         yield
 
 
+def _refuse_misspelt(model: Any, options: Mapping[str, Any]) -> None:
+    """Many models take any argument in silence: one that is nearly ours is meant for us."""
+    own = [name for name, part in inspect.signature(look).parameters.items() if part.kind is part.KEYWORD_ONLY]
+    theirs = inspect.signature(model.forward).parameters if isinstance(model, nn.Module) else ()
+    for name in options:
+        near = [] if name in theirs else get_close_matches(name, own, 1, cutoff=0.7)
+        if near:
+            raise SaccadeError(
+                f"{name}: expected an option of look or of the model, found neither (did you mean {near[0]!r}?)"
+            )
+
+
+def _targets(inputs: Any, target: Any) -> list[str | None]:
+    """What is to have been written, an item for each input."""
+    several = isinstance(inputs, list)
+    if isinstance(target, list) and (not several or len(target) != len(inputs)):
+        found = f"{len(target)} for {f'a list of {len(inputs)}' if several else 'one input'}"
+        raise SaccadeError(f"target: expected one text, or a list with one for each of a list of inputs, found {found}")
+    targets = list(target) if isinstance(target, list) else [target] * (len(inputs) if several else 1)
+    wrong = [each for each in targets if not (each is None or isinstance(each, str))]
+    if wrong:
+        raise SaccadeError(f"target: expected a text, found {type(wrong[0]).__name__} {wrong[0]!r}")
+    return targets
+
+
 @contextlib.contextmanager
-def _too_much(name: str, host: Any) -> Iterator[None]:
-    """A table that is asked for more than it holds says nothing of which table it is."""
+def _unreadable(name: str, host: Any) -> Iterator[None]:
+    """What a model says of an input that it cannot read names neither the model nor how much it can read."""
     try:
         yield
-    except IndexError as error:
+    except torch.OutOfMemoryError:
+        raise
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
         config = getattr(host, "config", None)
         limits = {"positions": "max_position_embeddings", "tokens in its vocabulary": "vocab_size"}
         known = [f"{getattr(config, field)} {what}" for what, field in limits.items() if hasattr(config, field)]
         hint = f": it has {' and '.join(known)}" if known else ""
-        raise SaccadeError(f"{name}: an input it cannot read ({str(error).splitlines()[0]}){hint}") from error
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SaccadeError(f"{name}: an input or option it cannot take ({said}){hint}") from error
 
 
 def _has_two_parts(model: nn.Module, host: Any) -> bool:
-    if host is not None:
-        return bool(getattr(host.config, "is_encoder_decoder", False))
+    if host is not None:  # the encoder of such a model has its configuration, too
+        both = bool(getattr(host.config, "is_encoder_decoder", False))
+        return both and "decoder_input_ids" in inspect.signature(host.forward).parameters
     return any(isinstance(part, nn.Transformer | nn.TransformerDecoder) for part in model.modules())
 
 

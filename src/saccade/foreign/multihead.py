@@ -84,6 +84,8 @@ class _Forward:
             return joined.squeeze(0), None if weights is None else weights.squeeze(0)
         return (joined if module.batch_first else joined.transpose(0, 1)), weights
 
+    __call__.__qualname__ = "MultiheadAttention.forward"  # as Python names it where arguments are missing
+
     def _weights(self, call: Call, average: bool) -> Tensor:
         """What the caller asked for beside the lens: [B, T, S], or [B, H, T, S]."""
         site = Site.of(self.gaze.place(self.module).name)

@@ -31,17 +31,26 @@ class Place:
 def places_of(model: nn.Module, *, vision: bool = False) -> dict[nn.Module, Place]:
     """The attention modules of a model. ``vision``: what it reads is an image."""
     found = {path: module for path, module in model.named_modules() if _is_attention(module)}
-    shortened = {path: _short(path, module) for path, module in found.items()}
+    stacks = {path: _stack(path, module) for path, module in found.items()}
+    for layer, each in model.named_modules():  # a decoder by itself has no path that says so
+        if isinstance(each, nn.TransformerDecoderLayer):
+            stacks |= {path: "decoder" for path in found if not layer or path.startswith(f"{layer}.")}
+    shortened = {path: _short(path, module, stacks[path]) for path, module in found.items()}
     counts = Counter(shortened.values())
     return {
-        module: place_of(path, module, shortened[path] if counts[shortened[path]] == 1 else path, vision=vision)
+        module: place_of(
+            path,
+            module,
+            shortened[path] if counts[shortened[path]] == 1 else path,
+            vision=vision,
+            writes=stacks[path] == "decoder",
+        )
         for path, module in found.items()
     }
 
 
-def place_of(path: str, module: nn.Module, name: str, *, vision: bool) -> Place:
-    stack = _stack(path, module)
-    writes = stack == "decoder"
+def place_of(path: str, module: nn.Module, name: str, *, vision: bool, writes: bool | None = None) -> Place:
+    writes = _stack(path, module) == "decoder" if writes is None else writes
     named = bool(VISION.search(path))
     return Place(
         path, name, writes, _crosses(path, module), named or (vision and (not writes or _crosses(path, module)))
@@ -64,10 +73,10 @@ def _named_so(module: nn.Module) -> bool:
     return bool(re.search(r"Attention|Attn(?!\w*Norm)", type(module).__name__)) and hasattr(module, "forward")
 
 
-def _short(path: str, module: nn.Module) -> str:
+def _short(path: str, module: nn.Module, stack: str) -> str:
     numbers = [part for part in path.split(".") if part.isdigit()]
     # A number further down counts the parts of one layer (T5) where a name says what the part is.
-    return ".".join([_stack(path, module), *numbers[:1], "cross" if _crosses(path, module) else "self"])
+    return ".".join([stack, *numbers[:1], "cross" if _crosses(path, module) else "self"])
 
 
 def _stack(path: str, module: nn.Module) -> str:
