@@ -62,6 +62,11 @@ class TestMask:
             assert {place[-1] for place in changed(before[..., :size], after)} == {key for key in (1, 4) if key < size}
         lens.check()
 
+    @pytest.mark.parametrize("keys", [3, None, "3", (-1,), (0.5,)])
+    def test_keys_are_positions_in_a_tuple(self, keys: object) -> None:
+        with pytest.raises(SaccadeError, match="keys must be positions"):
+            Mask(keys=keys)  # type: ignore[arg-type]
+
 
 class TestBoost:
     def test_a_boosted_key_weighs_so_many_times_as_much_against_the_others(self) -> None:
@@ -71,7 +76,7 @@ class TestBoost:
         torch.testing.assert_close(after[..., 3] / after[..., 0], 4 * plain[..., 3] / plain[..., 0])
         torch.testing.assert_close(after[..., 5] / after[..., 0], plain[..., 5] / plain[..., 0])
 
-    @pytest.mark.parametrize("factor", [0.0, -1.0, math.inf, math.nan])
+    @pytest.mark.parametrize("factor", [0.0, -1.0, math.inf, math.nan, "2"])
     def test_a_factor_is_a_positive_number(self, factor: float) -> None:
         with pytest.raises(SaccadeError, match="factor must be"):
             Boost([3], factor)

@@ -124,7 +124,7 @@ class TestAsking:
         assert not lens.wants("beam")
 
     def test_wrong_settings_are_refused(self) -> None:
-        for settings in ({"keep": "some"}, {"k": 0}, {"detail": ["smell"]}):
+        for settings in ({"keep": "some"}, {"k": 0}, {"k": "3"}, {"detail": ["smell"]}, {"edits": [1]}):
             with pytest.raises(SaccadeError, match="must be"):
                 Lens(**settings)  # type: ignore[arg-type]
 

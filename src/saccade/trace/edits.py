@@ -9,6 +9,7 @@ written, is passed over; one that never comes is an error of the look as a whole
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -76,8 +77,9 @@ class Boost(Edit):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "keys", _keys(self.keys))
-        if not self.factor > 0 or math.isinf(self.factor):
-            raise SaccadeError(f"factor must be a positive number: got {self.factor} (to forbid a key, use Mask)")
+        number = isinstance(self.factor, int | float)
+        if not number or not self.factor > 0 or math.isinf(self.factor):
+            raise SaccadeError(f"factor must be a positive number: got {self.factor!r} (to forbid a key, use Mask)")
 
     def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
         return _add(self, scores, where, math.log(self.factor))
@@ -146,10 +148,13 @@ def _is_position(number: Any) -> bool:
 
 
 def _keys(keys: Any) -> tuple[int, ...]:
-    wrong = [key for key in keys if not _is_position(key)]
+    if not isinstance(keys, Iterable) or isinstance(keys, str):
+        raise SaccadeError(f"keys must be positions, several in a tuple: got {keys!r}")
+    positions: tuple[int, ...] = tuple(keys)
+    wrong = [key for key in positions if not _is_position(key)]
     if wrong:
         raise SaccadeError(f"keys must be positions, 0 or positive whole numbers: got {wrong[0]!r}")
-    return tuple(keys)
+    return positions
 
 
 def _add(edit: Mask | Boost, scores: Tensor, where: tuple[slice, slice], amount: float) -> Tensor:

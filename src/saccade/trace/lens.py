@@ -84,14 +84,18 @@ class Lens:
     ) -> None:
         if keep not in ("all", "top", "statistics"):
             raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
-        if k < 1:
-            raise SaccadeError(f"k must be at least 1: got {k}")
+        if not isinstance(k, int) or k < 1:
+            raise SaccadeError(f"k must be a whole number of at least 1: got {k!r}")
+        edits = tuple(edits)
+        for edit in edits:
+            if not isinstance(edit, Edit):
+                raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
         detail = frozenset(detail)
         unknown = sorted(detail.difference(DETAILS))
         if unknown:
             raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")
         self.keep, self.k = keep, k
-        self.edits, self.detail = tuple(edits), detail
+        self.edits, self.detail = edits, detail
         self.records: list[Record] = []
         self._reach: dict[int, int] = {}  # by the numbers of the edits that applied: how many keys there were at most
         self._seen: set[str] = set()
