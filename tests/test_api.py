@@ -103,6 +103,37 @@ def test_an_empty_input_is_an_error_that_names_it(bundle, text, found):
         bundle.predict(["5. Mai 2009", text])
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inputs": None}, "inputs: expected a text, or a list of inputs, found NoneType"),
+        ({"inputs": 5}, "inputs: expected a text, or a list of inputs, found int"),
+        ({"inputs": ["5. Mai 2009", None]}, "input 2: expected a text, found NoneType"),
+        ({"lens": "top"}, "lens: expected a saccade.Lens, found str"),
+        ({"lens": Lens}, "lens: expected a saccade.Lens, found type"),
+        ({"search": {"beam": 4}}, r"search: expected a saccade.nn.search.Search, as in Search\(beam=4\), found dict"),
+        ({"search": ""}, r"search: expected a saccade.nn.search.Search, .* found str"),
+        ({"dictionary": 5}, "dictionary: expected a mapping, source word → target word, found int"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named_with_what_was_expected(bundle, given, message):
+    with pytest.raises(InputError, match=message):
+        bundle.predict(**{"inputs": "5. Mai 2009", **given})
+
+
+def test_inputs_may_lie_in_whatever_holds_them(bundle):
+    texts = ["1. Januar 1999", "2. Mai 09"]
+    expected = [prediction.value for prediction in bundle.predict(texts)]
+    for given in (tuple(texts), iter(texts), (text for text in texts), dict.fromkeys(texts).keys()):
+        assert [prediction.value for prediction in bundle.predict(given)] == expected
+    assert bundle.predict([]) == []
+
+
+def test_an_evaluation_refuses_a_search_of_another_kind(bundle):
+    with pytest.raises(InputError, match=r"search: expected a saccade\.nn\.search\.Search"):
+        bundle.evaluate([("1. Januar 1999", "1999-01-01")], search={"beam": 4})
+
+
 def test_an_over_long_input_is_an_error_or_a_noted_cut(bundle, tmp_path):
     with pytest.raises(InputError, match="expected at most 80 tokens, found 99"):
         bundle.predict("1" * 99)
@@ -179,6 +210,28 @@ def test_neither_a_saved_bundle_nor_a_sweep_is_trained_over(bundle, tmp_path):
     for name in ("saved", "sweep"):
         with pytest.raises(InputError, match="expected a new folder, found a"):
             api.train(tiny("train.updates=1"), folder=tmp_path / name)
+
+
+def test_a_run_that_never_came_to_a_checkpoint_is_to_be_removed_or_another_folder_named(tmp_path, monkeypatch):
+    def broken(job, resume):
+        raise SaccadeError("a full disk")
+
+    run = tmp_path / "run"
+    monkeypatch.setattr(api.training, "fit", broken)
+    with pytest.raises(SaccadeError, match="a full disk"):
+        api.train(tiny("train.updates=1"), folder=run)
+    expected = (
+        "expected a new folder, found a run that never came to a checkpoint (remove that folder, or name another)"
+    )
+    for begin in (
+        lambda: api.train(tiny("train.updates=1"), folder=run),
+        lambda: api.sweep(tiny("train.updates=1"), {"model.hidden": [3, 5]}, folder=run),
+    ):
+        with pytest.raises(InputError) as refused:
+            begin()
+        assert str(refused.value) == f"{run}: {expected}"
+    with pytest.raises(SaccadeError, match="the run never came to one; remove that folder and train afresh"):
+        api.resume(run)
 
 
 def test_a_device_that_is_not_there_is_one_clear_error(bundle):

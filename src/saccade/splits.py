@@ -5,10 +5,12 @@ dropped where that is asked for."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from saccade.errors import SaccadeError
@@ -19,8 +21,8 @@ Overlap = Literal["keep", "drop_test", "drop_train", "error"]
 
 @dataclass(frozen=True)
 class Splits:
-    """Three lists of records (dataclasses with a ``source``, perhaps a ``group``); ``notes`` says what was held out, left
-    out and found in common."""
+    """Three lists of records (dataclasses with a ``source``, perhaps a ``group``, and where two texts are judged together the
+    ``first`` of them); ``notes`` says what was held out, left out and found in common."""
 
     train: Sequence[Any]
     valid: Sequence[Any]
@@ -29,10 +31,11 @@ class Splits:
 
 
 def hold_out(records: Mapping[str, Sequence[Any]], share: float, seed: int) -> Splits:
-    """Fill in ``valid`` and ``test`` from ``train`` where they are missing."""
-    notes = []
+    """Fill in ``valid`` and ``test`` from ``train`` where they are missing: ``share`` of it becomes ``valid``, then ``share``
+    of what is left ``test``."""
+    notes, given = [], set(records)
     for name in ("valid", "test"):
-        if name in records:
+        if name in given:
             continue
         grouped = any(_group(record) is not None for record in records["train"])
         draw = _draw_groups if grouped else _draw
@@ -45,7 +48,23 @@ def hold_out(records: Mapping[str, Sequence[Any]], share: float, seed: int) -> S
         records = {**records, "train": train, name: held}
         groups = f" in {len({_key(record) for record in held}):,} groups" if grouped else ""
         notes.append(f"{name}: {len(held):,} records{groups} held out of train (no data.{name} was given)")
+    drawn = [name for name in ("valid", "test") if name not in given]
+    notes += _firsts_in_common(records, drawn)
     return Splits(records["train"], records["valid"], records["test"], tuple(notes))
+
+
+def _firsts_in_common(records: Mapping[str, Sequence[Any]], drawn: Sequence[str]) -> list[str]:
+    """Of two texts that are judged together the first may stand in many records: held out, they are then half known."""
+    trained = {first for record in records["train"] if (first := getattr(record, "first", None)) is not None}
+    if not trained:
+        return []
+    counts = {name: sum(getattr(record, "first", None) in trained for record in records[name]) for name in drawn}
+    return [
+        f"{name}: {count:,} of {len(records[name]):,} records have their first text in common with training records "
+        "(data.columns.group=COLUMN, the first text's own, holds them out together)"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def _draw(records: Sequence[Any], share: float, seed: int, name: str) -> tuple[list[Any], list[Any]]:
@@ -129,3 +148,14 @@ def _without_trained(splits: Splits, sources: set[Any]) -> Splits:
     if not kept:
         raise SaccadeError(f"{dropped}: with data.overlap: drop_train nothing is left to train on")
     return replace(splits, train=kept, notes=(*splits.notes, f"{dropped}: dropped, {len(kept):,} are left"))
+
+
+def fingerprint(splits: Splits) -> str:
+    """A checksum of all records: a run goes on with the data that it began with, and holds out what it held out then."""
+    digest = hashlib.sha256()
+    for name in ("train", "valid", "test"):
+        # Record by record, to the same bytes as the list of all of them: that would be a text as large as the data.
+        for number, record in enumerate(getattr(splits, name)):
+            digest.update(f"{', ' if number else '['}{json.dumps(asdict(record))}".encode())
+        digest.update(b"]" if getattr(splits, name) else b"[]")
+    return digest.hexdigest()

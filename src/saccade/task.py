@@ -101,7 +101,11 @@ class Task(Protocol):
 
     @staticmethod
     def records(given: Any, data: Any) -> list[Any]:
-        """Records from what a program has in hand (lists, dicts, a DataFrame), read as the recipe's ``data`` says."""
+        """Records from what a program has in hand (lists, dicts, a DataFrame), read as the recipe's ``data`` says.
+
+        A task whose ``data`` may say ``faults: drop`` also takes ``left_out``, a :class:`saccade.data.pairs.Tally`: what is no
+        record is counted there rather than refused. It is passed only where training reads what the caller gave.
+        """
 
     @classmethod
     def learn(cls, data: Any, train: Sequence[Any]) -> Task:

@@ -63,3 +63,48 @@ def test_other_faults_keep_their_own_place(tmp_path) -> None:
 def test_every_network_knows_what_recipes_call_it() -> None:
     assert [name_of(network_class(name)) for name in MODELS] == list(MODELS)
     assert name_of(Recipe) == "saccade.recipes.recipe:Recipe"
+
+
+GIVEN: dict[str, tuple[str, list[object], list[object], str]] = {
+    "classify": (
+        "attentive_classifier", [(f"text {n}", "ab"[n % 2]) for n in range(40)], [("a text", float("nan")), (" ", "a"), 7],
+        "where a label was expected",
+    ),
+    "translate": (
+        "luong", [(f"text {n}", f"Text {n}") for n in range(40)], [("a text", None), ("a", "b", "c"), {"source": "a"}],
+        "where text was expected",
+    ),
+    "label": (
+        "attentive_tagger", [(["a", str(n)], ["B-X", "O"]) for n in range(40)], [(["a"], ["O", "O"]), "a b", (["a"], [None])],
+        "where a tag without blanks was expected",
+    ),
+    "rank": (
+        "siamese", [(f"what {n} ?", ("yes", "no"), (1, n % 2)) for n in range(40)],
+        [("what ?", ("yes", "no"), (1,)), 7, ("", ("yes", "no"), (1, 0))], "where",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", GIVEN)
+def test_faulty_records_in_hand_are_dropped_and_counted_where_the_recipe_says_so(tmp_path, task) -> None:
+    model, sound, faulty, reason = GIVEN[task]
+    given = [*sound[:3], *faulty, *sound[3:]]
+    strict = recipe(tmp_path, task, model, "{train: none.tsv}")
+    with pytest.raises(InputError, match="data:4: "):
+        read_splits(strict, given)
+    splits = read_splits(recipe(tmp_path, task, model, "{train: none.tsv, faults: drop}"), given)
+    assert (splits.train, splits.valid, splits.test) == tuple(
+        getattr(read_splits(strict, sound), name) for name in ("train", "valid", "test")
+    )
+    told = splits.notes[0]
+    assert told.startswith("data.train: 3 left out beside 40: ") and reason in told and "(first: 4)" in told
+
+
+def test_faulty_rows_of_a_frame_are_dropped_and_evaluation_stays_strict(tmp_path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [f"text {n}" for n in range(40)], "label": list("ab" * 20)})
+    frame.loc[17, "label"] = None
+    mine = recipe(tmp_path, "classify", "attentive_classifier", "{train: none.tsv, faults: drop}")
+    bundle = api.train(mine, frame, folder=tmp_path / "run", train={"updates": 1}, model={"hidden": 3, "embedding": 3})
+    with pytest.raises(InputError, match="data:18: label: expected a label, found nothing"):
+        bundle.evaluate(frame, metrics=["accuracy"])

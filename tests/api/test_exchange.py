@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,44 @@ def test_heads_that_are_not_there_start_anew_and_are_named(tmp_path):
     assert torch.equal(*same)
 
 
+@pytest.mark.parametrize(
+    "kind", ["BertModel", "BertForMaskedLM", "BertForNextSentencePrediction", "BertForPreTraining"]
+)
+def test_heads_that_were_never_trained_are_not_exported_and_are_lacking_again(tmp_path, kind):
+    bundle = import_huggingface(written(tmp_path / "theirs", kind), tmp_path / "run")
+    lacking = tuple(bundle.figures.get("anew", ()))
+    assert bool(lacking) == (kind != "BertForPreTraining")
+    assert to_huggingface(api.load(tmp_path / "run", device="cpu"), tmp_path / "back") == lacking
+    again = from_huggingface(tmp_path / "back")
+    assert tuple(again.figures.get("anew", ())) == lacking
+    assert [each.notes for each in again.predict(["film was [MASK]", "film\tgood"])] == [
+        each.notes for each in bundle.predict(["film was [MASK]", "film\tgood"])
+    ]
+    model = getattr(transformers, kind).from_pretrained(tmp_path / "theirs")
+    back = getattr(transformers, kind).from_pretrained(tmp_path / "back")
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["architectures"] == [kind]
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(back.state_dict()[name], tensor), name
+
+
+def test_a_classifier_whose_pooler_was_never_trained_is_exported_without_it(tmp_path):
+    folder = written(tmp_path / "theirs", "BertForSequenceClassification")
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name: each for name, each in tensors.items() if "pooler" not in name}, folder / "model.safetensors")
+    bundle = from_huggingface(folder)
+    assert to_huggingface(bundle, tmp_path / "back") == ("trunk.pooler",)
+    assert from_huggingface(tmp_path / "back").figures["anew"] == ["trunk.pooler"]
+
+
+@pytest.mark.parametrize(("origin", "left_out"), [(None, ("next", "trunk.pooler")), ("runs/old", ())])
+def test_what_tells_followers_is_not_exported_where_rows_were_single_texts(tmp_path, origin, left_out):
+    bundle = from_huggingface(written(tmp_path / "theirs"))
+    bundle.task.data = replace(bundle.task.data, pairs="none")
+    bundle.recipe = replace(bundle.recipe, train=replace(bundle.recipe.train, from_=origin))
+    assert to_huggingface(bundle, tmp_path / "back") == left_out
+    assert set(from_huggingface(tmp_path / "back").figures.get("anew", ())) == set(left_out)
+
+
 def test_older_names_of_tensors_are_understood(tmp_path):
     folder = written(tmp_path / "theirs")
     tensors = load_file(folder / "model.safetensors")
@@ -292,8 +331,9 @@ def test_the_commands_import_and_export(tmp_path, command):
     folder = written(tmp_path / "theirs", "BertModel")
     status, out, _ = command("import", folder, "--out", tmp_path / "run")
     assert status == 0 and "bert for the task pretrain" in out and "untrained: bias" in out
-    status, out, _ = command("export", tmp_path / "run", "--to", "huggingface", "--out", tmp_path / "back")
+    status, out, err = command("export", tmp_path / "run", "--to", "huggingface", "--out", tmp_path / "back")
     assert status == 0 and (tmp_path / "back" / "vocab.txt").is_file()
+    assert "note: never trained, so not written: bias, transform, transform_norm, next" in err
     status, _, err = command("export", tmp_path / "run", "--to", "huggingface", "--out", tmp_path / "back")
     assert status == 1 and "expected a new folder" in err
     status, _, err = command("import", folder, "--out", tmp_path / "run")

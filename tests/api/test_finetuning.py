@@ -184,7 +184,9 @@ def reader(tmp_path_factory) -> api.Bundle:
     return api.train(recipe, TEXTS, folder=folder / "parent")
 
 
-def fine_tuned(reader: api.Bundle, folder: Path, data: list[tuple[str, str]], report: Report, **more: int) -> api.Bundle:
+def fine_tuned(
+    reader: api.Bundle, folder: Path, data: list[tuple[str, str]], report: Report, **more: int
+) -> api.Bundle:
     recipe = {
         "task": "classify",
         "data": {"train": "given.tsv", "hold_out": 0.2},

@@ -1,8 +1,12 @@
 """Sweeps: the product is trained, a failure costs its own row alone, and what is done is not done again."""
 
 import json
+import shutil
 import signal
+import socket
 import statistics
+import subprocess
+import sys
 
 import pytest
 
@@ -95,6 +99,22 @@ def test_an_interrupted_sweep_goes_on_in_the_member_it_stood_in(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_sweep_whose_member_a_living_process_trains_is_left_to_it(swept, tmp_path, monkeypatch):
+    sweep, _ = swept
+    folder, begun = shutil.copytree(sweep.folder, tmp_path / "sweep"), list[str]()
+    monkeypatch.setattr(sweeps, "train_in", lambda folder, beginning, report: begun.append(folder.name))
+    monkeypatch.setattr(sweeps, "resume", lambda folder, data, *, report: begun.append(folder.name))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        status = {"state": "running", "host": socket.gethostname(), "process": other.pid}
+        write_json(folder / "5-lr=1e+30-seed=2" / "status.json", status)
+        with pytest.raises(
+            InputError, match=rf"5-lr=1e\+30-seed=2: expected a run .* found one that process {other.pid}"
+        ):
+            api.resume_sweep(folder)
+        other.kill()
+    assert begun == [] and read_json(folder / "5-lr=1e+30-seed=2" / "status.json") == status
+
+
 def test_the_order_is_that_of_the_validation_figure_never_of_the_test():
     runs = [
         api.Run("a", "a", "done", watch="bleu", valid={"bleu": 30.0, "loss": 1.0}, test={"bleu": 9.0}),
@@ -113,7 +133,7 @@ def test_every_member_is_checked_before_any_is_trained(tmp_path):
 
 
 def test_a_sweep_is_not_written_over(swept):
-    with pytest.raises(InputError, match="expected a new folder, found a run"):
+    with pytest.raises(InputError, match="expected a new folder, found a sweep"):
         api.sweep(BASE, {"model.hidden": [5, 7]}, folder=swept[0].folder)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any, Literal
+
 import pytest
 import torch
 from torch import nn
@@ -196,3 +199,26 @@ def test_a_pool_refuses_what_it_does_not_know() -> None:
         AttentionPool(5, score="cosine")  # type: ignore[arg-type]
     with pytest.raises(SaccadeError, match="hidden has no meaning with score='dot': got 3"):
         AttentionPool(5, score="dot", hidden=3)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("score", ["additive", "dot", "scaled_dot"])
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (3, 5, 6), (2, 3, 5, 7)])
+def test_a_pool_refuses_states_of_another_shape(
+    score: Literal["additive", "dot", "scaled_dot"], shape: tuple[int, ...]
+):
+    with pytest.raises(SaccadeError, match=rf"expected states \[B, S, 7\], found {re.escape(str(list(shape)))}"):
+        AttentionPool(7, score=score)(torch.randn(shape))
+
+
+@pytest.mark.parametrize(
+    ("width", "options", "words"),
+    [
+        (0, {}, "width must be at least 1: got 0"),
+        (-3, {"score": "dot"}, "width must be at least 1: got -3"),
+        (5, {"hidden": 0}, "hidden must be at least 1: got 0"),
+    ],
+)
+def test_a_pool_without_a_width_is_refused(width: int, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SaccadeError, match=words):
+        AttentionPool(width, **options)

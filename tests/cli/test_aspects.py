@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import saccade
 from saccade.cli import app
+from saccade.errors import InputError
+from saccade.recipes.recipe import read_recipe
 
 SENTENCE = "the soup was lovely but the waiter is clumsy"
 TINY = ["model.embedding=5", "model.hidden=4", "train.updates=2", "train.device=cpu"]
@@ -70,3 +73,61 @@ def test_aspects_are_surveyed_and_the_recipe_trains(tmp_path, monkeypatch) -> No
     assert "(sentence and aspect → polarity)" in run("data", "x.seg", "--format", "aspects")
     run("train", "my.yaml", "--out", "run", *TINY)
     assert run("predict", "run", "the soup of day 3\tsoup").strip() in ("negative", "neutral", "positive")
+
+
+MARKED = "the <e1>storm</e1> caused {} <e2>floods</e2>"
+MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+
+
+@pytest.fixture
+def related(tmp_path, monkeypatch) -> None:
+    """A folder with blocks of relations and with a table of the same."""
+    labels = ["Cause(e1,e2)" if number % 2 else "Other" for number in range(60)]
+    texts = [MARKED.format(number) for number in range(60)]
+    blocks = [f'{n}\t"{text}"\n{label}\n\n' for n, (text, label) in enumerate(zip(texts, labels, strict=True))]
+    (tmp_path / "TRAIN.TXT").write_text("".join(blocks))
+    rows = [f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / "table.tsv").write_text("".join(["sentence\trelation\n", *rows]))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_sentence_without_its_marks_is_refused_where_relations_were_trained(related) -> None:
+    run("data", "TRAIN.TXT", "--format", "relations", "--recipe", "my.yaml")
+    run("train", "my.yaml", "--out", "run", *TINY)
+    bundle = saccade.load("run")
+    assert bundle.predict(MARKED.format("many"))[0].value in ("Cause(e1,e2)", "Other")
+    expected = "expected <e1>…</e1> and <e2>…</e2>, each once, around two parts of the sentence, found "
+    for text, found in (("the storm", "no marks"), ("the <e1>storm</e1> of <e2>May", "<e1> </e1> <e2>")):
+        with pytest.raises(InputError, match=f"input 2: {expected}{found}"):
+            bundle.predict([MARKED.format("few"), text])
+        assert list(bundle.refusals([MARKED.format("few"), text])) == [1]
+        refused = CliRunner().invoke(app, ["view", "run", text])
+        assert refused.exit_code != 0 and f"{expected}{found}" in str(refused.exception) + refused.output
+        with pytest.raises(InputError, match=f"record 1.*: {expected}{found}"):
+            bundle.evaluate([(text, "Other")])
+
+
+def test_marks_of_relations_that_would_be_cut_are_refused_with_what_to_write(related, tmp_path) -> None:
+    (tmp_path / "my.yaml").write_text(
+        "task: classify\ndata: {train: TRAIN.TXT, format: relations, tokens: {kind: words, whole: ['<e1>']}}\n"
+        "model: {name: att_blstm}\nmetrics: [accuracy]\n"
+    )
+    refused = CliRunner().invoke(app, ["train", "my.yaml", "--out", "run", *TINY])
+    said = "my.yaml: data.tokens.whole: expected "
+    marks = '["<e1>", "</e1>", "<e2>", "</e2>"], the marks of relations, found ["<e1>"]'
+    assert refused.exit_code != 0 and f"{said}{marks}" in str(refused.exception) + refused.output
+    run("train", "my.yaml", "--out", "run", *TINY, f"data.tokens.whole={json.dumps(MARKS)}")
+
+
+def test_a_table_of_marked_sentences_gets_a_recipe_that_keeps_the_marks_whole(related) -> None:
+    run("data", "table.tsv", "--text", "sentence", "--label", "relation", "--recipe", "my.yaml")
+    recipe = read_recipe("my.yaml")
+    assert recipe.data.tokens.whole == MARKS and recipe.metrics == ("relation_f1", "accuracy", "f1")
+
+
+def test_a_table_without_marks_keeps_nothing_whole(related, tmp_path) -> None:
+    table = (tmp_path / "table.tsv").read_text().replace("<e1>", "").replace("(e1,e2)", "")
+    (tmp_path / "table.tsv").write_text(table)
+    run("data", "table.tsv", "--text", "sentence", "--label", "relation", "--recipe", "my.yaml")
+    recipe = read_recipe("my.yaml")
+    assert not recipe.data.tokens.whole and recipe.metrics == ("accuracy", "f1")

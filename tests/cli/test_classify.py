@@ -255,3 +255,16 @@ def test_labels_that_were_taken_for_targets_are_told(command, meals) -> None:
     Path("meals.csv").write_text(wide)
     assert command("data", "meals.csv")[1].endswith(f"these look like labels: {wanted}\n")
     assert json.loads(command("data", "meals.csv", "--json")[1])["next"][0] == wanted
+
+
+def test_pairs_that_share_their_first_text_get_a_recipe_that_holds_them_out_together(command, tmp_path) -> None:
+    rows = [f"sentence {n // 3}\taspect {n % 3}\t{'ab'[n % 2]}\n" for n in range(159)]
+    (tmp_path / "shared.tsv").write_text("".join(["sentence\taspect\tlabel\n", *rows]))
+    (tmp_path / "single.tsv").write_text("".join(["sentence\taspect\tlabel\n", *rows[::3]]))
+    columns = ("--text", "sentence", "--second", "aspect", "--label", "label")
+    for name, group in (("shared", "sentence"), ("single", None)):
+        status, out, _ = command("data", tmp_path / f"{name}.tsv", *columns, "--recipe", tmp_path / f"{name}.yaml")
+        assert status == 0 and read_recipe(tmp_path / f"{name}.yaml").data.columns.group == group
+        assert ("106 pairs have the first text of another one: data.columns.group: sentence" in out) == (
+            group is not None
+        )

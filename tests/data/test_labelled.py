@@ -237,6 +237,48 @@ def test_settings_that_mean_nothing_are_refused(fields, message) -> None:
 def test_columns_must_differ() -> None:
     with pytest.raises(ValueError, match="label must be another column"):
         LabelColumns(text="a", label="a")
+    with pytest.raises(ValueError, match="label must be another column"):
+        LabelColumns(text="a", label="b", group="b")
+    with pytest.raises(ValueError, match="second must be another column than text"):
+        LabelColumns(text="a", label="b", second="a")
+
+
+def pairs(count: int) -> str:
+    """A table of sentences with three aspects each."""
+    rows = [f"sentence {n // 3}\taspect {n % 3}\t{'ab'[n % 2]}" for n in range(count)]
+    return "\n".join(["sentence\taspect\tlabel", *rows, ""])
+
+
+def test_first_texts_on_both_sides_of_the_hold_out_are_told_with_how_to_keep_them_together(tmp_path) -> None:
+    written(tmp_path / "x.tsv", pairs(159))
+    columns = LabelColumns(text="sentence", second="aspect")
+    splits = load_labelled(LabelledData(train="x.tsv", columns=columns, hold_out=0.1), tmp_path, 1)
+    trained = {record.source[0] for record in splits.train}
+    for name in ("valid", "test"):
+        held = getattr(splits, name)
+        shared = sum(record.source[0] in trained for record in held)
+        assert shared and any(
+            note.startswith(f"{name}: {shared} of {len(held)} records have their first text in common with training")
+            and "data.columns.group=COLUMN" in note
+            for note in splits.notes
+        )
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.jsonl", "x.parquet"])
+def test_a_column_may_be_text_and_group_so_that_its_records_are_held_out_together(tmp_path, name) -> None:
+    header, *rows = [line.split("\t") for line in pairs(159).splitlines()]
+    if name == "x.parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+        parquet.write_table(arrow.table(columns), tmp_path / name)
+    else:
+        lines = "".join(json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
+        written(tmp_path / name, pairs(159) if name == "x.tsv" else lines)
+    columns = LabelColumns(text="sentence", second="aspect", group="sentence")
+    splits = load_labelled(LabelledData(train=name, columns=columns, hold_out=0.1), tmp_path, 1)
+    sides = [{record.source[0] for record in part} for part in (splits.train, splits.valid, splits.test)]
+    assert not sides[0] & sides[1] | sides[0] & sides[2] | sides[1] & sides[2]
+    assert len(sides[1]) == len(splits.valid) / 3 and not any("in common" in note for note in splits.notes)
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

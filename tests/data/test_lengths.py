@@ -36,3 +36,9 @@ def test_a_limit_below_one_and_an_unknown_policy_are_refused() -> None:
         fit([4], 0, "truncate", "x")
     with pytest.raises(SaccadeError, match=r"data\.too_long: expected one of error, truncate, found 'drop'"):
         fit([4], 3, "drop", "x")  # type: ignore[arg-type]
+
+
+def test_a_pair_that_is_too_long_is_called_by_how_its_source_begins() -> None:
+    sources = ["short", "a source that begins so and goes on for quite a while", "x"]
+    with pytest.raises(InputError, match=r"train: pair 2 \('a source that begins so and goes on for…'\): target: "):
+        fit_all(CORPUS, 4, "error", "train", sources)

@@ -65,7 +65,9 @@ def test_long_sentences_are_refused_or_read_in_parts() -> None:
     data = TaggedData(train="x", scheme="bio", learn="bioes", max_length=3)
     reader = WordReader.learn([LONG.source], TagTokens())[0]
     tags = Tags.of([LONG], data)
-    with pytest.raises(InputError, match=r"test 1: expected at most 3 tokens, found 7 \(set data.too_long: split"):
+    with pytest.raises(
+        InputError, match=r"test 1 \('a b c d e f g'\): expected at most 3 tokens, found 7 \(set data.too_long: split"
+    ):
         corpus_of([LONG], reader, tags, data, "test")
     from dataclasses import replace
 

@@ -58,6 +58,12 @@ def test_what_there_is_is_told_and_what_held_out_sentences_lack() -> None:
     assert tags.told(RECORDS[1:], training=False).endswith("Y 1 (100.0 %); none of X")
 
 
+def test_a_listed_tag_that_training_lacks_is_told() -> None:
+    data = TaggedData(train="x", labels=("N", "V", "X"))
+    records = [Tagged(("a", "b"), ("N", "V"))]
+    assert Tags.of(records, data).told(records, training=True).endswith("V 1 (50.0 %); none of X")
+
+
 def test_a_bundle_keeps_them() -> None:
     tags = Tags.of(RECORDS, BIOES)
     assert Tags.from_json(tags.to_json(), "labels.json") == tags

@@ -128,6 +128,11 @@ def test_gradients_reach_every_part_once_gamma_is_not_0() -> None:
             (1, 16, 1, 5),
             "pooled keys need a map of 2 × 2 at least: got 1 × 5",
         ),
+        (lambda: SelfAttention2d(16), (16, 3, 5), r"expected a feature map \[B, 16, H, W\], found \[16, 3, 5\]"),
+        (lambda: SelfAttention2d(16), (16,), r"expected a feature map \[B, 16, H, W\], found \[16\]"),
+        (lambda: SelfAttention2d(0), (1, 0, 3, 5), "channels must be at least 1: got 0"),
+        (lambda: SelfAttention2d(-8), (1, 8, 3, 5), "channels must be at least 1: got -8"),
+        (lambda: SelfAttention2d(16, reduced=-1), (1, 16, 3, 5), "reduced must be at least 1: got -1"),
         (lambda: SelfAttention2d(16, keys="half"), (1, 16, 3, 5), "keys must be every or pooled: got 'half'"),
     ],
 )

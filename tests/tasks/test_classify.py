@@ -180,7 +180,9 @@ def test_what_means_nothing_to_a_classifier_is_refused() -> None:
 
 def test_long_texts_are_refused_or_cut_and_told() -> None:
     long = [Labelled("one two three four five", "pos"), Labelled("six", "neg")]
-    with pytest.raises(InputError, match="record 1: expected at most 3 tokens, found 5"):
+    with pytest.raises(
+        InputError, match=r"data\.train, record 1 \('one two three four five'\): expected at most 3 tokens"
+    ):
         task(long, max_length=3).corpus(long, "data.train")
     first, last = (task(long, max_length=3, too_long="truncate", keep=keep) for keep in ("first", "last"))
     corpus = last.corpus(long, "data.train")
@@ -211,10 +213,19 @@ def test_counts_and_imbalance_are_told_when_training_begins() -> None:
     assert task(few).corpus(few[2:], "data.test").note == "data.test: often 18 (100.0 %); none of rare"
 
 
+def test_a_listed_label_that_training_lacks_is_told_when_training_begins() -> None:
+    few = [Labelled(f"w{n}", "rare" if n < 2 else "often") for n in range(20)]
+    listed = task(few, labels=("rare", "never", "often"))
+    note = listed.corpus(few, "data.train").note
+    assert "; none of never; data.balance: weights" in note
+    assert "none of" not in task(few).corpus(few, "data.train").note
+
+
 def test_a_label_that_training_lacks_is_refused_unless_it_is_listed() -> None:
     strange = [*SINGLE, Labelled("w", "new")]
     with pytest.raises(
-        InputError, match=r"data\.test, record 41: expected a label of the training records \(neg, pos\), found 'new'"
+        InputError,
+        match=r"data\.test, record 41 \('w'\): expected a label of the training records \(neg, pos\), found 'new'",
     ):
         task().corpus(strange, "data.test")
     listed = task(labels=("pos", "neg", "new"))
@@ -224,7 +235,7 @@ def test_a_label_that_training_lacks_is_refused_unless_it_is_listed() -> None:
 
 def test_a_batch_too_small_for_a_record_is_told() -> None:
     of = task()
-    with pytest.raises(SaccadeError, match="record 1 does not fit into a batch of 4 tokens: it has 5"):
+    with pytest.raises(SaccadeError, match=r"record 1 \('\S.*'\) does not fit into a batch of 4 tokens: it has 5"):
         of.plan(of.corpus(SINGLE, "x"), tokens=4, records=None, seed=1, epoch=0)
     assert max(map(len, of.plan(of.corpus(SINGLE, "x"), tokens=15, records=None, seed=1, epoch=0))) == 3
 

@@ -95,6 +95,16 @@ def test_the_loss_of_a_softmax_is_the_cross_entropy_of_the_tags() -> None:
     assert float(loss.total.detach()) == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_sentence_that_is_refused_is_called_by_how_it_begins() -> None:
+    with pytest.raises(
+        InputError, match=r"data\.train, sentence 2 \('Name1 of1 sits in1'\): expected at most 3 tokens"
+    ):
+        task(max_length=3, too_long="error").corpus(RECORDS, "data.train")
+    strange = [*RECORDS, Tagged(("an", "odd", "one"), ("O", "B-ODD", "O"))]
+    with pytest.raises(InputError, match=r"data\.test, sentence 41 \('an odd one'\): expected one of the types"):
+        task().corpus(strange, "data.test")
+
+
 def test_a_split_sentence_is_learnt_from_in_all_its_parts() -> None:
     whole, split = task(max_length=9), task(max_length=2, too_long="split")
     made, long = network(whole), [RECORDS[2]]

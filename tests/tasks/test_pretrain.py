@@ -1,5 +1,6 @@
 """The task pretrain: rows, the two losses, filled blanks, traces, figures, and a run that goes on exactly."""
 
+import io
 import json
 import math
 import signal
@@ -219,7 +220,21 @@ def test_two_texts_are_judged(task, network):
     assert found.value in ("follows", "does not follow")
     assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-6)
     (blank,) = task.predict(network, ["this dog waits .\tthis [MASK] waits ."], how=Search())
-    assert set(blank.parts) == {"follows", "does not follow"} and "\n" in blank.value
+    assert set(blank.parts) == {"follows", "does not follow"}
+
+
+def test_a_filled_pair_is_written_as_it_was_given_and_drawn_on_two_lines(task, network):
+    given = "these dogs wait .\tthis [MASK] waits ."
+    (found,) = task.predict(network, [given], how=Search(beam=3, n_best=3), lens=Lens())
+    for each in (found, *found.alternatives):
+        first, second = each.value.split("\t")
+        assert first == "these dogs wait ." and second.startswith("this") and "\n" not in each.value
+    trace = found.trace
+    assert (trace.about["input"], trace.about["output"]) == (given, found.value)
+    axis = trace.axes["text"]
+    assert axis.text == given.replace("\t", "\n")
+    read = [axis.text[first:last] for place, (first, last) in enumerate(axis.spans) if place not in axis.special]
+    assert "".join(read) == "".join(given.split())
 
 
 @pytest.mark.parametrize(
@@ -302,6 +317,19 @@ def test_the_command_line_fills_blanks(whole, command):
     assert status == 0 and len(shown["choices"]) == 2 and "probabilities" not in shown
     status, out, err = command("predict", whole, "no blank")
     assert status == 1 and "expected a text with [MASK]" in err and "Traceback" not in err
+
+
+def test_each_input_has_a_line_of_output_and_a_pair_has_one_too(whole, command, monkeypatch):
+    def lines_of(*options: object) -> list[str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO("the dogs [MASK]\ta cat waits .\nthis [MASK] waits .\n"))
+        status, out, _ = command("predict", whole, *options)
+        assert status == 0
+        return out.splitlines()
+
+    pair, single = lines_of()
+    assert pair.startswith("the dogs") and pair.endswith("\ta cat waits .") and single.endswith("waits .")
+    several = lines_of("--n-best", 2)
+    assert len(several) == 4 and [line.count("\t") for line in several] == [2, 2, 1, 1]
 
 
 def test_a_classifier_begins_with_what_was_pretrained(whole, tmp_path):

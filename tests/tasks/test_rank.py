@@ -174,7 +174,9 @@ def test_a_batch_holds_so_many_padded_tokens_and_questions_stay_whole() -> None:
 
 def test_long_texts_are_an_error_or_cut_and_counted() -> None:
     long = [*RECORDS, Ranked("who ?", ("w " * 30, "a"), (1.0, 0.0))]
-    with pytest.raises(InputError, match=r"x, record 21, candidate 1.*at most 12 tokens, found 30.*truncate"):
+    with pytest.raises(
+        InputError, match=r"x, record 21 \('who \?'\), candidate 1.*at most 12 tokens, found 30.*truncate"
+    ):
         task(max_length=12).corpus(long, "x")
     of = task(max_length=12, too_long="truncate")
     assert "1 of 82 texts cut to 12 tokens" in of.corpus(long, "x").note

@@ -70,7 +70,9 @@ def test_a_long_sentence_becomes_several_and_a_long_text_is_cut_and_told() -> No
     found = of.predict(made, [text], how=Search(), lens=Lens())[0]
     assert found.notes == ()
     assert found.trace.axes["sentences"].labels == ("One two three four", "five six.", "Seven eight!", "Nine.")
-    with pytest.raises(InputError, match=r"record 1: expected at most 2 sentences, found 3.*data\.sentences\.most: 3"):
+    with pytest.raises(
+        InputError, match=r"record 1 \('One .*…'\): expected at most 2 sentences, found 3.*sentences\.most: 3"
+    ):
         task(long, most=2).corpus(long, "data.train")
     first, last = (task(long, most=2, max_length=6, too_long="truncate", keep=keep) for keep in ("first", "last"))
     corpus = last.corpus(long, "data.train")

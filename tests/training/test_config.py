@@ -1,5 +1,9 @@
 """The train part of a recipe."""
 
+import pytest
+
+from saccade.errors import InputError
+from saccade.recipes.recipe import read_recipe
 from saccade.training.config import Train, held_back
 
 
@@ -13,3 +17,11 @@ def test_it_is_said_when_tokens_keep_batches_below_the_records_asked_for():
     assert held_back(Train(batch_tokens=4096), batches) == ""
     assert held_back(Train(batch_records=16), [*batches, [1, 2]]) == ""  # the last of an epoch has what is left
     assert held_back(Train(batch_records=32), [list(range(32)), list(range(8))]) == ""
+
+
+def test_a_distance_between_averaged_networks_is_refused_where_none_are_averaged():
+    with pytest.raises(ValueError, match="average_every must be left out unless average says how many: got 5"):
+        Train(average_every=5)
+    with pytest.raises(InputError, match=r"train\.average_every: expected .* left out unless .*, found 5"):
+        read_recipe("rnnsearch_dates", ["train.average_every=5"])
+    assert Train(average_every=5, average=2).average_every == 5

@@ -1,9 +1,13 @@
 """The thread count follows from sizes alone."""
 
+import pytest
 from torch import nn
 
+from saccade.models.transformer import Config, Transformer
+from saccade.nn.recurrent import Recurrent
+from saccade.training import devices
 from saccade.training.config import Train
-from saccade.training.devices import choose_threads
+from saccade.training.devices import WORK_A_THREAD, choose_threads
 
 
 def test_small_recurrent_steps_get_one_thread():
@@ -14,7 +18,33 @@ def test_what_was_asked_for_is_taken():
     assert choose_threads(Train(threads=3), nn.GRU(16, 32), records=32) == 3
 
 
-def test_networks_without_a_recurrence_get_every_core():
-    import os
+@pytest.fixture
+def many_cores(monkeypatch) -> int:
+    monkeypatch.setattr(devices, "cores", lambda: 11)
+    return 11
 
-    assert choose_threads(Train(), nn.Linear(16, 17), records=1) == len(os.sched_getaffinity(0))
+
+NOT_RECURRENT = {
+    "a layer": nn.Linear(16, 17),
+    "a feed-forward layer four times as wide": nn.TransformerEncoderLayer(12, 3, 48),
+    "our Transformer": Transformer(Config(layers=1, width=12, heads=3, hidden=36), 24, 48),
+    "a table of three times as many words": nn.Embedding(36, 12),
+}
+
+
+@pytest.mark.parametrize("network", NOT_RECURRENT.values(), ids=NOT_RECURRENT)
+def test_networks_without_a_recurrence_get_every_core(many_cores, network):
+    assert choose_threads(Train(), network, records=1) == many_cores
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm", "paper"])
+def test_every_recurrent_cell_is_known_by_what_it_is(many_cores, cell):
+    network = nn.Sequential(nn.Linear(20, 80), Recurrent(cell, 7, 100))
+    gates = {"rnn": 1, "gru": 3, "lstm": 4, "paper": 2}[cell]
+    busy = 5 * WORK_A_THREAD / (gates * 100 * 100)
+    assert [choose_threads(Train(), network, records) for records in (1, busy + 1, 9 * busy)] == [1, 5, many_cores]
+
+
+@pytest.mark.parametrize("cell", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
+def test_a_single_cell_is_a_recurrence_too(many_cores, cell):
+    assert choose_threads(Train(), cell(7, 9), records=3) == 1

@@ -100,6 +100,6 @@ def test_adagrad_divides_by_the_root_of_the_sum_of_squares_and_decay_is_l2():
 def test_bad_settings_name_the_field():
     for bad in ({"lr": 0}, {"clip": -1}, {"epochs": 0}, {"label_smoothing": 1.5}, {"schedule": "noam"},
                 {"schedule": "inverse_root"}, {"lr": 1e-3, "schedule": "noam", "warmup": 9}, {"accumulate": 0},
-                {"average_every": 3, "average_of": "best"}):  # fmt: skip
+                {"average_every": 3, "average_of": "best", "average": 2}):  # fmt: skip
         with pytest.raises(ValueError, match="warmup" if next(iter(bad)) == "schedule" else next(iter(bad))):
             Train(**bad)

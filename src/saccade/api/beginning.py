@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from torch import nn
 from saccade.api.ancestry import notes_of_seen
 from saccade.api.trained import IN_MEMORY, Bundle, load
 from saccade.bundle import WEIGHTS, read_config
+from saccade.data.gathering import remarks
+from saccade.data.pairs import Tally
 from saccade.data.text import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import check_available
@@ -73,7 +74,8 @@ def begin(
         parent = load(recipe.train.from_, device="cpu")
         origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
-    task = _task(recipe, splits, origin, worded, pretrained=pretrained)
+    with naming(recipe):
+        task = _task(recipe, splits, origin, worded, pretrained=pretrained)
     vectors = worded["note"] if worded is not None else getattr(getattr(task, "found", None), "note", "")
     if hasattr(task, "check_metrics"):  # what its metrics are may hang on the data
         task.check_metrics([name for name in (*wanted_metrics(recipe), recipe.train.watch) if name != "loss"])
@@ -99,7 +101,7 @@ def begin(
             *strangers(task, corpora["train"]),
         ]
     if parent is not None:
-        notes += notes_of_seen(parent.recipe, splits)
+        notes += notes_of_seen(parent.recipe, parent.folder, splits)
     return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin, vectors)
 
 
@@ -228,17 +230,12 @@ def read_splits(recipe: Recipe, data: Any) -> Splits:
     unknown = [name for name in parts if name not in SPLITS]
     if unknown:
         raise SaccadeError(f"data: expected train, valid and test, found {unknown[0]!r}")
-    records = {name: task.records(part, recipe.data) for name, part in parts.items()}
+    records, notes = {}, list[str]()
+    drops = getattr(recipe.data, "faults", "error") == "drop" and "left_out" in signature(task.records).parameters
+    for name, part in parts.items():
+        left_out = Tally()
+        records[name] = task.records(part, recipe.data, *([left_out] if drops else []))
+        notes += remarks(f"data.{name}", records[name], left_out, expected="at least one record")
     held = hold_out(records, getattr(recipe.data, "hold_out", HELD_OUT), recipe.train.seed)
-    return settle_overlap(held, getattr(recipe.data, "overlap", "keep"))
-
-
-def fingerprint(splits: Splits) -> str:
-    """A checksum of all records: a run goes on with the data that it began with."""
-    digest = hashlib.sha256()
-    for name in SPLITS:
-        # Record by record, to the same bytes as the list of all of them: that would be a text as large as the data.
-        for number, record in enumerate(getattr(splits, name)):
-            digest.update(f"{', ' if number else '['}{json.dumps(asdict(record))}".encode())
-        digest.update(b"]" if getattr(splits, name) else b"[]")
-    return digest.hexdigest()
+    splits = settle_overlap(held, getattr(recipe.data, "overlap", "keep"))
+    return replace(splits, notes=(*notes, *splits.notes))

@@ -116,13 +116,13 @@ def _validation(bundle: Bundle) -> tuple[Sequence[Any], str]:
     recipe = bundle.recipe
     if getattr(recipe.data, "train", None) == IN_MEMORY:
         raise SaccadeError("this model was trained on data given in memory: pass records to calibrate it by")
-    return bundle.task.load(recipe.data, recipe.folder, recipe.train.seed).valid, VALID
+    return bundle.held_out(VALID, "saccade calibrate RUN FILE, or data= in Python"), VALID
 
 
 def _tested(bundle: Bundle, test: Any, *, needed: bool) -> tuple[tuple[Sequence[Any], str] | None, list[str]]:
     """The records to say figures on. Where others than the run's own are fitted by, its own may be out of reach."""
     try:
-        return bundle.records_of(test), []
+        return bundle.records_of(test, instead="--test FILE, or test= in Python"), []
     except SaccadeError as error:
         if test is not None or needed:
             raise

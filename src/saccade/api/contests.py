@@ -14,6 +14,7 @@ import torch
 
 from saccade.api.ancestry import sources_trained_on
 from saccade.api.references import Form, References, shared_references
+from saccade.api.runs import checksum_of_data
 from saccade.api.trained import Bundle, load, threads
 from saccade.bundle import CARD, CONFIG, read_config
 from saccade.errors import SaccadeError
@@ -104,7 +105,8 @@ class Contest:
         return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: that flatters it"
 
     def _trained_on(self, bundle: Bundle) -> int:
-        trained_on = set().union(*(sources_trained_on(each.recipe) for each in bundle.members or (bundle,)))
+        runs = bundle.members or (bundle,)
+        trained_on = set().union(*(sources_trained_on(each.recipe, each.folder) for each in runs))
         return sum(record.source in trained_on for record in self.records)
 
 
@@ -139,8 +141,16 @@ def _written(source: Any) -> str:
 
 def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
     """What says which records a run, or each member of an ensemble, was trained on."""
-    recipes = [each.recipe for each in bundle.members or (bundle,)]
-    return [(recipe.data, recipe.folder, recipe.train.seed, recipe.train.from_) for recipe in recipes]
+    return [
+        (
+            each.recipe.data,
+            each.recipe.folder,
+            each.recipe.train.seed,
+            each.recipe.train.from_,
+            checksum_of_data(each.folder),
+        )
+        for each in bundle.members or (bundle,)
+    ]
 
 
 def enter(

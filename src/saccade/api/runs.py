@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from saccade.api.status import STATUS
+from saccade.api.status import STATUS, alive
 from saccade.bundle import CONFIG, read_config
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import read_json
@@ -84,6 +84,12 @@ def find_runs(folder: str | Path) -> list[Run]:
 def is_run(folder: Path) -> bool:
     """Whether training, or ``bundle.save``, wrote into this folder."""
     return any(os.path.exists(folder / mark) for mark in MARKS)
+
+
+def checksum_of_data(folder: Path) -> str | None:
+    """That of the data which a run began with; None where none was kept."""
+    about = read_json(folder / RUN) if (folder / RUN).is_file() else None
+    return about.get("data") if isinstance(about, dict) else None
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
@@ -173,7 +179,7 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
     if state == "running":
         if status.get("host") != socket.gethostname():
             return "running", f"on {status.get('host')}, unless it was killed there"
-        if _alive(status.get("process")):
+        if alive(status.get("process")):
             return "running", f"process {status.get('process')}"
         state = ""
     if state == "failed":
@@ -183,21 +189,6 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
     if run.update is None:
         return "interrupted", "before its first checkpoint: train afresh"
     return "interrupted", f"saccade train --resume {run.folder}"
-
-
-def _alive(process: Any) -> bool:
-    """Whether a process of this machine runs. Elsewhere than on POSIX asking is not safe: it is taken to run."""
-    if not isinstance(process, int) or process <= 0:
-        return False
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How a run stands, in a file beside it (``status.json``): running, interrupted, failed or done, and its best figure so far.
 
-It is for people and for ``saccade runs``; training itself goes on from checkpoints and never reads it. Imports no torch.
+It is for people and for ``saccade runs``; training itself goes on from checkpoints, and asks it one thing: whether another
+process is at work there. Imports no torch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import Interrupted, SaccadeError
+from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.storage import read_json, write_json
 
 STATUS = "status.json"
@@ -60,3 +61,38 @@ def recorded(folder: Path) -> Iterator[Status]:
             status.write("interrupted" if stopped else "failed", reason=" ".join(reason.split()))
         raise
     status.write("done")
+
+
+def refuse_living(folder: Path) -> None:
+    """Raise where another process of this machine still trains the run in this folder: both would write into it.
+
+    Whether a process of another machine lives, or any where there is no POSIX, cannot be found out: its run may be resumed.
+    """
+    status: Any = None
+    with suppress(SaccadeError):  # no status yet, or one that was damaged
+        status = read_json(folder / STATUS)
+    if not isinstance(status, dict) or status.get("state") != "running" or status.get("host") != socket.gethostname():
+        return
+    process = status.get("process")
+    if os.name != "posix" or process == os.getpid() or not alive(process):
+        return  # its own number a process may find there in a container that was started again
+    found = f"one that process {process} on {status['host']} still trains"
+    hint = f"wait for it or stop it; if that process is another program, delete {folder / STATUS}"
+    raise InputError(folder, expected="a run that no process trains", found=found, hint=hint)
+
+
+def alive(process: Any) -> bool:
+    """Whether a process of this machine runs. Elsewhere than on POSIX asking is not safe: it is taken to run."""
+    if not isinstance(process, int) or process <= 0:
+        return False
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    with suppress(OSError, IndexError):  # Linux tells of a process that has ended and that nobody has asked after
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    return True

@@ -18,8 +18,8 @@ from typing import Any
 
 from saccade.api.beginning import begin, read_splits
 from saccade.api.runs import SWEEP, Run, read_run
-from saccade.api.status import Status, now
-from saccade.api.training import checked_recipe, new_folder, resume, train_in
+from saccade.api.status import Status, now, refuse_living
+from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.recipes.grid import Member, read_grid
 from saccade.recipes.recipe import Recipe, from_plain
@@ -121,8 +121,7 @@ def sweep(
     """
     members = [replace(each, recipe=checked_recipe(each.recipe, data, {})) for each in read_grid(recipe, overrides)]
     home = Path(folder) if folder is not None else new_folder(members[0].recipe.name, "-sweep")
-    if (home / SWEEP).exists() or (home / "run.json").exists():
-        raise InputError(home, expected="a new folder", found="a run", hint=f"saccade train --resume {home}")
+    refuse_taken(home)
     kept = [
         {"folder": name, "settings": dict(member.settings), "recipe": member.recipe.to_plain(),
          "changed": list(member.recipe.changed)}
@@ -141,9 +140,12 @@ def resume_sweep(folder: str | Path, data: Any = None, *, report: Reporting | No
 
 def _go_through(home: Path, data: Any, report: Reporting | None) -> Sweep:
     members = list(_read_members(home))
+    for name, _ in members:
+        refuse_living(home / name)
     for number, (name, member) in enumerate(members, start=1):
         if read_run(home / name).state == "done":
             continue
+        refuse_living(home / name)  # that is no failure of the member, which another process trains by now
         settings = " ".join(f"{key}={text}" for key, text in member.settings.items())
         place = f"{number}/{len(members)} {settings}".strip()
         told = Silence() if report is None else report(place)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from saccade.api.runs import checksum_of_data
 from saccade.api.wishes import Words, wishes_of
 from saccade.bundle import Contents, load_bundle, save_bundle
 from saccade.card import write_card
@@ -23,6 +24,7 @@ from saccade.nn.search import WIDE, Search
 from saccade.nn.searching.held import Held
 from saccade.parts import searching
 from saccade.recipes.recipe import Recipe, from_plain
+from saccade.splits import Splits, fingerprint
 from saccade.task import Evaluation, Prediction, Wish
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
@@ -30,6 +32,7 @@ from saccade.trace.lens import Lens
 from saccade.training.devices import choose_threads, cores
 
 IN_MEMORY = "(given in memory)"
+NAMED = "--data FILE, or data= in Python"  # how records are named that are to stand in for a run's own
 
 
 class Bundle:
@@ -96,7 +99,9 @@ class Bundle:
 
         >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
         """
-        texts = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
+        texts = _inputs_of(inputs)
+        _check_kind("lens", lens, Lens, "a saccade.Lens")
+        _check_kind("dictionary", dictionary, Mapping, "a mapping, source word → target word")
         options: dict[str, Any] = {}
         wishes = wishes_of(len(texts), prefix, require, forbid)
         if any(wish != Wish() for wish in wishes):
@@ -125,7 +130,8 @@ class Bundle:
                 refused[number] = error
         return refused
 
-    def _searching(self, search: Search | None, *, require: bool, copying: bool) -> Search:
+    def _searching(self, search: Search | None, *, require: bool = False, copying: bool = False) -> Search:
+        _check_kind("search", search, Search, "a saccade.nn.search.Search, as in Search(beam=4)")
         how = search or self.recipe.search
         if search is None and require and how.sample is None and how.diverse is None:
             how = replace(how, beam=max(how.beam, WIDE))
@@ -155,7 +161,7 @@ class Bundle:
     ) -> Evaluation:
         """As :meth:`evaluate`, with signatures, outputs and notes."""
         records, where = self.records_of(data)
-        how = search or self.recipe.search
+        how = self._searching(search)
         with threads(self._threads(len(records), how)):
             corpus = self.task.corpus(records, where)
             evaluation: Evaluation = self.task.evaluate(
@@ -169,16 +175,32 @@ class Bundle:
         most = max(self.threads, choose_threads(self.recipe.train, self.network, rows))
         return max(1, min(most, cores()))  # a run may come from a larger machine
 
-    def records_of(self, data: Any) -> tuple[list[Any], str]:
-        """The records of ``data``, or of the recipe's test set (None), and what to call them."""
+    def records_of(self, data: Any, *, instead: str = NAMED) -> tuple[list[Any], str]:
+        """The records of ``data``, or of the recipe's test set (None), and what to call them; an error says how others are
+        named (``instead``)."""
         recipe = self.recipe
         if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
             raise SaccadeError("this model was trained on data given in memory: pass data= to evaluate it")
         if data is None:
-            return self.task.load(recipe.data, recipe.folder, recipe.train.seed).test, "test"
+            return list(self.held_out("test", instead)), "test"
         if isinstance(data, str | Path):
             return self.task.read_file(Path(data), recipe.data), str(data)
         return self.task.records(data, recipe.data), "data"
+
+    def held_out(self, split: str, instead: str = NAMED) -> Sequence[Any]:
+        """The run's own records of ``valid`` or ``test``. Without a file of their own they are drawn out of the training file:
+        once that has changed, the draw would fall on records that were trained on."""
+        recipe = self.recipe
+        splits: Splits = self.task.load(recipe.data, recipe.folder, recipe.train.seed)
+        if getattr(recipe.data, split, None) is None and checksum_of_data(self.folder) not in (
+            None,
+            fingerprint(splits),
+        ):
+            found = f"other data: its {split} records, drawn out of train, would be others than were held out"
+            hint = f"name a file of records instead: {instead}"
+            raise InputError(self.folder, expected="the data that the run was trained on", found=found, hint=hint)
+        records: Sequence[Any] = getattr(splits, split)
+        return records
 
     def examples(self, count: int) -> list[Any]:
         """Inputs worth looking at."""
@@ -202,6 +224,22 @@ class Bundle:
         calibration = getattr(self.task, "calibration", None)
         card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.told])
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
+
+
+def _inputs_of(given: Any) -> list[Any]:
+    """One input, or several in whatever holds them."""
+    if isinstance(given, str | Mapping):
+        return [given]
+    try:
+        each = iter(given)
+    except TypeError:
+        raise InputError("inputs", expected="a text, or a list of inputs", found=type(given).__name__) from None
+    return list(each)
+
+
+def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:
+    if given is not None and not isinstance(given, kind):
+        raise InputError(name, expected=expected, found=type(given).__name__)
 
 
 def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bundle:

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from saccade import __version__
-from saccade.api.beginning import Beginning, begin, fingerprint, read_splits, wanted_metrics
+from saccade.api.beginning import Beginning, begin, read_splits, wanted_metrics
 from saccade.api.calibrating import calibrated_in_training
 from saccade.api.runs import SWEEP, is_run
-from saccade.api.status import Status, now, recorded
+from saccade.api.status import Status, now, recorded, refuse_living
 from saccade.api.trained import IN_MEMORY, Bundle, load, threads
+from saccade.bundle import CONFIG
 from saccade.errors import InputError, SaccadeError
 from saccade.parts import searching
 from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
+from saccade.splits import fingerprint
 from saccade.storage import read_json, write_json, write_text
 from saccade.task import Evaluation
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
@@ -51,10 +53,19 @@ def train(
     recipe = checked_recipe(recipe, data, overrides)
     beginning = begin(recipe, read_splits(recipe, data))
     home = Path(folder) if folder is not None else new_folder(recipe.name)
-    if is_run(home) or (home / SWEEP).exists():
-        found = "a run" if is_run(home) else "a sweep"
-        raise InputError(home, expected="a new folder", found=found, hint=f"saccade train --resume {home}")
+    refuse_taken(home)
     return train_in(home, beginning, report or Silence())
+
+
+def refuse_taken(home: Path) -> None:
+    """Raise where a folder holds a run or a sweep, with what can be done about it."""
+    if not is_run(home) and not (home / SWEEP).exists():
+        return
+    found, hint = "a run" if is_run(home) else "a sweep", f"saccade train --resume {home}"
+    if (home / RUN).is_file() and not (home / CONFIG).is_file() and not checkpoints(home / CHECKPOINTS):
+        refuse_living(home)
+        found, hint = "a run that never came to a checkpoint", "remove that folder, or name another"
+    raise InputError(home, expected="a new folder", found=found, hint=hint)
 
 
 def train_in(home: Path, beginning: Beginning, report: Report) -> Bundle:
@@ -105,7 +116,7 @@ def _write_beginning(beginning: Beginning, home: Path) -> None:
 
 
 def resume(folder: str | Path, data: Any = None, *, report: Report | None = None) -> Bundle:
-    """Go on with an interrupted run, exactly where its last checkpoint stands."""
+    """Go on with an interrupted run, exactly where its last checkpoint stands. One that is still trained is refused."""
     folder = Path(folder)
     with searching(never=folder):  # what a run names may not lie in it, here as when it is loaded
         return _resume(folder, data, report or Silence())
@@ -113,8 +124,12 @@ def resume(folder: str | Path, data: Any = None, *, report: Report | None = None
 
 def _resume(folder: Path, data: Any, report: Report) -> Bundle:
     recipe, data_print = _read_beginning(folder)
+    refuse_living(folder)
     if not checkpoints(folder / CHECKPOINTS):
-        raise SaccadeError(f"{folder}: expected a checkpoint to resume from, found none: train afresh")
+        raise SaccadeError(
+            f"{folder}: expected a checkpoint to resume from, found none: the run never came to one; remove "
+            "that folder and train afresh, or into another"
+        )
     splits = read_splits(recipe, data)
     if fingerprint(splits) != data_print:
         raise InputError(folder, expected="the data that the run began with", found="other data: train afresh")
@@ -171,6 +186,7 @@ def new_folder(name: str, ending: str = "") -> Path:
 
 
 def _run(beginning: Beginning, folder: Path, report: Report, *, again: bool) -> Bundle:
+    refuse_living(folder)  # another process may have begun while this one read its data
     with recorded(folder) as status:
         for note in beginning.notes:
             report.say(note)

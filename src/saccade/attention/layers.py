@@ -297,7 +297,10 @@ class AttentionPool(nn.Module):
             raise SaccadeError(f"score must be additive, dot or scaled_dot: got {score!r}")
         if score != "additive" and hidden is not None:
             raise SaccadeError(f"hidden has no meaning with score={score!r}: got {hidden}")
-        self.kind, self.normalise = score, normalise
+        for name, size in {"width": width, "hidden": hidden}.items():
+            if size is not None and size < 1:
+                raise SaccadeError(f"{name} must be at least 1: got {size}")
+        self.width, self.kind, self.normalise = width, score, normalise
         if score == "additive":
             hidden = hidden or width
             self.key_weight = nn.Parameter(torch.empty(hidden, width))
@@ -324,6 +327,8 @@ class AttentionPool(nn.Module):
         lens: Lens | None = None,
         site: str | Site = "pool",
     ) -> Float[Tensor, "B E"]:
+        if states.dim() != 3 or states.shape[2] != self.width:
+            raise SaccadeError(f"expected states [B, S, {self.width}], found {list(states.shape)}")
         learned = self.bias if self.kind == "additive" else self.query
         query = learned.expand(states.shape[0], 1, -1)  # [B, 1, hidden or E]
         pooled = attend(

@@ -60,6 +60,9 @@ class SelfAttention2d(nn.Module):
         super().__init__()
         if keys not in ("every", "pooled"):
             raise SaccadeError(f"keys must be every or pooled: got {keys!r}")
+        for name, size in {"channels": channels, "reduced": reduced, "values": values}.items():
+            if size is not None and size < 1:
+                raise SaccadeError(f"{name} must be at least 1: got {size}")
         reduced, values = reduced or max(1, channels // 8), values or max(1, channels // 2)
         self.channels, self.pooled = channels, keys == "pooled"
 
@@ -76,6 +79,8 @@ class SelfAttention2d(nn.Module):
     def forward(
         self, x: Float[Tensor, "B C H W"], *, lens: Lens | None = None, site: str | Site = "self"
     ) -> Float[Tensor, "B C H W"]:
+        if x.dim() != 4:
+            raise SaccadeError(f"expected a feature map [B, {self.channels}, H, W], found {list(x.shape)}")
         if x.shape[1] != self.channels:
             raise SaccadeError(f"expected a feature map of {self.channels} channels, found {x.shape[1]}")
         if self.pooled and min(x.shape[2:]) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,5 +53,7 @@ def export(
     from saccade.api.exchange import to_huggingface
     from saccade.api.trained import load
 
-    to_huggingface(load(run, device="cpu"), out)
+    untrained = to_huggingface(load(run, device="cpu"), out)
+    if untrained:
+        print(f"note: never trained, so not written: {', '.join(untrained)}", file=sys.stderr)
     print(f"{run} is in {out}: transformers.AutoModel.from_pretrained({str(out)!r})")

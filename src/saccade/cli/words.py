@@ -64,7 +64,7 @@ def words(
     from saccade.api.trained import load
 
     bundle = load(run)
-    records, where = bundle.records_of(data)
+    records, where = bundle.records_of(data, instead="saccade words RUN FILE")
     records = records[:limit]
     with _progress(len(records)) as progress:
         found = _looked(bundle, records, labels, site, min_count, word or [], progress)

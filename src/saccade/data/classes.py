@@ -59,15 +59,16 @@ class Classes:
             raise InputError(where, expected="labels, counts and pairs", found=found) from None
 
     def remark(self, found: dict[str, int], balance: str, *, training: bool) -> str:
-        """What to add to the counts: of training records that labels are uneven, of others which labels are missing."""
+        """What to add to the counts: which labels are missing, and of training records that labels are uneven."""
+        pairs = zip(self.names, self.counts, strict=True)
+        absent = [name for name, count in pairs if name not in found and (training or count)]
+        missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
         counts = [count for count in self.counts if count]
         if training and balance == "weights":
-            return "; every label counts alike in the loss"
+            return f"{missing}; every label counts alike in the loss"
         if training and max(counts) > UNEVEN * min(counts):
-            return "; data.balance: weights makes every label count alike"
-        pairs = zip(self.names, self.counts, strict=True)
-        absent = [name for name, count in pairs if count and name not in found]
-        return f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
+            return f"{missing}; data.balance: weights makes every label count alike"
+        return missing
 
     @property
     def weights(self) -> list[float]:

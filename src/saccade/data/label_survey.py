@@ -5,6 +5,7 @@ a test set shares with them. In bounded memory: texts are counted and forgotten,
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 from saccade.data.advice import OFTEN, quoted, seen_from
 from saccade.data.classes import UNEVEN, labels_in
+from saccade.data.files.blocks import unmarked
 from saccade.data.files.records import NOT_UTF8
 from saccade.data.labelled import Labelled, LabelledData, scan
 from saccade.data.pairs import Fault, Tally
@@ -29,6 +31,7 @@ ABSENT = 0.1  # a chance that is told: that no record of a label is held out
 BATCH = 32  # records of a batch
 UPDATES, PATIENCE = 300, 60  # at least so many updates are planned, and so many without a better figure are allowed
 MOST_EPOCHS = 100
+DIRECTED = re.compile(r"\S+\(e[12], ?e[12]\)")  # a relation and its direction: Cause-Effect(e1,e2)
 ENCODED = "; another encoding? --encoding latin-1 or windows-1252, in a recipe data.encoding"
 
 
@@ -58,6 +61,9 @@ class LabelSurvey:
     repeated: int = 0  # records whose text and label came before
     contradicted: int = 0  # texts that have more than one label
     example: str = ""  # such a text
+    firsts: int = 0  # different first texts, where records are pairs
+    sharing: int = 0  # pairs whose first text came before, with another second one
+    marked: int = 0  # records whose text marks two nouns, as those of a relation are
     tests: Sequence[TestSet] = ()
     planned: bool = False  # no recipe yet: the one that is written here may leave faults out
 
@@ -110,6 +116,10 @@ class LabelSurvey:
             found.append(f"fewer than {FEW} records of {', '.join(rare[:8])}{' …' if len(rare) > 8 else ''}")
         if self.contradicted:
             found.append(f"{self.contradicted:,} texts have more than one label, such as {self.example!r}")
+        if self.wants_group:
+            pairs = "1 pair has" if self.sharing == 1 else f"{self.sharing:,} pairs have"
+            group = f"data.columns.group: {quoted(self.data.columns.text)}"
+            found.append(f"{pairs} the first text of another one: {group} holds them out together")
         if self.repeated:
             found.append(f"{self.repeated:,} records repeat another one, label and all")
         found += [
@@ -161,6 +171,22 @@ class LabelSurvey:
             found.append(f"{names}: may have no record of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}")
         return found
 
+    @property
+    def marks(self) -> bool:
+        """Whether texts mark two nouns whose relation is the label."""
+        return 2 * self.marked > self.records
+
+    @property
+    def wants_group(self) -> bool:
+        """Whether pairs with the same first text are many enough to leak from one side to the other, and not all of them."""
+        columns = self.data.columns
+        return columns.second is not None and columns.group is None and self.sharing > 0 and self.firsts >= FEW
+
+    @property
+    def relations(self) -> bool:
+        """Whether the labels are relations with their direction."""
+        return self.data.format == "relations" or (self.marks and any(map(DIRECTED.fullmatch, self.counts)))
+
     def length(self, share: float) -> int:
         """So many words that this share of the texts has no more."""
         return self.words.within(share)
@@ -173,7 +199,8 @@ class LabelSurvey:
     def recipe(self, folder: Path | None = None) -> str:
         """A recipe for these records, which will lie in ``folder``: paths in it start there."""
         columns, data = self.data.columns, self.data
-        named = {name: getattr(columns, name) for name in ("text", "label", "second", "group")}
+        named = {name: getattr(columns, name) for name in ("text", "label", "second")}
+        named["group"] = columns.text if self.wants_group else columns.group
         default = {"text": "text", "label": "label", "second": None, "group": None}
         chosen = [f"{name}: {quoted(value)}" for name, value in named.items() if value != default[name]]
         about = f"Labels for {Path(self.path).name}."
@@ -188,7 +215,7 @@ class LabelSurvey:
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
         lines += [f"  faults: drop  # {self._faulty}"] if self.drops else []
-        kept = f", whole: [{', '.join(map(quoted, MARKS))}]" if data.format == "relations" else ""
+        kept = f", whole: [{', '.join(map(quoted, MARKS))}]" if self.marks else ""
         lines += [
             f"  tokens: {{kind: words, lower: true, min_count: 2{kept}}}",
             f"  max_length: {self.max_length}",
@@ -197,7 +224,7 @@ class LabelSurvey:
         lines += ["  balance: weights"] if self.imbalance > UNEVEN else []
         name = {"aspects": "atae_lstm, variant: atae, scorer: summed", "relations": "att_blstm"}.get(data.format or "")
         lines += [f"model: {{name: {name or 'attentive_classifier'}, embedding: 128, hidden: 128, dropout: 0.3}}"]
-        lines += [self._training, f"metrics: [{'relation_f1, ' * (data.format == 'relations')}accuracy, f1]"]
+        lines += [self._training, f"metrics: [{'relation_f1, ' * self.relations}accuracy, f1]"]
         return "\n".join(lines) + "\n"
 
     @property
@@ -238,6 +265,7 @@ def survey_labels(
     counts: Counter[str] = Counter()
     labels: dict[int, str] = {}  # hash of a text → its first label
     contradicted: set[int] = set()
+    firsts: set[int] = set()
     for number, item in enumerate(scan(path, data), start=1):
         if number % EVERY == 0:
             progress("reading", number, None)
@@ -250,7 +278,12 @@ def survey_labels(
             continue
         counts[item.target] += 1
         found.words.add([_words(item)])
+        found.marked += not unmarked(_texts(item)[0])
         key = hash(item.source)
+        if item.first is not None:
+            again = hash(item.first) in firsts
+            found.sharing += again and key not in labels
+            firsts.add(hash(item.first))
         if key not in labels:
             labels[key] = item.target
         elif labels[key] == item.target:
@@ -262,7 +295,7 @@ def survey_labels(
         told = f"none: {found.faults}; the first: {found.first_fault}" if found.first_fault else "nothing"
         raise InputError(path, expected="at least one text with its label", found=f"{told}{found._encoded}")
     found.counts = {label: counts[label] for label in labels_in(Labelled("", label) for label in counts)}
-    found.contradicted = len(contradicted)
+    found.contradicted, found.firsts = len(contradicted), len(firsts)
     found.tests = [_test(test, data, labels, found.counts) for test in tests]
     return found
 

@@ -49,10 +49,16 @@ class Labelled:
     target: str
     group: str | None = None
 
+    @property
+    def first(self) -> str | None:
+        """The first of two texts."""
+        return self.source[0] if isinstance(self.source, tuple) else None
+
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """Which columns (tables) or keys (JSONL) hold what: names, or numbers from 1. ``second`` makes records pairs."""
+    """Which columns (tables) or keys (JSONL) hold what: names, or numbers from 1. ``second`` makes records pairs; ``group`` may
+    be a column of texts too: then records that share it are held out together."""
 
     text: str | int = "text"
     label: str | int = "label"
@@ -64,7 +70,9 @@ class LabelColumns:
             column = getattr(self, name)
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{name} must be a column's name or its number from 1: got {column!r}")
-        if len(set(self.wanted)) < len(self.wanted):
+        if self.text == self.second:
+            raise ValueError(f"second must be another column than text: got {self.second!r}")
+        if self.label in (self.text, self.second, self.group):
             raise ValueError(f"label must be another column than the others: got {self.label!r}")
 
     @property
@@ -90,7 +98,7 @@ class LabelledData:
     train: str | None = None
     valid: str | None = None
     test: str | None = None
-    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
     # Where a file's suffix does not say it.
     format: Literal["tsv", "csv", "jsonl", "parquet", "lines", "aspects", "relations"] | None = None
     encoding: Encoding = "utf-8"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from saccade.data.labelled import LabelColumns, Labelled, LabelledData, label_of
-from saccade.data.memory import check_text, columns_in, items_of, missing, short, values_under
+from saccade.data.memory import check_text, columns_in, items_of, made_of, missing, short, values_under
+from saccade.data.pairs import Tally
 from saccade.errors import InputError
 
 WHERE = "data"
@@ -14,32 +15,37 @@ ACCEPTED = "texts with their labels: a list of (text, label), of dicts, a DataFr
 Values = tuple[Any, Any, Any]  # text (or two), label, group: still to be checked
 
 
-def labelled_of(given: Any, data: LabelledData) -> list[Labelled]:
+def labelled_of(given: Any, data: LabelledData, left_out: Tally | None = None) -> list[Labelled]:
     """Records from a list of (text, label), (first, second, label) or dicts, from a dict of columns, or from a table.
 
-    ``data.columns`` name the keys or columns. A fault names the record's number, from 1.
+    ``data.columns`` name the keys or columns. A fault names the record's number, from 1; faults are counted in ``left_out``
+    where that is given.
     """
-    records = []
-    for number, (source, target, group) in enumerate(_values(given, data.columns), start=1):
-        texts = source if isinstance(source, tuple) else (source,)
-        for text in texts:
-            check_text(text, str(data.columns.text), number, expected="a text", filled="a text")
-        label = None if missing(target) else label_of(target)
-        if not label:
-            found = f"nothing ({target!r})" if missing(target) or label == "" else short(target)
-            raise InputError(WHERE, line=number, field=str(data.columns.label), expected="a label", found=found)
-        if data.labels is not None and label not in data.labels:
-            expected = f"one of {', '.join(data.labels)}"
-            raise InputError(WHERE, line=number, field=str(data.columns.label), expected=expected, found=repr(label))
-        kept = None if missing(group) else str(group).strip()
-        plain = tuple(map(str, texts))  # subclasses of str, such as numpy's, become plain
-        records.append(Labelled(plain[0] if len(plain) == 1 else (plain[0], plain[1]), label, kept or None))
-    if not records:
-        raise InputError(WHERE, expected="texts with their labels", found="none")
+    values = _values(given, data.columns)
+    records = made_of(
+        values, lambda each, number: _record(each, number, data), left_out, expected="texts with their labels"
+    )
     kinds = {isinstance(record.source, tuple) for record in records}
     if len(kinds) > 1:
         raise InputError(WHERE, expected="one text in every record, or two in every one", found="some of each")
     return records
+
+
+def _record(values: Values, number: int, data: LabelledData) -> Labelled:
+    source, target, group = values
+    texts = source if isinstance(source, tuple) else (source,)
+    for text in texts:
+        check_text(text, str(data.columns.text), number, expected="a text", filled="a text")
+    label = None if missing(target) else label_of(target)
+    if not label:
+        found = f"nothing ({target!r})" if missing(target) or label == "" else short(target)
+        raise InputError(WHERE, line=number, field=str(data.columns.label), expected="a label", found=found)
+    if data.labels is not None and label not in data.labels:
+        expected = f"one of {', '.join(data.labels)}"
+        raise InputError(WHERE, line=number, field=str(data.columns.label), expected=expected, found=repr(label))
+    kept = None if missing(group) else str(group).strip()
+    plain = tuple(map(str, texts))  # subclasses of str, such as numpy's, become plain
+    return Labelled(plain[0] if len(plain) == 1 else (plain[0], plain[1]), label, kept or None)
 
 
 def _values(given: Any, columns: LabelColumns) -> Iterator[Values]:

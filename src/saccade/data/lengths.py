@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError, SaccadeError, begins
 
 TooLong = Literal["error", "truncate"]
 
@@ -47,13 +47,19 @@ def fit(ids: list[int], limit: int, policy: TooLong, where: str) -> tuple[list[i
     raise InputError(where, expected=f"at most {limit} tokens", found=f"{len(ids)}", hint=hint)
 
 
-def fit_all(encoded: Sequence[tuple[list[int], list[int]]], limit: int, policy: TooLong, where: str) -> Fitted:
-    """Fit every pair of a corpus, and count the cuts. Pairs are numbered from 1, as lines are."""
+def fit_all(
+    encoded: Sequence[tuple[list[int], list[int]]], limit: int, policy: TooLong, where: str, sources: Sequence[str] = ()
+) -> Fitted:
+    """Fit every pair of a corpus, and count the cuts. Pairs are numbered from 1, as lines are, and called by their sources too,
+    where those are given."""
     pairs = []
     cut_sources = cut_targets = cut_pairs = 0
     for number, (source, target) in enumerate(encoded, start=1):
-        source, source_cut = fit(source, limit, policy, f"{where}: pair {number}: source")
-        target, target_cut = fit(target, limit, policy, f"{where}: pair {number}: target")
+        place = f"{where}: pair {number}"
+        if sources and policy == "error" and max(len(source), len(target)) > limit:
+            place = f"{place} ({begins(sources[number - 1])})"
+        source, source_cut = fit(source, limit, policy, f"{place}: source")
+        target, target_cut = fit(target, limit, policy, f"{place}: target")
         pairs.append((source, target))
         cut_sources += source_cut
         cut_targets += target_cut

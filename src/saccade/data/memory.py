@@ -7,38 +7,69 @@ their columns and give one by its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 from saccade.data.files.jsonl import inner
-from saccade.data.files.records import SOURCE, TARGET, Columns, GroupedPair, Pair, text_fault
+from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, GroupedPair, Pair, text_fault
+from saccade.data.pairs import Tally
 from saccade.errors import InputError
 
 WHERE = "data"
 DEFAULT = Columns()
 ACCEPTED = "pairs of texts, dicts, a DataFrame or a dict of columns"
 T = TypeVar("T")
+R = TypeVar("R")
 Values = tuple[Any, Any, Any]  # source, target, group: still to be checked
 
 
-def pairs_of(data: Any, columns: Columns = DEFAULT) -> list[Pair]:
+def pairs_of(data: Any, columns: Columns = DEFAULT, left_out: Tally | None = None) -> list[Pair]:
     """Pairs from a list of (source, target), of dicts or of pairs, from a dict of columns, or from a DataFrame or table.
 
     ``columns`` name the keys or columns; those called ``source`` and ``target`` are taken where the named ones are not
-    there. Of a list of tuples they may be numbers from 1. A fault names the record's number, from 1.
+    there. Of a list of tuples they may be numbers from 1. A fault names the record's number, from 1; faults are counted in
+    ``left_out`` where that is given.
     """
-    pairs = []
-    for number, (source, target, group) in enumerate(_values(data, columns), start=1):
-        for name, text in ((columns.source, source), (columns.target, target)):
-            check_text(text, str(name), number, expected="text", filled="text on both sides of a pair")
-        # Subclasses of str, such as numpy's, become plain.
-        pair = Pair(str(source), str(target))
-        grouped = not missing(group) and str(group).strip()
-        pairs.append(GroupedPair(pair.source, pair.target, str(group)) if grouped else pair)
-    if not pairs:
-        raise InputError(WHERE, expected="pairs of texts", found="none")
-    return pairs
+    values = _values(data, columns)
+    return made_of(values, lambda each, number: _pair(each, number, columns), left_out, expected="pairs of texts")
+
+
+def _pair(values: Values, number: int, columns: Columns) -> Pair:
+    source, target, group = values
+    for name, text in ((columns.source, source), (columns.target, target)):
+        check_text(text, str(name), number, expected="text", filled="text on both sides of a pair")
+    # Subclasses of str, such as numpy's, become plain.
+    pair = Pair(str(source), str(target))
+    grouped = not missing(group) and str(group).strip()
+    return GroupedPair(pair.source, pair.target, str(group)) if grouped else pair
+
+
+def made_of(values: Iterator[T], record: Callable[[T, int], R], left_out: Tally | None, *, expected: str) -> list[R]:
+    """What ``record`` makes of each value and its number, from 1. Where ``left_out`` is given, what it refuses is counted there
+    and left out; else the first is raised."""
+    records: list[R] = []
+    for number in count(1):
+        try:
+            value = next(values)
+        except StopIteration:
+            break
+        except InputError as error:
+            _leave_out(error, number, left_out)
+            continue
+        try:
+            records.append(record(value, number))
+        except InputError as error:
+            _leave_out(error, number, left_out)
+    if not records:
+        raise InputError(WHERE, expected=expected, found=f"none: left out were {left_out}" if left_out else "none")
+    return records
+
+
+def _leave_out(error: InputError, number: int, left_out: Tally | None) -> None:
+    if left_out is None:
+        raise error
+    left_out.add(Fault(number, f"where {error.expected} was expected", error))
 
 
 def missing(value: Any) -> bool:
@@ -72,7 +103,9 @@ def _values(data: Any, columns: Columns) -> Iterator[Values]:
         data = data.to_dict("records")
     if not isinstance(data, Iterable):
         raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}")
-    return (_of_record(item, number, columns) for number, item in enumerate(data, start=1))
+    return map(
+        lambda item, number: _of_record(item, number, columns), data, count(1)
+    )  # goes on after an item it refuses
 
 
 def items_of(
@@ -90,7 +123,7 @@ def items_of(
         return of_table(given, names)
     if not isinstance(given, Iterable):
         raise InputError(WHERE, expected=accepted, found=f"a {type(given).__name__}")
-    return (of_item(item, number) for number, item in enumerate(given, start=1))
+    return map(of_item, given, count(1))  # goes on after an item that is refused
 
 
 def columns_in(given: Any, names: Sequence[Any], wanted: Sequence[str | int], called: Sequence[str | int]) -> list[Any]:

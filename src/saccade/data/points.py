@@ -59,7 +59,7 @@ class PointData:
     least: int = 5  # points of a record that is drawn, from least …
     most: int = 10  # … to most, each number as often
     seed: int = 1  # the same seed draws the same records, everywhere
-    hold_out: float = 0.05  # the share of a train file for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of a train file for valid where it is not given, then of what is left for test
 
     def __post_init__(self) -> None:
         if self.source is None and self.train is None:

@@ -91,7 +91,9 @@ class RankedData:
     train: str | None = None
     valid: str | None = None
     test: str | None = None
-    hold_out: float = 0.05  # the share of train's questions for each of valid and test that is not given
+    hold_out: float = (
+        0.05  # the share of train's questions for valid where it is not given, then of what is left for test
+    )
     format: Literal["tsv", "csv", "jsonl", "parquet", "toks"] | None = None  # where a file's suffix does not say it
     encoding: Encoding = "utf-8"
     columns: RankColumns = field(default_factory=RankColumns)

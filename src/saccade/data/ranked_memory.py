@@ -7,7 +7,8 @@ from typing import Any
 
 from saccade.data.files.fields import Fields
 from saccade.data.files.records import Fault
-from saccade.data.memory import columns_in, items_of, missing, short, values_under
+from saccade.data.memory import columns_in, items_of, made_of, missing, short, values_under
+from saccade.data.pairs import Tally
 from saccade.data.ranked import RankColumns, Ranked, RankedData, Row, collected, row_of
 from saccade.errors import InputError
 
@@ -17,15 +18,15 @@ ACCEPTED = (
 )
 
 
-def ranked_of(given: Any, data: RankedData) -> list[Ranked]:
+def ranked_of(given: Any, data: RankedData, left_out: Tally | None = None) -> list[Ranked]:
     """Records from a list of (question, candidates, relevance) or of rows (question, candidate, relevance), of dicts of
     either, from a dict of columns, or from a table.
 
-    ``data.columns`` name the keys or columns. A fault names the row's number, from 1.
+    ``data.columns`` name the keys or columns. A fault names the row's number, from 1; faults are counted in ``left_out``
+    where that is given.
     """
-    rows = [_row(fields, data.columns) for fields in _fields(given, data.columns)]
-    if not rows:
-        raise InputError(WHERE, expected="questions with candidates", found="none")
+    found = _fields(given, data.columns)
+    rows = made_of(found, lambda fields, _: _row(fields, data.columns), left_out, expected="questions with candidates")
     return collected(rows)
 
 

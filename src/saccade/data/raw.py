@@ -59,7 +59,7 @@ class RawTexts:
     format: Format | None = None  # where the file's ending does not say it
     column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
     unit: Literal["line", "file", "blank_line"] = "line"  # what a document is in plain text
-    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
     overlap: Overlap = "keep"  # what becomes of held-out documents that also occur in train
 
     def __post_init__(self) -> None:

@@ -43,7 +43,7 @@ class PairData:
     train: str | PairFiles | None = None
     valid: str | PairFiles | None = None
     test: str | PairFiles | None = None
-    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
     format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = (
         None  # where a file's suffix does not say it
     )

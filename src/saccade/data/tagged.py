@@ -110,7 +110,7 @@ class TaggedData:
     train: str | None = None
     valid: str | None = None
     test: str | None = None
-    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
     format: Literal["conll", "conllu", "jsonl", "parquet"] | None = None  # where a file's suffix does not say it
     encoding: Encoding = "utf-8"
     columns: TagColumns = field(default_factory=TagColumns)

@@ -13,10 +13,11 @@ from saccade.data.tagged import Tagged, TaggedData
 from saccade.data.tagged_rows import MARKS, Row, parts_of, tags_within
 from saccade.data.tags import Tags
 from saccade.data.word_reader import Letters, WordReader
-from saccade.errors import InputError
+from saccade.errors import InputError, begins
 
 TOGETHER = 64  # rows read in one batch where nothing is learnt …
 POSITIONS_TOGETHER = 32_768  # … and positions at most, padding included
+SHOWN = 12  # words of a sentence that an error begins to quote
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,17 @@ def corpus_of(
     places = {word: number for number, word in enumerate(words, start=1)}  # 0 is no word
     letters = reader.spelled(["", *places]) if reader.alphabet else None
     rows = [
-        _rows(each, reader, tags, data, f"{where} {number}", places if reader.alphabet else None)
+        _rows(each, reader, tags, data, f"{where} {number}{_begins(each)}", places if reader.alphabet else None)
         for number, each in enumerate(records, start=first)
     ]
     count = sum(len(each) > 1 for each in rows)
     told = f"{count:,} of {len(rows):,} sentences read in parts of at most {data.max_length} tokens"
     return Corpus(records, rows, letters, told if count else "")
+
+
+def _begins(record: Tagged) -> str:
+    """How a sentence begins, in brackets after its number; of an input nothing, it is at hand."""
+    return f" ({begins(' '.join(record.source[:SHOWN]))})" if record.target else ""
 
 
 def _rows(

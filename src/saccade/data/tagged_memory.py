@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from saccade.data.memory import check_text, columns_in, items_of, missing, short, values_under
+from saccade.data.memory import check_text, columns_in, items_of, made_of, missing, short, values_under
+from saccade.data.pairs import Tally
 from saccade.data.tagged import LISTS, Tagged, TaggedData, named, tag_fault
 from saccade.errors import InputError
 
@@ -23,15 +24,16 @@ ACCEPTED = "tagged sentences: a list of (words, tags), of dicts, a DataFrame or 
 Values = tuple[Any, Any, Any]  # words, tags, group: still to be checked
 
 
-def tagged_of(given: Any, data: TaggedData) -> list[Tagged]:
+def tagged_of(given: Any, data: TaggedData, left_out: Tally | None = None) -> list[Tagged]:
     """Records from a list of (words, tags) or dicts, from a dict of columns, or from a table.
 
-    ``data.columns`` name the keys or columns. A fault names the sentence's number, from 1.
+    ``data.columns`` name the keys or columns. A fault names the sentence's number, from 1; faults are counted in ``left_out``
+    where that is given.
     """
-    records = [_record(values, number, data) for number, values in enumerate(_values(given, data), start=1)]
-    if not records:
-        raise InputError(WHERE, expected="sentences with their tags", found="none")
-    return records
+    values = _values(given, data)
+    return made_of(
+        values, lambda each, number: _record(each, number, data), left_out, expected="sentences with their tags"
+    )
 
 
 def _record(values: Values, number: int, data: TaggedData) -> Tagged:

@@ -79,17 +79,18 @@ class Tags:
         return np.array([[may_follow(before, tag, self.learn) for tag in names] for before in names])
 
     def told(self, records: Sequence[Tagged], *, training: bool) -> str:
-        """How often the tags occur in these records, or their spans by type; of held-out ones also which are missing."""
+        """How often the tags occur in these records, or their spans by type, and which are missing: of training records among
+        all there may be, of held-out ones among those of training."""
+        names = [name for name, count in zip(self.names, self.counts, strict=True) if training or count]
         if self.scheme == "none":
             found = Counter(tag for record in records for tag in record.target)
-            known = [name for name, count in zip(self.names, self.counts, strict=True) if count]
-            what, whole = "", sum(found.values())
+            known, what, whole = names, "", sum(found.values())
         else:
             found = Counter(span.type for record in records for span in spans_of(record.target))
-            known = types_in(name for name, count in zip(self.names, self.counts, strict=True) if count)
-            what, whole = f"{sum(found.values()):,} spans: ", sum(len(record.target) for record in records)
+            known, what = types_in(names), f"{sum(found.values()):,} spans: "
+            whole = sum(len(record.target) for record in records)
         counts = told({name: found[name] for name in sorted(found)})
-        absent = [] if training else [name for name in known if not found[name]]
+        absent = [name for name in known if not found[name]]
         missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
         return f"{len(records):,} sentences, {whole:,} words; {what}{counts}{missing}"
 

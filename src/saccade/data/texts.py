@@ -58,7 +58,7 @@ class TextData:
     context: int = 0  # tokens before its own that a chunk also reads
     streams: int | None = None  # rows that each read on, chunk after chunk, with their state carried
     longest: int = 100  # tokens of a continuation
-    hold_out: float = 0.05  # the share of train for each of valid and test that is not given
+    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
     overlap: Overlap = "keep"  # what becomes of held-out texts that also occur in train
 
     def __post_init__(self) -> None:

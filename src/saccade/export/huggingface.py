@@ -14,7 +14,7 @@ Tensors are only renamed, so outputs are theirs. The output matrix of masked wor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,10 @@ LABELLING: dict[str, type[BertClassifier | BertTagger]] = {
     "BertForSequenceClassification": BertClassifier,
     "BertForTokenClassification": BertTagger,
 }
+HEADED = {  # by whether it finds words, and whether it tells followers
+    (True, True): "BertForPreTraining", (True, False): "BertForMaskedLM",
+    (False, True): "BertForNextSentencePrediction", (False, False): "BertModel",
+}  # fmt: skip
 TIED = ("BertForPreTraining", "BertForMaskedLM")  # the others have no output matrix of words
 # Ours → theirs, the trunk's names without its prefix; of a layer below its number.
 TRUNK = {
@@ -95,10 +99,15 @@ def read_bert(folder: str | Path) -> Found:
 
 
 def write_bert(
-    folder: str | Path, network: nn.Module, tokenizer: WordPieces, labels: tuple[str, ...] | None = None
+    folder: str | Path,
+    network: nn.Module,
+    tokenizer: WordPieces,
+    labels: tuple[str, ...] | None = None,
+    without: Collection[str] = (),
 ) -> None:
     """A folder that ``transformers`` reads: BertForPreTraining; or, with these labels, BertForSequenceClassification or
-    BertForTokenClassification."""
+    BertForTokenClassification. Parts of the network named in ``without`` (as :attr:`Found.anew` names them) are not
+    written, and without its heads a pre-trained network is of the architecture that has none."""
     folder = Path(folder)
     if not isinstance(network, Bert | BertClassifier | BertTagger):
         expected = "a network bert, bert_classifier or bert_tagger to write as BERT"
@@ -106,8 +115,9 @@ def write_bert(
     if (folder / CONFIG).exists():
         raise InputError(folder, expected="a new folder", found=f"one with a {CONFIG}")
     state = {name: tensor for name, tensor in network.state_dict().items() if name not in _idle(network)}
+    state = {name: tensor for name, tensor in state.items() if _part(name) not in without}
     theirs = {_theirs(name): tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    if isinstance(network, Bert):
+    if "cls.predictions.bias" in theirs:
         theirs["cls.predictions.decoder.bias"] = theirs["cls.predictions.bias"].clone()
     write_bytes(folder / WEIGHTS, save(theirs, metadata={"format": "pt"}))
     write_text(folder / VOCABULARY, "\n".join(tokenizer.vocabulary) + "\n")
@@ -118,7 +128,7 @@ def write_bert(
         "model_max_length": network.config.positions,
     }
     write_json(folder / TOKENIZER, {**settings, "tokenize_chinese_chars": True, "strip_accents": None})
-    write_json(folder / CONFIG, _written(network, tokenizer, labels))
+    write_json(folder / CONFIG, _written(network, tokenizer, labels, without))
 
 
 # Their config --------------------------------------------------------------------------------------------------------------
@@ -256,12 +266,15 @@ def _pipeline(path: Path) -> tuple[list[str], dict[str, Any]]:
 
 
 def _written(
-    network: Bert | BertClassifier | BertTagger, tokenizer: WordPieces, labels: tuple[str, ...] | None
+    network: Bert | BertClassifier | BertTagger,
+    tokenizer: WordPieces,
+    labels: tuple[str, ...] | None,
+    without: Collection[str],
 ) -> dict[str, Any]:
     config = network.config
     named = [name for name, kind in LABELLING.items() if isinstance(network, kind)]
     document: dict[str, Any] = {
-        "architectures": named or ["BertForPreTraining"],
+        "architectures": named or [HEADED["transform" not in without, "next" not in without]],
         "model_type": "bert",
         "vocab_size": tokenizer.size,
         "hidden_size": config.width,
@@ -325,7 +338,7 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
             tensor = theirs.get("cls.predictions.decoder.bias")
         if tensor is None and name.startswith(OPTIONAL):
             if name not in _idle(network):
-                anew.append(name.removesuffix(".weight").removesuffix(".bias"))
+                anew.append(_part(name))
             continue
         if tensor is None:
             raise InputError(path, field=_theirs(name), expected=f"a tensor {list(ours.shape)}", found="no such tensor")
@@ -338,6 +351,11 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
     _refuse_others(network, theirs, path)
     network.load_state_dict(state)
     return tuple(dict.fromkeys(anew))
+
+
+def _part(name: str) -> str:
+    """The part of the network that one of our tensors belongs to."""
+    return name.removesuffix(".weight").removesuffix(".bias")
 
 
 def _idle(network: nn.Module) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from saccade.data.candidates import Row
 from saccade.data.ranked import Ranked, RankedData
 from saccade.data.shared_words import SharedWords
 from saccade.data.text import Tokenizer, unknown_notes
-from saccade.errors import InputError
+from saccade.errors import InputError, begins
 
 FORMS = "a question and its candidates: a text with tabs between them, (question, [candidates]), or a dict of both"
 
@@ -71,7 +71,7 @@ class Reading:
         said = iter(self.tokenizer.encode_all([each for _, candidates in questions for each in candidates]))
         made, cut = list[tuple[Row, ...]](), 0
         for number, (question, candidates) in enumerate(questions):
-            place = f"{where}, record {number + 1}" if len(questions) > 1 else where
+            place = f"{where}, record {number + 1} ({begins(question)})" if len(questions) > 1 else where
             ids, was_cut = self._fit(asked[number], f"{place}, question")
             cut += was_cut
             own: list[Row] = []

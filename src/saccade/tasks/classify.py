@@ -10,6 +10,7 @@ a prediction the likeliest label with the probabilities of all, and what the net
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,12 @@ from saccade.data.documents import IGNORED, Batch
 from saccade.data.labelled import Labelled, LabelledData, Text, built_in, load_labelled, read_file
 from saccade.data.labelled_memory import labelled_of
 from saccade.data.nested import NestedBatch
+from saccade.data.pairs import Tally
 from saccade.data.text import Tokenizer
 from saccade.data.vectors import Found, is_frozen, learn_words
+from saccade.data.verbs import MARKS
 from saccade.data.wordpieces import stored_tokenizer
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError, SaccadeError, begins
 from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.labels import LABEL_METRICS
 from saccade.metrics.relations import relation_of
@@ -90,8 +93,8 @@ class Classify:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: LabelledData) -> list[Labelled]:
-        return labelled_of(given, data)
+    def records(given: Any, data: LabelledData, left_out: Tally | None = None) -> list[Labelled]:
+        return labelled_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the shortest at the beginning of the test set."""
@@ -104,6 +107,7 @@ class Classify:
     @classmethod
     def learn(cls, data: LabelledData, train: Sequence[Labelled]) -> Classify:
         """The task of these training records: vocabulary and labels are learnt from them alone."""
+        _check_marks_whole(data)
         texts = [text for record in train for text in texts_of(record.source)]
         tokenizer, found = learn_words(texts, data.tokens, data.vectors)
         return cls(data, tokenizer, Classes.of(train, data.labels), found)
@@ -160,11 +164,11 @@ class Classify:
 
     def corpus(self, records: Sequence[Labelled], where: str) -> Corpus:
         """Records as ids; over-long ones are an error, or cut and counted, as the recipe says."""
-        for number, record in enumerate(records, start=1):
-            self.reading.check_kind(record.source, f"{where}, record {number}")
-        labels = [self.classes.number(each.target, f"{where}, record {n}") for n, each in enumerate(records, start=1)]
+        for number, record in enumerate(records):
+            self.reading.check_kind(record.source, _named(record, number, where))
+        labels = [self.classes.number(each.target, _named(each, number, where)) for number, each in enumerate(records)]
         encoded = self.reading.encoded([record.source for record in records])
-        fitted = [self.reading.fit(ids, f"{where}, record {number}") for number, ids in enumerate(encoded, start=1)]
+        fitted = [self.reading.fit(ids, _named(records[number], number, where)) for number, ids in enumerate(encoded)]
         count = sum(was_cut for _, was_cut in fitted)
         cut = f"{count:,} of {len(records):,} texts cut to their {self.reading.limits}" if count else ""
         found = labels_in(records)
@@ -179,8 +183,8 @@ class Classify:
         longest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
         if tokens is not None and sizes and sizes[longest] > tokens:
             raise SaccadeError(
-                f"record {longest + 1} does not fit into a batch of {tokens} tokens: it has {sizes[longest]}, its marks "
-                "counted; raise train.batch_tokens or limit data.max_length"
+                f"{_named(corpus.records[longest], longest)} does not fit into a batch of {tokens} tokens: it has "
+                f"{sizes[longest]}, its marks counted; raise train.batch_tokens or limit data.max_length"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side
         return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
@@ -341,6 +345,19 @@ class Classify:
             for numbers in self.reading.together(corpus.ids):
                 found[numbers] = self.logits(network, self.batch(corpus, numbers).to(device)).float().cpu()
         return found
+
+
+def _check_marks_whole(data: LabelledData) -> None:
+    """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
+    whole = data.tokens.whole
+    if data.format == "relations" and data.tokens.kind == "words" and not set(MARKS) <= set(whole):
+        expected = f"{json.dumps(MARKS)}, the marks of relations"
+        raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
+
+
+def _named(record: Labelled, number: int, where: str = "") -> str:
+    """A record, the ``number``-th from 0, in an error."""
+    return f"{where}{', ' * bool(where)}record {number + 1} ({begins(texts_of(record.source)[0])})"
 
 
 def _typed(source: Text) -> str:

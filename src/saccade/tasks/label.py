@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from saccade.data.batching import plan
 from saccade.data.documents import IGNORED
+from saccade.data.pairs import Tally
 from saccade.data.repeats import EXAMPLES
 from saccade.data.schemes import spans_of
 from saccade.data.tagged import Tagged, TaggedData, load_tagged, read_file
@@ -35,7 +36,7 @@ from saccade.data.tags import Tags
 from saccade.data.text import unknown_notes
 from saccade.data.vectors import Found, is_frozen
 from saccade.data.word_reader import WordReader
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError, SaccadeError, begins
 from saccade.metrics.significance import Statistics
 from saccade.metrics.spans import SPAN_METRICS, TAG_METRICS, by_tag, by_type, mistaken, span_statistics, tag_accuracy
 from saccade.models import name_of
@@ -97,8 +98,8 @@ class Label:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: TaggedData) -> list[Tagged]:
-        return tagged_of(given, data)
+    def records(given: Any, data: TaggedData, left_out: Tally | None = None) -> list[Tagged]:
+        return tagged_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Tagged] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or of the first test sentences those that are handy to type."""
@@ -168,8 +169,9 @@ class Label:
         sizes = [sum(len(row.ids) + MARKS for row in rows) for rows in corpus.rows]
         longest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
         if tokens is not None and sizes and sizes[longest] > tokens:
+            sentence = f"sentence {longest + 1} ({begins(' '.join(corpus.records[longest].source))})"
             raise SaccadeError(
-                f"sentence {longest + 1} does not fit into a batch of {tokens} tokens: it has {sizes[longest]}, its marks "
+                f"{sentence} does not fit into a batch of {tokens} tokens: it has {sizes[longest]}, its marks "
                 "counted; raise train.batch_tokens"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side

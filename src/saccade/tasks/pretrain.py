@@ -34,12 +34,14 @@ from saccade.nn.search import Search
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.blanks import Asked, filling, never_trained
+from saccade.tasks.rows import BREAK
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
 from saccade.training.evaluation import resting
 
 FILE = "tokenizer.json"
+BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and in what is said
 EVALUATED_TOGETHER = 16_384  # positions
 ENCODED_TOGETHER = 4_000  # documents
 SHOWN = 10  # words for a blank
@@ -231,7 +233,7 @@ class Pretrain:
         where = f"input {number + 1}"
         if not isinstance(given, str):
             raise InputError(where, expected="a text", found=type(given).__name__)
-        texts = given.split("\t")
+        texts = given.split(BETWEEN)
         if len(texts) > 2 or not all(text.strip() for text in texts):
             found = (
                 f"{len(texts)} texts" if len(texts) > 2 else "nothing in one of them" if len(texts) > 1 else "nothing"
@@ -256,9 +258,9 @@ class Pretrain:
             start += len(text)
             spans.append((start, start))
             segments += [segment] * (len(here) + 1)
-            start += 1  # the break between two texts
+            start += len(BETWEEN)
         blanks = [place for place, token in enumerate(ids) if token == self.tokenizer.MASK]
-        return Asked("\n".join(texts), ids, spans, segments, blanks)
+        return Asked(BETWEEN.join(texts), ids, spans, segments, blanks)
 
     @torch.no_grad()
     def _filled(self, network: Any, asked: Asked, how: Search, lens: Lens | None) -> Prediction:
@@ -292,7 +294,8 @@ class Pretrain:
         written = [asked.text[first:last] for first, last in asked.spans]
         labels = [text or piece for text, piece in zip(written, pieces.pieces(asked.ids), strict=True)]
         special = tuple(place for place, token in enumerate(asked.ids) if token in marks)
-        axes = {"text": Tokens(tuple(labels), text=asked.text, spans=tuple(asked.spans), special=special)}
+        shown = asked.text.replace(BETWEEN, BREAK)  # as long: the spans stay
+        axes = {"text": Tokens(tuple(labels), text=shown, spans=tuple(asked.spans), special=special)}
         about = {"task": self.name, "input": asked.text, "output": made.value, "score": made.score}
         return seen.labelled(axes, **about, choices=[dict(each) for each in made.choices])
 

@@ -26,13 +26,14 @@ from saccade.data.batching import plan
 from saccade.data.candidates import Batch, Row, collate, joined
 from saccade.data.documents import marks_of
 from saccade.data.facts import EXAMPLES
+from saccade.data.pairs import Tally
 from saccade.data.ranked import Ranked, RankedData, load_ranked, read_file
 from saccade.data.ranked_memory import ranked_of
 from saccade.data.shared_words import FEATURES, SharedWords
 from saccade.data.text import Tokenizer
 from saccade.data.vectors import Found, is_frozen, learn_words
 from saccade.data.wordpieces import stored_tokenizer
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError, SaccadeError, begins
 from saccade.metrics.ranking import RANKING_METRICS, by_chance, order, ranking_scores
 from saccade.models import name_of
 from saccade.nn.search import Search
@@ -89,8 +90,8 @@ class Rank:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: RankedData) -> list[Ranked]:
-        return ranked_of(given, data)
+    def records(given: Any, data: RankedData, left_out: Tally | None = None) -> list[Ranked]:
+        return ranked_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Ranked] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the shortest at the beginning of the test set."""
@@ -153,8 +154,9 @@ class Rank:
         sizes = [len(rows) * width for rows, width in zip(corpus.rows, widths, strict=True)]
         largest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
         if tokens is not None and sizes and sizes[largest] > tokens:
+            record = f"record {largest + 1} ({begins(corpus.records[largest].source)})"
             raise SaccadeError(
-                f"record {largest + 1} does not fit into a batch of {tokens} tokens: its {len(corpus.rows[largest])} "
+                f"{record} does not fit into a batch of {tokens} tokens: its {len(corpus.rows[largest])} "
                 f"candidates have {sizes[largest]} with the question; raise train.batch_tokens"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side

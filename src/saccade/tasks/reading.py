@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from saccade.data.documents import Batch, Ids, Layout, collate, fit, marks_of
+from saccade.data.files.blocks import MARKED, unmarked
 from saccade.data.labelled import LabelledData, Text
 from saccade.data.nested import NestedBatch, collate_nested, fit_nested, nested
 from saccade.data.sentences import sentences
@@ -86,6 +87,12 @@ class Reading(ABC):
         if isinstance(source, tuple) != self.pairs:
             kinds = ("two texts", "one text") if self.pairs else ("one text", "two texts")
             raise InputError(where, expected=f"{kinds[0]}, as in training", found=kinds[1])
+        self._check_marks(source, where)
+
+    def _check_marks(self, source: Text, where: str) -> None:
+        found = unmarked(texts_of(source)[0]) if self.data.format == "relations" else ""
+        if found:
+            raise InputError(where, expected=MARKED, found=found)
 
     def read(self, given: Any, number: int) -> Asked:
         """The ``number``-th input, from 0, as a person gives it."""
@@ -96,6 +103,7 @@ class Reading(ABC):
                 raise InputError(where, expected="a text", found=type(text).__name__)
             if not text.strip():
                 raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
+        self._check_marks(source, where)
         ids, cut = self.fit(self.encoded([source])[0], where)
         notes = [f"cut to its {self.limits}"] if cut else []
         read = self.tokens(ids)

@@ -18,7 +18,7 @@ from torch import nn
 from saccade.data.batching import CLOSING, Batch, collate, plan
 from saccade.data.lengths import fit, fit_all
 from saccade.data.made import EXAMPLES
-from saccade.data.pairs import Pair
+from saccade.data.pairs import Pair, Tally
 from saccade.data.sources import PairData, load_splits, pairs_of, read_file
 from saccade.data.text import Tokenizer, unknown_notes
 from saccade.errors import InputError
@@ -84,8 +84,8 @@ class Translate:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: PairData) -> list[Pair]:
-        return pairs_of(given, data.columns)
+    def records(given: Any, data: PairData, left_out: Tally | None = None) -> list[Pair]:
+        return pairs_of(given, data.columns, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
@@ -123,10 +123,10 @@ class Translate:
 
     def corpus(self, pairs: Sequence[Pair], where: str) -> Corpus:
         """Pairs as ids; over-long ones are an error, or cut and counted, as the recipe says."""
-        sources = self.source.encode_all([pair.source for pair in pairs])
+        sources = [pair.source for pair in pairs]
         targets = self.target.encode_all([pair.target for pair in pairs])
-        encoded = list(zip(sources, targets, strict=True))
-        fitted = fit_all(encoded, self.data.max_length, self.data.too_long, where)
+        encoded = list(zip(self.source.encode_all(sources), targets, strict=True))
+        fitted = fit_all(encoded, self.data.max_length, self.data.too_long, where, sources)
         return Corpus(pairs, fitted.pairs, f"{where}: {fitted}" if fitted.cut_pairs else "")
 
     def plan(

@@ -81,6 +81,8 @@ class Train:
             raise ValueError(f"warmup must be at least 1 with the {self.schedule} schedule: got {self.warmup}")
         if self.schedule == "noam" and self.lr < 0.01:
             raise ValueError(f"lr must be the factor of the noam schedule, 1 in the paper: got {self.lr}")
+        if self.average_every is not None and not self.average:
+            raise ValueError(f"average_every must be left out unless average says how many: got {self.average_every}")
         if self.average_every is not None and self.average_of == "best":
             raise ValueError(
                 f"average_every must be left out with average_of best, the best when looked at: got {self.average_every}"

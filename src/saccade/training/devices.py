@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
+from saccade.nn.recurrent import GatedUnit
 from saccade.training.config import Train
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def choose_threads(train: Train, network: nn.Module, records: float) -> int:
     """
     if train.threads is not None:
         return train.threads
-    widest = max((parameter.numel() for parameter in network.parameters() if _recurrent(parameter)), default=0)
+    widest = max((matrix.numel() for matrix in _recurrent(network)), default=0)
     if not widest:
         return cores()
     return max(1, min(cores(), int(records * widest / WORK_A_THREAD)))
@@ -56,6 +58,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _recurrent(parameter: nn.Parameter) -> bool:
-    """A gate matrix: several squares on top of each other."""
-    return parameter.dim() == 2 and parameter.shape[0] in {gates * parameter.shape[1] for gates in (2, 3, 4)}
+def _recurrent(network: nn.Module) -> Iterator[Tensor]:
+    """The matrices that a state goes through at every step: of each recurrent unit that of its gates."""
+    for part in network.modules():
+        if isinstance(part, nn.RNNBase | nn.RNNCellBase):
+            yield from (tensor for name, tensor in part.named_parameters() if name.startswith("weight_hh"))
+        elif isinstance(part, GatedUnit):
+            yield part.from_state.weight

@@ -155,3 +155,9 @@ def test_the_line_by_which_excel_says_what_divides_is_no_row(tmp_path: Path) -> 
 def test_semicolons_within_a_row_of_commas_divide_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'a; b,"c, d"\n')
     assert [(item.pair.source, item.pair.target) for item in scan(path)] == [("a; b", "c, d")]
+
+
+def test_a_field_may_be_as_long_as_a_line(tmp_path: Path) -> None:
+    long, lines = "ab " * 100_000, "\n".join(["cd " * 1000] * 90)
+    path = write(tmp_path, "a.csv", f'source,target\n{long},x\n"{lines}",y\n')
+    assert [item.record for item in scan(path)] == [Pair(long, "x"), Pair(lines, "y")]

@@ -38,6 +38,7 @@ ORDER = (["<e1>", "</e1>", "<e2>", "</e2>"], ["<e2>", "</e2>", "<e1>", "</e1>"])
 NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)")
 COMMENT = "comment:"
 
+MARKED = "<e1>…</e1> and <e2>…</e2>, each once, around two parts of the sentence"
 NO_ASPECT = "no sentence with its aspect and polarity"
 NO_RELATION = "no sentence with its relation"
 
@@ -138,12 +139,20 @@ def _relation(path: Path, sentence: Line, label: str) -> Fields | Fault:
     text = numbered[2].strip() if numbered is not None else ""
     if len(text) > 1 and text.startswith('"') and text.endswith('"'):
         text = text[1:-1].strip()
-    marks = MARKS.findall(text)
-    if marks not in ORDER:
-        expected = "<e1>…</e1> and <e2>…</e2>, each once, around two parts of the sentence"
-        found = " ".join(marks[:8]) or "no marks"
-        return fault(sentence.number, NO_RELATION, path, field="sentence", expected=expected, found=found)
+    found = unmarked(text)
+    if found:
+        return fault(sentence.number, NO_RELATION, path, field="sentence", expected=MARKED, found=found)
     return Fields(sentence.number, (text, label))
+
+
+def unmarked(text: str) -> str:
+    """What stands in a sentence instead of two marked nouns; "" where they are marked.
+
+    >>> unmarked("the <e1>storm</e1> caused a flood")
+    '<e1> </e1>'
+    """
+    marks = MARKS.findall(text)
+    return "" if marks in ORDER else " ".join(marks[:8]) or "no marks"
 
 
 def _no_relation(path: Path, sentence: Line, found: str) -> Fault:

@@ -178,7 +178,7 @@ def _parquet(path: Path, wanted: Sequence[Name]) -> Iterator[Fields | Fault]:
         top, leaves = list(table.schema_arrow.names), leaves_of(table.schema_arrow)
         names = _named(wanted, top, leaves, path)
         number = 0
-        for batch in table.iter_batches(1024, columns=names, use_threads=False):
+        for batch in table.iter_batches(1024, columns=list(dict.fromkeys(names)), use_threads=False):
             for row in rows_of(batch):
                 number += 1
                 place = f"row {number}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from saccade.data.files import lines
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
-from saccade.data.files.records import LONG, NO_ROW, QUOTE, RETURN, WIDTH, Columns, Fault, Found, fault, found
+from saccade.data.files.records import NO_ROW, QUOTE, RETURN, WIDTH, Columns, Fault, Found, fault, found
 from saccade.errors import InputError
 
 ROW_LINES = 100
@@ -104,6 +104,8 @@ class _Feed:
 
 def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     """The rows of a CSV that are not blank."""
+    # The module's own limit, 131,072 characters, is less than what a line may hold.
+    csv.field_size_limit(max(csv.field_size_limit(), 2 * lines.LINE_LIMIT))
     feed = _Feed(path, encoding)
     divider = _divided_by(path, encoding)
     reader = csv.reader(feed, strict=True, delimiter=divider)
@@ -149,8 +151,6 @@ def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
     reason, hint = NO_ROW, None
     if len(row) > 1 or "end of data" in said:
         reason, hint = QUOTE, "a quotation mark that is never closed?"
-    elif "field limit" in said:
-        reason = LONG
     return fault(first.number, reason, path, expected="a CSV row", found=said, hint=hint)
 
 
