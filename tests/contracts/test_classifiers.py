@@ -32,6 +32,7 @@ def test_the_attentive_classifier_keeps_every_promise(config) -> None:
 # Sizes at which a network is quick, for those whose own are not.
 SMALL: dict[str, dict[str, Any]] = {
     "bert_classifier": {"layers": 2, "width": 6, "heads": 2, "feed_forward": 5, "positions": 9},
+    "transformer_classifier": {"layers": 1, "width": 6, "heads": 3, "hidden": 5},
     "atae_lstm": {
         "scorer": "summed",
         "embedding": 5,

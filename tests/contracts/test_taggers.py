@@ -40,6 +40,7 @@ def test_the_attentive_tagger_keeps_every_promise(config) -> None:
 FIELDS: dict[str, dict[str, Any]] = {
     "attentive_tagger": {"embedding": 4, "character_hidden": 4, "hidden": 3},
     "bert_tagger": {"layers": 2, "width": 6, "heads": 2, "feed_forward": 5, "positions": 9},
+    "transformer_tagger": {"layers": 1, "width": 6, "heads": 3, "hidden": 5},
 }
 
 

@@ -25,6 +25,8 @@ MODELS: dict[str, str] = {
     "siamese": "saccade.models.siamese:Siamese",
     "transformer": "saccade.models.transformer:Transformer",
     "transformer_lm": "saccade.models.transformer:TransformerLM",
+    "transformer_classifier": "saccade.models.transformer_reader:TransformerClassifier",
+    "transformer_tagger": "saccade.models.transformer_reader:TransformerTagger",
     "recurrent_lm": "saccade.models.recurrent_lm:RecurrentLM",
     "lstmn": "saccade.models.lstmn:Lstmn",
     "lstmn_lm": "saccade.models.lstmn:LstmnLM",

@@ -27,47 +27,13 @@ from saccade.nn.cache import Cache, Room, places_of
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.language import LanguageModel
-from saccade.nn.positions import PositionsName, positions_of
-from saccade.nn.transformer import Activation, Crossed, Decoder, Encoder, Layout, Norm
+from saccade.nn.positions import positions_of
+from saccade.nn.transformer import Crossed, Decoder, Encoder, Sizes, scaled_embedding
 from saccade.trace.lens import Lens, Site
 
 
 @dataclass(frozen=True)
-class _Sizes:
-    """What both networks have."""
-
-    width: int = 512  # D
-    heads: int = 8  # H
-    hidden: int = 2048  # inside the feed-forward layers
-    layers: int = 6  # N, on each side
-    norm: Norm = "post"
-    positions: PositionsName = "sinusoidal"
-    places: int = 512  # with positions="learned": the longest text
-    activation: Activation = "relu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0  # of the weights
-    hidden_dropout: float = 0.0  # inside the feed-forward layers
-
-    def __post_init__(self) -> None:
-        check(self, "width", "heads", "hidden", "layers", "places")
-        if self.width % self.heads:
-            raise ValueError(f"heads must divide width={self.width}: got {self.heads}")
-        if self.positions == "rotary" and self.width // self.heads % 2:
-            raise ValueError(f"width must give every head an even part with rotary positions: got {self.width}")
-        for name in ("attention_dropout", "hidden_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1: got {getattr(self, name)}")
-
-    @property
-    def layout(self) -> Layout:
-        return Layout(
-            self.width, self.heads, self.hidden, self.norm, self.activation, self.dropout, self.attention_dropout,
-            self.hidden_dropout,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Config(_Sizes):
+class Config(Sizes):
     """The paper's base is Config(tied="all"); its big is width=1024, heads=16, hidden=4096, dropout=0.3, tied="all"."""
 
     decoder_layers: int | None = None  # as many as the encoder's unless given
@@ -84,7 +50,7 @@ class Config(_Sizes):
 
 
 @dataclass(frozen=True)
-class LanguageConfig(_Sizes):
+class LanguageConfig(Sizes):
     """The decoder alone. GPT-2's small is width=768, heads=12, hidden=3072, layers=12, norm="pre", positions="learned",
     places=1024, activation="gelu_tanh"."""
 
@@ -113,8 +79,8 @@ class Transformer(EncoderDecoder):
                 f"found {source_size:,} source and {target_size:,} target tokens"
             )
         self.config = config
-        self.target_embedding = _embedding(target_size, config)
-        self.source_embedding = None if config.tied == "all" else _embedding(source_size, config)
+        self.target_embedding = scaled_embedding(target_size, config.width)
+        self.source_embedding = None if config.tied == "all" else scaled_embedding(source_size, config.width)
         self.source_positions, self.target_positions = _positions(config), _positions(config)
         self.encoder = Encoder(config.layers, config.layout)
         self.decoder = Decoder(config.decoder_layers or config.layers, config.layout)
@@ -185,7 +151,7 @@ class TransformerLM(LanguageModel):
     def __init__(self, config: LanguageConfig, size: int) -> None:
         super().__init__()
         self.config = config
-        self.embedding = _embedding(size, config)
+        self.embedding = scaled_embedding(size, config.width)
         self.positions = _positions(config)
         self.decoder = Decoder(config.layers, config.layout, axes=("output", "input", None))
         self.output = None if config.tied else _output(size, config)
@@ -221,17 +187,11 @@ class TransformerLM(LanguageModel):
         return functional.linear(hidden, self.embedding.weight if self.output is None else self.output.weight)
 
 
-def _embedding(size: int, config: _Sizes) -> nn.Embedding:
-    embedding = nn.Embedding(size, config.width)
-    nn.init.normal_(embedding.weight, std=config.width**-0.5)  # so that √D E has a variance of 1
-    return embedding
-
-
-def _output(size: int, config: _Sizes) -> nn.Linear:
+def _output(size: int, config: Sizes) -> nn.Linear:
     output = nn.Linear(config.width, size, bias=False)
     nn.init.xavier_uniform_(output.weight)
     return output
 
 
-def _positions(config: _Sizes) -> Any:
+def _positions(config: Sizes) -> Any:
     return positions_of(config.positions, width=config.width, heads=config.heads, places=config.places)

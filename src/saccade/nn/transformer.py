@@ -25,7 +25,8 @@ from saccade.attention.windows import Window, mask, padding
 from saccade.kernels.kept.attention import is_fused
 from saccade.kernels.kept.reference import in_line
 from saccade.nn.cache import Cache, Room, after, places_of, window_of, written
-from saccade.nn.positions import Rotation
+from saccade.nn.config import check
+from saccade.nn.positions import PositionsName, Rotation
 from saccade.nn.recurrent import mask_of
 from saccade.trace.lens import Lens, Site
 
@@ -61,6 +62,47 @@ class Layout:
     def final_norm(self) -> nn.Module:
         """What stands after the last layer."""
         return nn.LayerNorm(self.width, eps=self.epsilon) if self.norm == "pre" else nn.Identity()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What every network of these layers has, and a recipe may set; as published unless said otherwise."""
+
+    width: int = 512  # D
+    heads: int = 8  # H
+    hidden: int = 2048  # inside the feed-forward layers
+    layers: int = 6  # N, on each side
+    norm: Norm = "post"
+    positions: PositionsName = "sinusoidal"
+    places: int = 512  # with positions="learned": the longest text
+    activation: Activation = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0  # of the weights
+    hidden_dropout: float = 0.0  # inside the feed-forward layers
+
+    def __post_init__(self) -> None:
+        check(self, "width", "heads", "hidden", "layers", "places")
+        if self.width % self.heads:
+            raise ValueError(f"heads must divide width={self.width}: got {self.heads}")
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(f"width must give every head an even part with rotary positions: got {self.width}")
+        for name in ("attention_dropout", "hidden_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1: got {getattr(self, name)}")
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(
+            self.width, self.heads, self.hidden, self.norm, self.activation, self.dropout, self.attention_dropout,
+            self.hidden_dropout,
+        )  # fmt: skip
+
+
+def scaled_embedding(size: int, width: int) -> nn.Embedding:
+    """A table [size, D] whose rows are read as √D E, which then have a variance of 1."""
+    embedding = nn.Embedding(size, width)
+    nn.init.normal_(embedding.weight, std=width**-0.5)
+    return embedding
 
 
 def activated(x: Tensor, activation: Activation) -> Tensor:
