@@ -83,6 +83,7 @@ def test_nothing_is_trained_over_a_run_of_a_living_process(stopped, other, tmp_p
 @pytest.mark.parametrize(
     ("process", "host"),
     [(NOBODY, HERE), (os.getpid(), HERE), (os.getpid(), "another-machine"), (None, HERE), ("7", HERE), (-1, HERE)],
+    ids=["dead", "itself", "elsewhere", "none", "no number", "negative"],
 )
 def test_dead_processes_oneself_and_those_of_other_machines_do_not_keep_a_run(tmp_path, process, host):
     running(tmp_path, process, host)
