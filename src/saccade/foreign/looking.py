@@ -151,10 +151,9 @@ def _seen(model: nn.Module, models: list[Any], gaze: Gaze) -> Iterator[None]:
 def _refuse_misspelt(model: Any, options: Mapping[str, Any]) -> None:
     """Many models take any argument in silence: one that is nearly ours is meant for us."""
     own = [name for name, part in inspect.signature(look).parameters.items() if part.kind is part.KEYWORD_ONLY]
-    theirs = inspect.signature(model.forward).parameters if isinstance(model, nn.Module) else ()
     for name in options:
-        near = [] if name in theirs else get_close_matches(name, own, 1, cutoff=0.7)
-        if near:
+        near = get_close_matches(name, own, 1, cutoff=0.7)
+        if near and isinstance(model, nn.Module) and name not in inspect.signature(model.forward).parameters:
             raise SaccadeError(
                 f"{name}: expected an option of look or of the model, found neither (did you mean {near[0]!r}?)"
             )
