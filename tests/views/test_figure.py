@@ -268,6 +268,13 @@ class TestManyMaps:
         assert [texts.count(f"layer.{site}") for site in range(4)] == [1, 1, 1, 1]
         assert texts.count("head 5") == 4
 
+    def test_panels_of_sites_of_unequally_many_heads_say_which_site_they_are_of(self) -> None:
+        lens = Lens()
+        for site, heads in (("layer.0", 2), ("layer.1", 2), ("pool", 1)):
+            lens.observe(Site(site, "target", "source"), torch.randn(1, heads, 3, 5).softmax(-1))
+        texts = written(lens.trace.labelled({"target": Tokens("xyz"), "source": Tokens("abcde")}))
+        assert {f"layer.{layer} · head {head}" for layer in (0, 1) for head in (0, 1)} <= set(texts)
+
     def test_few_tokens_are_labelled_on_many_panels_once_for_maps_over_the_same_axes(self) -> None:
         texts = written(self.heads(6, sites=4))
         assert (texts.count("a"), texts.count("x")) == (6, 4), "over the first row, beside each row"

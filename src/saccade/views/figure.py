@@ -204,8 +204,13 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
     greatest = max((panel.greatest for panel in drawn), default=0.0)
     blocks, columns = _blocks(drawn, typeface, greatest) if drawn else ([], 1)
     rows = [range(first, min(first + columns, len(blocks))) for first in range(0, len(blocks), columns)]
-    widths = [max(block.width for block in blocks[column::columns]) for column in range(min(columns, len(blocks)))]
     sited, titled = 0.2 if _by_site(drawn) else 0.0, 0.2 if len(blocks) > 1 else 0.0
+    names = [_name(drawn, number) if titled else "" for number in range(len(drawn))]
+    taken = [
+        max(block.width, block.left + typeface.width(typeface.write(name)[0], SMALL) if name else 0.0)
+        for block, name in zip(blocks, names, strict=True)
+    ]
+    widths = [max(taken[column::columns]) for column in range(min(columns, len(blocks)))]
     heights = [max(blocks[number].height for number in row) + titled + sited for row in rows]
     width = max(sum(widths) + GAP * (len(widths) - 1), 3.2)
     scaled = any(block.scaled and not panel.is_empty for block, panel in zip(blocks, drawn, strict=True))
@@ -223,17 +228,23 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
             page.text(MARGIN, top + 0.06, _fitted(typeface, drawn[row[0]].site, SMALL, width), SMALL, INK)
         left = MARGIN
         for number, wide in zip(row, widths, strict=False):
-            _place(page, blocks[number], drawn[number], left, top + sited, wide if titled else 0.0)
+            _place(page, blocks[number], drawn[number], left, top + sited, names[number], wide if titled else 0.0)
             left += wide + GAP
         top += tall + GAP
     _legend(page, legend, top - GAP + 0.26, greatest if scaled else None)
     return page.figure
 
 
-def _place(page: Page, block: Block, panel: Panel, left: float, top: float, named: float) -> None:
+def _name(drawn: Sequence[Panel], number: int) -> str:
+    """What a panel is called: by its head alone where its site is written above it, or is the only one."""
+    panel = drawn[number]
+    told = _by_site(drawn) or len({each.site for each in drawn}) == 1
+    return f"head {panel.heads[0]}" if told and len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
+
+
+def _place(page: Page, block: Block, panel: Panel, left: float, top: float, name: str, named: float) -> None:
     """Draw a block, under its name where ``named`` says how wide that may be."""
     if named:
-        name = f"head {panel.heads[0]}" if len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
         page.text(left + block.left, top + 0.06, _fitted(page.typeface, name, SMALL, named - block.left))
         top += 0.2
     if panel.is_empty:
