@@ -27,7 +27,7 @@ from saccade.attention.scores import additive
 from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, at_end, mask_of
+from saccade.nn.recurrent import Recurrent, at_end, max_of
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("pool", query="label", key="text")
@@ -99,8 +99,7 @@ class AttBlstm(Classifier):
             lens.signal("encoder.state", "text", states)
         if self.config.pool == "attention":
             return self.look(states, lengths, lens=lens)
-        real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, S, 1]
-        return states.masked_fill(~real, -torch.inf).amax(1)
+        return max_of(states, lengths)
 
     def _joined(self, both: Float[Tensor, "*rows both"]) -> Float[Tensor, "*rows n"]:
         """h→ + h←, or the two side by side; and the dropout of the states."""

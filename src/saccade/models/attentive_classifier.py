@@ -26,7 +26,7 @@ from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.convolution import Convolution
-from saccade.nn.recurrent import Recurrent, at_end, mask_of
+from saccade.nn.recurrent import Recurrent, at_end, max_of, mean_of
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("pool", query="label", key="text")
@@ -126,12 +126,11 @@ class AttentiveClassifier(Classifier):
         if self.pool is not None:
             found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=SITE)
             return found
-        real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, S, 1]
         match self.config.pool:
             case "mean":
-                return states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+                return mean_of(states, lengths)
             case "max":
-                return states.masked_fill(~real, -torch.inf).amax(1)
+                return max_of(states, lengths)
             case _:
                 return self._last(states, lengths)
 

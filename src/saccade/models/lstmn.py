@@ -29,7 +29,7 @@ from saccade.nn.cache import ROOM, SAME
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.language import LanguageModel
-from saccade.nn.recurrent import at_end, mask_of
+from saccade.nn.recurrent import at_end, mean_of
 from saccade.nn.tape import Tape
 from saccade.trace.lens import Lens, Site
 
@@ -310,8 +310,7 @@ class Lstmn(Classifier):
         states, _ = self.cells(self._drop(embedded), lengths, before, lens=lens)
         if lens is not None and lens.wants("state"):
             lens.signal("encoder.state", "text", states)
-        real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
-        mean = states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+        mean = mean_of(states, lengths)
         logits: Tensor = self.output(self._drop(functional.relu(self.judge(self._drop(mean)))))
         return logits
 

@@ -30,7 +30,7 @@ from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.crf import CRF
 from saccade.nn.positions import positions_of
-from saccade.nn.recurrent import mask_of
+from saccade.nn.recurrent import mask_of, max_of, mean_of
 from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Encoder, Norm, Sizes, scaled_embedding
 from saccade.trace.lens import Lens, Site
@@ -144,12 +144,11 @@ class TransformerClassifier(_Reader, Classifier):
         if self.pool is not None:
             found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=SITE)
             return found
-        real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, S, 1]
         match self.config.pool:
             case "mean":
-                return states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+                return mean_of(states, lengths)
             case "max":
-                return states.masked_fill(~real, -torch.inf).amax(1)
+                return max_of(states, lengths)
             case _:
                 return states[:, 0]
 

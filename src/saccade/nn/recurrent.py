@@ -47,6 +47,18 @@ def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[
     return states.gather(1, last).squeeze(1)
 
 
+def mean_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
+    """The mean of each row's states, its padding left out."""
+    real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
+    return states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+
+
+def max_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
+    """The greatest of each row's states, coordinate by coordinate, its padding left out."""
+    real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
+    return states.masked_fill(~real, -torch.inf).amax(1)
+
+
 def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
     """max over adjacent pairs: out[i] = max(x[2i], x[2i+1])."""
     pairs: Tensor = x.unflatten(-1, (-1, 2))

@@ -164,11 +164,12 @@ class Classify:
 
     def corpus(self, records: Sequence[Labelled], where: str) -> Corpus:
         """Records as ids; over-long ones are an error, or cut and counted, as the recipe says."""
-        for number, record in enumerate(records):
-            self.reading.check_kind(record.source, _named(record, number, where))
-        labels = [self.classes.number(each.target, _named(each, number, where)) for number, each in enumerate(records)]
+        names = [_named(record, number, where) for number, record in enumerate(records)]
+        for record, name in zip(records, names, strict=True):
+            self.reading.check_kind(record.source, name)
+        labels = [self.classes.number(each.target, name) for each, name in zip(records, names, strict=True)]
         encoded = self.reading.encoded([record.source for record in records])
-        fitted = [self.reading.fit(ids, _named(records[number], number, where)) for number, ids in enumerate(encoded)]
+        fitted = [self.reading.fit(ids, name) for ids, name in zip(encoded, names, strict=True)]
         count = sum(was_cut for _, was_cut in fitted)
         cut = f"{count:,} of {len(records):,} texts cut to their {self.reading.limits}" if count else ""
         found = labels_in(records)
