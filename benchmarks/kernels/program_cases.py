@@ -41,6 +41,7 @@ from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import fused as statistics
 from saccade.kernels.statistics import reference as statistics_reference
 from saccade.kernels.statistics.reference import Wanted
+from saccade.kernels.trial import launched
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -373,6 +374,10 @@ def by_kept(draw: Draw, line: bool) -> Iterator[Part]:
     yield {"context": found}, {"context": kept_reference.kept_attention(**exact, **whole, scale=0.7)}
 
 
+def by_trial(draw: Draw) -> Iterator[Part]:
+    yield {"one": launched(torch.device(draw.device))}, {"one": torch.ones(1, dtype=torch.float64, device="cpu")}
+
+
 # ---- All of them
 
 
@@ -408,4 +413,5 @@ CASES = (
     Case("decoder", "a loop", by_loop),
     Case("kept", "lines of descent", partial(by_kept, line=True)),
     Case("kept", "shared items", partial(by_kept, line=False)),
+    Case("trial", "one", by_trial, SINGLE),
 )

@@ -293,9 +293,9 @@ def test_without_triton_or_a_gpu_the_blocked_arithmetic_serves(monkeypatch: pyte
         stand_in: Any = type("Keys", (), {"is_cuda": device == "cuda", "dtype": dtype})()
         return loop._arithmetic(stand_in, stand_in)
 
-    monkeypatch.setattr(loop, "triton_installed", lambda: False)
+    monkeypatch.setattr(loop, "has_fused", lambda keys: False)
     assert chosen("cuda", torch.float32) is blocked
-    monkeypatch.setattr(loop, "triton_installed", lambda: True)
+    monkeypatch.setattr(loop, "has_fused", lambda keys: keys.is_cuda)
     assert chosen("cpu", torch.float32) is blocked
     assert chosen("cuda", torch.float64) is blocked
     pytest.importorskip("triton")

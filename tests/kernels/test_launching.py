@@ -1,4 +1,4 @@
-"""A program that was launched before is launched again without being looked for."""
+"""A program that was launched before is launched again without being looked for; where none can be, none is asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from saccade.kernels import launching
-from saccade.kernels.launching import launch
+from saccade.kernels.launching import has_fused, launch
 
 
 class Compiled:
@@ -82,3 +82,71 @@ def test_what_is_remembered_is_bounded(program: Program, monkeypatch: pytest.Mon
     for size in range(10):
         launch(program, 5, (x, x), (size,), BLOCK=16)
     assert len(launching._compiled) <= 3
+
+
+# ---- Whether Triton serves
+
+
+class OnGpu:
+    is_cuda, device = True, torch.device("cuda", 0)
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """As at the start of a process with Triton and a GPU; where a program is tried is written down."""
+    trial = pytest.importorskip("saccade.kernels.trial", exc_type=ImportError)
+    tried: list[torch.device] = []
+    monkeypatch.setattr(launching, "_tried", [])
+    monkeypatch.setattr(launching, "_TRITON_FOUND", True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(trial, "launched", tried.append)
+    return tried
+
+
+def test_a_gpu_is_tried_once_and_then_served(untried: list[torch.device]) -> None:
+    on_gpu: Any = OnGpu()
+    assert [has_fused(on_gpu) for _ in range(3)] == [True] * 3
+    assert untried == [OnGpu.device]
+
+
+def test_where_triton_finds_no_compiler_it_does_not_serve_and_that_is_said_once(
+    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(device: torch.device) -> None:
+        untried.append(device)
+        raise RuntimeError("Failed to find C compiler.\nPlease specify via CC")
+
+    monkeypatch.setattr("saccade.kernels.trial.launched", fail)
+    on_gpu: Any = OnGpu()
+    with pytest.warns(
+        UserWarning, match="slower kernels serve .* RuntimeError: Failed to find C compiler. Please"
+    ) as said:
+        assert [has_fused(on_gpu) for _ in range(3)] == [False] * 3
+    assert len(said) == len(untried) == 1
+
+
+def test_a_full_gpu_is_not_taken_for_one_without_a_compiler(
+    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(device: torch.device) -> None:
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr("saccade.kernels.trial.launched", fail)
+    on_gpu: Any = OnGpu()
+    with pytest.raises(torch.OutOfMemoryError):
+        has_fused(on_gpu)
+    assert not launching._tried
+
+
+def test_while_a_graph_is_recorded_nothing_is_tried(
+    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    on_gpu: Any = OnGpu()
+    assert has_fused(on_gpu)
+    assert not untried
+
+
+def test_a_cpu_is_never_tried(untried: list[torch.device]) -> None:
+    assert not has_fused(torch.zeros(1, device="cpu"))
+    assert not untried

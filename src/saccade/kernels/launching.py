@@ -8,6 +8,7 @@ and constants: :func:`launch` remembers it by those.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -26,8 +27,40 @@ _TRITON_FOUND = find_spec("triton") is not None  # no cache: torch.compile, whic
 
 
 def has_fused(tensor: Tensor) -> bool:
-    """Whether Triton serves this tensor's device."""
-    return tensor.is_cuda and triton_installed()
+    """Whether Triton serves this tensor's device: it is installed, and can compile and launch a program there."""
+    return tensor.is_cuda and triton_installed() and _compiles(tensor)
+
+
+def _compiles(tensor: Tensor) -> bool:
+    """Found out once, by a small program: where there is no C compiler, as in many containers, Triton launches nothing."""
+    if torch.compiler.is_compiling():  # which needs Triton itself
+        return True
+    if not _tried:
+        if torch.cuda.is_current_stream_capturing():  # nothing can be tried now
+            return True
+        _tried.append(_try_on(tensor.device))
+    return _tried[0]
+
+
+def _try_on(device: torch.device) -> bool:
+    try:
+        from saccade.kernels.trial import launched
+
+        launched(device)
+    except torch.OutOfMemoryError:
+        raise
+    except (
+        Exception
+    ) as error:  # whatever stands in the way: no compiler, another driver, a cache that cannot be written
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        warnings.warn(
+            f"Triton cannot compile here, so slower kernels serve on the GPU. It says {reason[:200]}", stacklevel=2
+        )
+        return False
+    return True
+
+
+_tried: list[bool] = []
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:

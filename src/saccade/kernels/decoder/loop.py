@@ -24,7 +24,7 @@ from torch import Tensor
 
 from saccade.kernels.decoder import blocked, reference
 from saccade.kernels.dtypes import result_dtype
-from saccade.kernels.launching import triton_installed
+from saccade.kernels.launching import has_fused
 
 
 class Memory:
@@ -110,7 +110,7 @@ class Memory:
 
 
 def _arithmetic(key: Tensor, value: Tensor) -> ModuleType:
-    if key.is_cuda and reference.working_type(key, value) is torch.float32 and triton_installed():
+    if has_fused(key) and reference.working_type(key, value) is torch.float32:
         from saccade.kernels.decoder import fused
 
         return fused
