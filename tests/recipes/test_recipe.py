@@ -66,6 +66,29 @@ def test_a_fault_names_its_file_line_and_field(write, old, new, message):
         read_recipe(write(GOOD.replace(old, new)))
 
 
+CLASSIFIER = """\
+task: classify
+data: {source: opinions}
+model: {name: attentive_classifier, hidden: 12}
+"""
+
+
+@pytest.mark.parametrize(
+    "search", ["beam: 5", "n_best: 3, beam: 5", "length_penalty: 1.0", "sample: {}", "unknown: copy"]
+)
+def test_a_search_is_refused_where_the_likeliest_is_found_without_one(write, search):
+    name = search.split(", ")[-1].partition(":")[0]
+    message = rf"my\.yaml:4: search\.{name}: expected nothing: the task classify finds the likeliest without a search"
+    with pytest.raises(InputError, match=message):
+        read_recipe(write(CLASSIFIER + f"search: {{{search}}}\n"))
+
+
+def test_how_many_labels_are_wanted_may_be_said_without_a_search(write):
+    assert read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 3}\n")).search.n_best == 3
+    recipe = read_recipe(write(CLASSIFIER + "search: {beam: 1, stop: exact}\n"))
+    assert recipe == from_plain(recipe.to_plain(), name=recipe.name, folder=recipe.folder, where="again")
+
+
 def test_a_name_without_its_suffix_suggests_the_file(tmp_path):
     (tmp_path / "my.yaml").write_text("task: translate\n")
     with pytest.raises(InputError, match=r"did you mean '.*my\.yaml'"):

@@ -222,11 +222,26 @@ def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None)
     from saccade.nn.search import Search
 
     search = Search() if outline.search is None else build(Search, outline.search, "search")
+    if outline.search is not None:
+        _check_searched(outline.search, search, outline.task)
     metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
     return Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
         outline.about, beside=beside,
     )  # fmt: skip
+
+
+def _check_searched(node: Located, search: Search, task: str) -> None:
+    """A search is refused where the likeliest is found without one; how many are wanted may be said everywhere."""
+    if is_own(task) or getattr(task_class(task), "searches", True):
+        return
+    usual = type(search)()
+    allowed = replace(usual, beam=search.n_best, n_best=search.n_best)
+    tree: Any = node.value
+    for name, part in tree.items():
+        if getattr(search, name) not in (getattr(usual, name), getattr(allowed, name)):
+            expected = f"nothing: the task {task} finds the likeliest without a search"
+            raise refusal(part, f"search.{name}", expected)
 
 
 def _outline(root: Located) -> _Outline:
