@@ -24,6 +24,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import cpu_name
+
 Size = tuple[int, int, int, int]
 SIZES: list[Size] = [(8, 256, 256, 256), *((4, length, length, 256) for length in (64, 128, 256, 512, 1024))]
 MOST_BYTES = 8e9
@@ -146,7 +150,7 @@ def report(rows: list[str], agreements: list[str], keras: str | None, repeats: i
     distances = "\n".join(agreements)
     return f"""# Additive attention on a CPU
 
-{datetime.date.today()} · {processor()}, {os.cpu_count()} cores · {versions}
+{datetime.date.today()} · {cpu_name()}, {os.cpu_count()} cores · {versions}
 
 Whole attention in float32: scores vᵀ tanh(q + k), softmax, context. Each line is a process of its own; times are
 medians of {repeats} repeats, memory is the rise of the process's peak resident size above its inputs.
@@ -159,14 +163,6 @@ Distance of each contender's results from saccade's, relative to the largest val
 
 {distances}
 """
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

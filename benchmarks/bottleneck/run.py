@@ -23,6 +23,10 @@ from typing import Any
 
 import saccade
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 MODELS: dict[str, dict[str, Any]] = {
     "seq2seq (Cho)": {"name": "seq2seq", "maxout": 256},
     "seq2seq (Sutskever)": {"name": "seq2seq", "cell": "lstm", "context": "start", "reverse": True, "layers": 2},
@@ -89,7 +93,6 @@ def write(results: list[dict[str, Any]], changes: list[str], jobs: int, folder: 
     from saccade.metrics.significance import Statistics
     from saccade.views.lines import Chart, Line, save
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU"
     into = buckets(results[0]["lengths"], edges=EDGES)
     into = [*into[:-1], type(into[-1])(into[-1].least, 200, into[-1].sentences)]
     head = " | ".join(bucket.name for bucket in into)
@@ -98,7 +101,7 @@ def write(results: list[dict[str, Any]], changes: list[str], jobs: int, folder: 
         "# Copying 10 to 200 random words: the bottleneck",
         "",
         (
-            f"{datetime.date.today()}, {device}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
+            f"{datetime.date.today()}, {device_name()}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
             f"{torch.__version__}, saccade {saccade.__version__}. One seed. `{command}`"
         ),
         "",

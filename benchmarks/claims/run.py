@@ -42,6 +42,10 @@ from tables import draw_plots, written_table
 import saccade
 from saccade.storage import write_bytes
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 CLAIMS = ("parameters", "speed", "memory")
 Cell = tuple[Any, ...]  # (claim, network, what it is measured at …)
 
@@ -70,7 +74,8 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """What must agree where numbers are added to a file."""
-        machine = torch.cuda.get_device_name() if self.device == "cuda" else cpu_name()
+        cores = "" if self.device == "cuda" else f", {torch.get_num_threads()} of {os.cpu_count()} cores"
+        machine = device_name(self.device) + cores
         own = {"device": self.device, "machine": machine, "tokens": self.tokens, "precision": self.precision}
         versions = {"python": platform.python_version(), "torch": torch.__version__, "saccade": saccade.__version__}
         return own | versions | asdict(self.sizes) | asdict(self.budget)
@@ -163,14 +168,6 @@ def work_together(plan: Plan, cells: list[Cell], numbers: Numbers, jobs: int, un
                 following = next(waiting, None) if time.monotonic() <= until else None
                 if following is not None:
                     running[pool.submit(measure, plan, following)] = following
-
-
-def cpu_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (
-        f"{names[0] if names else platform.processor() or 'CPU'}, {torch.get_num_threads()} of {os.cpu_count()} cores"
-    )
 
 
 def plan_of(options: argparse.Namespace) -> Plan:

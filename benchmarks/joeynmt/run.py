@@ -71,6 +71,10 @@ from settings import (
     write_text,
 )
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import cpu_name, device_name
+
 HERE = Path(__file__).parent
 Made = dict[str, float]
 
@@ -245,7 +249,7 @@ def bleu(written: list[str], reference: Path) -> float:
 def table(options: argparse.Namespace, results: dict[tuple[str, str], list[Made]]) -> str:
     import saccade
 
-    name = torch.cuda.get_device_name() if options.device == "cuda" else f"{cpu_name()}, {os.cpu_count()} cores"
+    name = device_name(options.device) + ("" if options.device == "cuda" else f", {os.cpu_count()} cores")
     lines = [
         f"# Speed beside JoeyNMT 2.3: {'GPU' if options.device == 'cuda' else 'CPU'}",
         "",
@@ -314,13 +318,6 @@ def words_each(outputs: list[str]) -> float:
 
 def middles(rounds: list[Made]) -> Made:
     return {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
-
-
-def cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or "CPU"
 
 
 def options_of(words: list[str]) -> argparse.Namespace:

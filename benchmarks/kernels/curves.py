@@ -34,6 +34,10 @@ import saccade
 from saccade.attention import fast
 from saccade.kernels.additive import engines
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 PRECISIONS = ("32", "tf32", "bf16")
 # Recorded updates call an engine when they are recorded and not when they are repeated: live ones can be counted.
 SETTINGS = (
@@ -160,12 +164,11 @@ class Apart:
 def table(runs: Sequence[Run], changes: Sequence[str], recipe: str, jobs: int) -> str:
     ways = list(dict.fromkeys(run.way for run in runs))
     metric, epochs = runs[0].metric, len(runs[0].curve)
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU"
     lines = [
         "# Additive attention through either engine: one curve",
         "",
         (
-            f"{datetime.date.today()}, {device}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
+            f"{datetime.date.today()}, {device_name()}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
             f"{torch.__version__}, saccade {saccade.__version__}. {recipe} with {' '.join(changes)}. `{' '.join(sys.argv)}`"
         ),
         "",

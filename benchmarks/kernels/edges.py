@@ -17,7 +17,7 @@ import argparse
 import datetime
 import gc
 import importlib.util
-import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +27,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.attention.graph import Graph, attend_edges, explain_edges
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
 
 Step = Callable[[], Tensor]
 
@@ -174,12 +178,11 @@ def numbers(text: str) -> list[int]:
 
 
 def report(rows: list[str], kernels: list[str], options: argparse.Namespace) -> str:
-    hardware = torch.cuda.get_device_name() if options.device == "cuda" else platform.processor() or platform.machine()
     shape = f"{options.heads} heads of {options.width}, {options.dtype}, {options.degree} edges a node"
     table, served = "\n".join(rows), "\n".join(kernels)
     return f"""# Attention over edges
 
-{datetime.date.today()} · {hardware} · torch {torch.__version__} · {shape}{", hubs" if options.hubs else ""}
+{datetime.date.today()} · {device_name(options.device)} · torch {torch.__version__} · {shape}{", hubs" if options.hubs else ""}
 
 | nodes | edges | contender | forward, ms | forward + backward, ms | forward, MB | forward + backward, MB |
 |---|---|---|---|---|---|---|

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import platform
 import resource
 import statistics
 import subprocess
@@ -27,6 +26,10 @@ from typing import Any
 import torch
 
 import saccade
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
 
 WAYS = ("sdpa", "eager", "look all", "look top", "look statistics")
 KEPT = 16
@@ -174,11 +177,7 @@ def main() -> None:
         return
     import transformers
 
-    place = (
-        torch.cuda.get_device_name()
-        if options.device == "cuda"
-        else f"{platform.processor() or platform.machine()} (CPU)"
-    )
+    place = device_name(options.device) + ("" if options.device == "cuda" else " (CPU)")
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     lines = [
         f"look: {place}, {versions}, {datetime.date.today()}; median of {options.repeats} runs, top keeps {KEPT} a row",

@@ -27,6 +27,10 @@ from typing import Any
 
 import saccade
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 ROWS: dict[str, tuple[str, list[str]]] = {
     "seq2seq (Cho)": ("seq2seq_cho_multi30k", []),
     "seq2seq (Sutskever)": ("seq2seq_sutskever_multi30k", []),
@@ -176,12 +180,6 @@ def again(folder: Path) -> None:
     seeds = sorted({int(seed) for each in saved for seed in each["about"]["seeds"].split(",")})
     about = {**saved[0]["about"], "seeds": ",".join(map(str, seeds))}
     write([result for each in saved for result in each["results"]], about, folder)
-
-
-def device_name() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU"
 
 
 def main() -> None:

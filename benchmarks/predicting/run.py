@@ -23,6 +23,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import cpu_name
+
 RECIPE = "attentive_imdb"
 TOGETHER = 64
 GOAL = 200.0  # documents a second
@@ -115,7 +119,7 @@ def written(found: dict[str, list[float]], options: argparse.Namespace, cores: i
     lines = [
         "# Documents read a second" + (" (small network)" if options.tiny else ""),
         "",
-        f"{datetime.date.today()}, {processor()}, {cores} of its cores, {versions}. `python {' '.join(sys.argv)}`",
+        f"{datetime.date.today()}, {cpu_name()}, {cores} of its cores, {versions}. `python {' '.join(sys.argv)}`",
         "",
         f"{sizes}, {options.repeats} times; the network of {RECIPE}.",
         "",
@@ -129,14 +133,6 @@ def written(found: dict[str, list[float]], options: argparse.Namespace, cores: i
         "" if options.tiny else f"Goal: at least {GOAL:.0f}: {'reached' if main >= GOAL else 'missed'} with {main:.0f}."
     )
     return "\n".join([*lines, "", judged, ""])
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def main(words: list[str] | None = None) -> None:

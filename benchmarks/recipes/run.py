@@ -21,6 +21,10 @@ from typing import Any
 
 import saccade
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 SHOWN = 6
 
 
@@ -54,14 +58,13 @@ def start(recipe: str, changes: list[str], folder: Path) -> dict[str, Any] | Non
 def table(results: list[dict[str, Any]], changes: list[str], jobs: int) -> str:
     import torch
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU"
     names = " ".join(each["recipe"] for each in results)
     command = f"python benchmarks/recipes/run.py --jobs {jobs} {names} {' '.join(changes)}"
     lines = [
         "# Recipes and their figures",
         "",
         (
-            f"{datetime.date.today()}, {device}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
+            f"{datetime.date.today()}, {device_name()}, {jobs} runs at a time on it. Python {platform.python_version()}, torch "
             f"{torch.__version__}, saccade {saccade.__version__}. One seed. `{command.strip()}`"
         ),
         "",

@@ -12,6 +12,7 @@ import argparse
 import datetime
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,10 @@ import torch
 from saccade.models.rnnsearch import Config, RNNSearch
 from saccade.training.config import Train
 from saccade.training.devices import choose_threads
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import cpu_name
 
 SIZES = [(64, 32), (96, 64), (128, 128), (256, 64), (256, 256), (512, 64), (512, 256)]
 SOURCE, TARGET, WORDS = 20, 11, 400
@@ -44,13 +49,11 @@ def main() -> None:
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     counts = [count for count in (1, 2, 4, 8, 16) if count <= cores]
-    described = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    cpu = next((line.split(":")[1].strip() for line in described if "model name" in line), "CPU")
     lines = [
         "# Threads for a recurrent training step",
         "",
         (
-            f"{datetime.date.today()}, {cpu}, {cores} cores, torch {torch.__version__}; RNNsearch, source {SOURCE}, "
+            f"{datetime.date.today()}, {cpu_name()}, {cores} cores, torch {torch.__version__}; RNNsearch, source {SOURCE}, "
             f"target {TARGET}, median of {options.repeats}. `python benchmarks/threads/run.py`"
         ),
         "",

@@ -40,6 +40,10 @@ from saccade.trace.axes import Tokens
 from saccade.trace.maps import AttentionMap, Trace
 from saccade.views import html
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import cpu_name
+
 LAYERS, HEADS = 12, 12
 TIMEOUT = 120  # seconds
 GRACE = 15  # seconds more, for the browser to start and to end
@@ -231,12 +235,6 @@ def row(name: str, T: int, path: Path, written: float, options: argparse.Namespa
 
 
 # ---- What is written down
-
-
-def cpu_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "CPU"
 
 
 def table(found: list[dict[str, object]], options: argparse.Namespace) -> str:

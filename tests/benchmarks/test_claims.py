@@ -19,12 +19,13 @@ PARTS = ("networks", "recall", "speed", "tables", "run")
 @pytest.fixture(scope="module")
 def claims() -> Any:
     """The scripts, by the names under which they import one another; taken away afterwards."""
+    path = list(sys.path)  # the scripts add to it
     sys.path.insert(0, str(FOLDER))
     kept = {name: sys.modules.pop(name) for name in PARTS if name in sys.modules}
     try:
         yield {name: import_module(name) for name in PARTS}
     finally:
-        sys.path.remove(str(FOLDER))
+        sys.path[:] = path
         for name in PARTS:
             sys.modules.pop(name, None)
         sys.modules |= kept

@@ -21,6 +21,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "predicting_run", module)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the script adds to it
     spec.loader.exec_module(module)
     return module
 

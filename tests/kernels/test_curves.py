@@ -25,6 +25,7 @@ def curves(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "curves", module)  # where its dataclasses look for their names
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the script adds to it
     monkeypatch.setattr(engines, "engine", engines.engine)
     monkeypatch.setattr(fast, "additive_attention", fast.additive_attention)
     spec.loader.exec_module(module)
