@@ -162,9 +162,11 @@ def agreement(wanted: Wanted, options: argparse.Namespace) -> str:
     N, T = options.heads, query.shape[2]
     rows, keys = query[0].float(), key[0].float()
     torch.backends.cuda.matmul.allow_tf32 = False
-    exact = blocked.statistics(
-        lambda block: dot_scores(rows[:, block], keys, options.width**-0.5), (N, T, T), CAUSAL, wanted=wanted, heads=N
-    ).tensors()
+
+    def scores(near: slice, far: slice) -> Tensor:
+        return dot_scores(rows[:, near], keys[:, far], options.width**-0.5)
+
+    exact = blocked.statistics(scores, (N, T, T), CAUSAL, like=rows, wanted=wanted, heads=N).tensors()
     parts = []
     for name, tensor in found.tensors().items():
         theirs = exact[name].view_as(tensor)

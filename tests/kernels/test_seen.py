@@ -56,6 +56,14 @@ def test_rows_of_a_band_keep_their_diagonal_and_of_a_mask_their_place() -> None:
     assert torch.equal(dense(seen.rows(2, 4), 2, 7), whole[..., 2:4, :])
 
 
+def test_keys_of_a_band_keep_their_diagonal_of_a_mask_their_place_and_lengths_count_from_the_first() -> None:
+    mask, lengths = torch.rand(2, 1, 5, 7) < 0.7, torch.tensor([6, 2])
+    one = Seen(mask=torch.rand(2, 1, 5, 1) < 0.7)  # for all keys
+    near = Seen(shift=1, before=2, after=1)
+    for seen in (Seen(mask=mask), Seen(lengths=lengths), near, one, Seen(lengths, 1, 2, 1, mask)):
+        assert torch.equal(dense(seen.keys(3, 6), 5, 3), dense(seen, 5, 7)[..., 3:6])
+
+
 def test_lengths_and_bands_reach_kernels_as_such() -> None:
     extent = Extent(5, 7, 1, torch.device("cpu"), torch.float32)
     seen = (causal & padding(LENGTHS) & band(3)).seen(extent)

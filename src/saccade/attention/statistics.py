@@ -66,10 +66,11 @@ def _additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int, bet
     v = v.reshape(-1, v.shape[-1]).to(query.dtype) * beta
     engine, _ = engine_for(query, key)
 
-    def scores(rows: slice) -> Tensor:
-        return engine.scores(query[:, rows].contiguous(), key, v, seen.rows(rows.start, rows.stop), heads=heads)
+    def scores(rows: slice, keys: slice) -> Tensor:
+        return engine.scores(query[:, rows].contiguous(), key[:, keys].contiguous(), v, Seen(), heads=heads)
 
-    return blocked.statistics(scores, (*query.shape[:2], key.shape[1]), Seen(), wanted=wanted, heads=heads)
+    shape = (*query.shape[:2], key.shape[1])
+    return blocked.statistics(scores, shape, seen, like=query, wanted=wanted, heads=heads)
 
 
 def _dot(
@@ -83,10 +84,11 @@ def _dot(
         options: dict[str, Any] = {"scale": scale, "wanted": wanted, "heads": heads}
         return fused.statistics(flat_query, flat_key, seen, **options, lse=None if lse is None else lse.flatten(0, -2))
 
-    def scores(rows: slice) -> Tensor:
-        return dot_scores(flat_query[:, rows], flat_key, scale)
+    def scores(rows: slice, keys: slice) -> Tensor:
+        return dot_scores(flat_query[:, rows], flat_key[:, keys], scale)
 
-    return blocked.statistics(scores, (*flat_query.shape[:2], flat_key.shape[1]), seen, wanted=wanted, heads=heads)
+    shape = (*flat_query.shape[:2], flat_key.shape[1])
+    return blocked.statistics(scores, shape, seen, like=flat_query, wanted=wanted, heads=heads)
 
 
 def _flash(

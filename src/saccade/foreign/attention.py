@@ -26,6 +26,7 @@ from saccade.attention.statistics import KEPT_IN_REGISTERS
 from saccade.attention.windows import causal, everywhere
 from saccade.foreign.masks import BLOCK_NUMBERS, Sight
 from saccade.kernels.dot.attention import dot_attention
+from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
@@ -181,10 +182,10 @@ def _statistics(call: Call, key: Tensor, seen: Seen, wanted: Wanted) -> Statisti
         return fused.statistics(call.query, call.key.to(call.query.dtype), seen, scale=call.scale, wanted=wanted)
     query, key = call.query.flatten(0, 1), key.flatten(0, 1)
 
-    def scores(rows: slice) -> Tensor:
-        return (query[:, rows] @ key.mT) * call.scale
+    def scores(rows: slice, keys: slice) -> Tensor:
+        return dot_scores(query[:, rows], key[:, keys], call.scale)
 
-    return blocked.statistics(scores, (len(query), T, S), seen, wanted=wanted, heads=H).per_head(H)
+    return blocked.statistics(scores, (len(query), T, S), seen, like=query, wanted=wanted, heads=H).per_head(H)
 
 
 def _contexts(call: Call, key: Tensor, value: Tensor, seen: Seen) -> Tensor:

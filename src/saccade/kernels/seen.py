@@ -78,6 +78,13 @@ class Seen:
             mask = mask[..., start:stop, :]
         return replace(self, shift=self.shift + start, mask=mask)
 
+    def keys(self, start: int, stop: int) -> Seen:
+        """The same for the keys ``start``, …, ``stop − 1`` alone, the first of which is then key 0."""
+        mask, lengths = self.mask, self.lengths
+        if mask is not None and mask.shape[-1] > 1:
+            mask = mask[..., start:stop]
+        return replace(self, shift=self.shift - start, mask=mask, lengths=None if lengths is None else lengths - start)
+
     def dense(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "... S"] | None:
         """All of it as one mask [T, S], [B, T, S] or [B, H, T, S] (1 where an axis does not matter), or None."""
         keys = torch.arange(S, device=device)
