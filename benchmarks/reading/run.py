@@ -40,6 +40,7 @@ AIMS = {
     "atae_laptops": Aim("SemEval-14 laptops", "0.687 (300-d vectors)", 0.672),
     "att_blstm_semeval10": Aim("SemEval-10 task 8", "0.840", 0.81),
     "tagger_conll2000": Aim("CoNLL-2000 chunks", "0.935", 0.935),
+    "transformer_conll2000": Aim("CoNLL-2000 chunks", "0.935"),
     "tagger_ewt": Aim("UD English EWT, UPOS", "0.972 (large pretrained model)", 0.95),
     "tagger_bosque": Aim("UD Portuguese Bosque, UPOS", "0.981 (large pretrained model)", 0.96),
     "tagger_wnut17": Aim("WNUT17"),
@@ -50,6 +51,7 @@ AIMS = {
     "siamese_wikiqa": Aim("WikiQA", "0.693", 0.65),
     "glove_trec": Aim("TREC", "0.928 (CNN)", 0.91),
     "attentive_trec": Aim("TREC", "0.928 (CNN)"),
+    "transformer_trec": Aim("TREC", "0.928 (CNN)"),
     "bert_trec": Aim("TREC", "0.928 (CNN)"),
 }
 TINY = {

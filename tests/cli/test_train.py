@@ -25,7 +25,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_no_file(saccade):
     for told in (
         "330 records to train on, 35 to choose by, 37 held out",
         "15 target tokens",
-        "2 epochs of 11 batches: 22 updates, 2 looks at the validation loss",
+        "2 epochs of 11 batches: 22 updates, 2 looks at the validation loss; the best network is kept",
         "parameters  3,307",
         "source_embedding",
         "(estimated)",

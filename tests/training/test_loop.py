@@ -172,6 +172,35 @@ def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
     assert any("average of the last 2 epochs: loss" in text for text in Heard.said)
 
 
+def test_the_last_network_is_kept_where_it_is_asked_for_though_an_earlier_one_was_better(tmp_path):
+    still = ("train.epochs=3", "train.lr=1e-30")  # the first look is the best, since no other is better
+    best = api.train(tiny(*still), folder=tmp_path / "best")
+    last = api.train(tiny(*still, "train.keep=last"), folder=tmp_path / "last")
+    assert (best.figures["epoch"], last.figures["epoch"]) == (1, 3)
+    moved = api.train(tiny("train.epochs=3", "train.keep=last"), folder=tmp_path / "moved")
+    there = weights(tmp_path / "moved")
+    for name, tensor in moved.network.state_dict().items():
+        assert torch.equal(tensor, there[f"network.{name}"]), name
+
+
+@pytest.mark.parametrize(("keep", "verdict"), [("best", "(not kept: the best single one has "), ("last", "(kept)")])
+def test_with_the_last_network_an_average_is_kept_though_it_is_worse(tmp_path, keep, verdict):
+    class Heard(Silence):
+        said: ClassVar[list[str]] = []
+
+        def say(self, text: str) -> None:
+            self.said.append(text)
+
+    Heard.said.clear()
+    bundle = api.train(
+        tiny("train.average=3", "train.epochs=3", f"train.keep={keep}"), folder=tmp_path / "run", report=Heard()
+    )
+    assert any(text.startswith("average of the last 3 epochs: loss") and verdict in text for text in Heard.said), (
+        Heard.said
+    )
+    assert ("averaged" in bundle.figures) == (keep == "last")
+
+
 def test_scheduled_sampling_label_smoothing_and_tensorboard_run(tmp_path):
     options = ("train.sampling=0.5", "train.label_smoothing=0.1", "train.tensorboard=true", "train.epochs=1")
     api.train(tiny(*options), folder=tmp_path / "run")

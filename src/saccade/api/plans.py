@@ -80,6 +80,7 @@ class Plan:
         records, tokens: by split, and by side where the task has a vocabulary (each text's end counted).
         vocabulary: tokens by side.
         batches, updates, looks: batches an epoch, updates in all, looks at the validation set.
+        watch, keep: the figure that is looked at, and whether the best network by it is kept or the last.
         exact: whether ``updates`` was counted out; of a very long run it is reckoned from the first epoch.
         expect: the figure the recipe is held to, in words.
     """
@@ -100,6 +101,7 @@ class Plan:
     exact: bool
     looks: int
     watch: str
+    keep: str
     parts: Sequence[Part]
     memory: Memory
     time: Time
@@ -155,6 +157,7 @@ def _plan(beginning: Beginning, folder: Path) -> Plan:
         exact=exact,
         looks=looks,
         watch=settings.watch,
+        keep=settings.keep,
         parts=_parts(beginning.network),
         memory=memory,
         time=seconds,

@@ -199,10 +199,11 @@ def _headline(beginning: Beginning) -> str:
     recipe, sizes = beginning.recipe, [len(corpus) for corpus in beginning.corpora.values()]
     learning = [parameter.numel() for parameter in beginning.network.parameters() if parameter.requires_grad]
     parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
+    chosen = "to choose by" if recipe.train.keep == "best" else "to watch"
     frozen = f" ({parameters - sum(learning):,} of them frozen)" if sum(learning) < parameters else ""
     return (
         f"{recipe.name}: {recipe.model_name}, {parameters:,} parameters{frozen}; {sizes[0]:,} records to train on, "
-        f"{sizes[1]:,} to choose by, {sizes[2]:,} held out"
+        f"{sizes[1]:,} {chosen}, {sizes[2]:,} held out"
     )
 
 
@@ -230,7 +231,7 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
 
 
 def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report) -> Bundle:
-    """The best network's figures on the held-out set go into its bundle."""
+    """The kept network's figures on the held-out set go into its bundle."""
     bundle = load(folder)
     bundle.recipe = replace(bundle.recipe, changed=beginning.recipe.changed)
     bundle.test_records = beginning.splits.test

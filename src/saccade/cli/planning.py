@@ -25,7 +25,8 @@ def show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _page(plan: Plan) -> dict[str, list[str]]:
     counts = [plan.records[name] for name in ("train", "valid", "test")]
-    data = [f"{counts[0]:,} records to train on, {counts[1]:,} to choose by, {counts[2]:,} held out"]
+    chosen = "to choose by" if plan.keep == "best" else "to watch"
+    data = [f"{counts[0]:,} records to train on, {counts[1]:,} {chosen}, {counts[2]:,} held out"]
     if plan.tokens:
         data.append(
             ", ".join(f"{count:,} {side} tokens" for side, count in plan.tokens["train"].items()) + " to train on"
@@ -37,7 +38,7 @@ def _page(plan: Plan) -> dict[str, list[str]]:
         page["vocabulary"] = [", ".join(f"{count:,} {side} tokens" for side, count in plan.vocabulary.items())]
     epochs, looks = _many(plan.epochs, "epoch"), _many(plan.looks, "look")
     steps = f"{epochs} of {_many(plan.batches, 'batch', 'es')}: {about}{_many(plan.updates, 'update')}"
-    page["training"] = [f"{steps}, {looks} at the validation {plan.watch}"]
+    page["training"] = [f"{steps}, {looks} at the validation {plan.watch}; the {plan.keep} network is kept"]
     page["parameters"] = _parameters(plan)
     page["memory"] = _memory(plan)
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"

@@ -41,6 +41,7 @@ class Train:
     sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
 
     watch: str = "loss"  # the validation figure that picks the best network
+    keep: Literal["best", "last"] = "best"  # last: nothing is picked, so that few records need be held out
     watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
     evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress

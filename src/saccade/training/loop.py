@@ -210,7 +210,7 @@ class _Loop:
         return f"{progress.update:,} updates were done" if progress.update >= self.total else None
 
     def _look(self) -> None:
-        """Evaluate, and keep the network if it is the best so far."""
+        """Evaluate, and keep the network if it is the best so far, or if the last is wanted."""
         progress, settings = self.progress, self.settings
         if progress.looked == progress.update:
             return
@@ -221,10 +221,12 @@ class _Loop:
         better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
         progress.looked = progress.update
         self.snapshots.after_look(self.job.network, progress, figure, higher=higher)
-        if better:
-            progress.best, progress.best_epoch, progress.still, progress.plateau = figure, progress.epoch, 0, 0
+        if better or settings.keep == "last":
+            progress.best_epoch = progress.epoch
             self._tick()
             self.job.save_best(evaluation, progress)
+        if better:
+            progress.best, progress.still, progress.plateau = figure, 0, 0
         else:
             progress.still += 1
             progress.plateau += 1
@@ -256,7 +258,8 @@ class _Loop:
         return Evaluation(figures, higher_is_better=higher)
 
     def _average(self) -> None:
-        """The mean of several networks takes the best one's place if it is at least as good on the watched figure."""
+        """The mean of several networks takes the kept one's place: if it is at least as good on the watched figure, or if
+        nothing is picked by that."""
         kept = self.snapshots.kept
         if len(kept) < 2:
             return
@@ -266,7 +269,7 @@ class _Loop:
         figure, watch = evaluation.figures[self.settings.watch], self.settings.watch
         higher = evaluation.higher_is_better.get(watch, False)
         best = self.progress.best
-        better = best is None or (figure >= best if higher else figure <= best)
+        better = best is None or self.settings.keep == "last" or (figure >= best if higher else figure <= best)
         verdict = "kept" if better else f"not kept: the best single one has {best:.4f}"
         self.job.report.say(f"average of {self.snapshots}: {watch} {figure:.4f} ({verdict})")
         if better:
