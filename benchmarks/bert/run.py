@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import platform
 import random
 import shutil
 import statistics
@@ -32,6 +31,10 @@ from saccade.api import Bundle, load, train
 from saccade.data.labelled import Labelled, load_labelled
 from saccade.data.opinions import Opinions, generate
 from saccade.recipes.recipe import Recipe, read_recipe
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
 
 RESULT = "result.json"
 NETWORKS = PRETRAINED, UNTRAINED, LSTM = "BERT, pre-trained", "BERT, untrained", "LSTM"
@@ -201,7 +204,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def written(parent: Bundle, rows: list[Row], jobs: int) -> str:
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
+    device = device_name()
     figures, config = parent.figures, parent.recipe.model
     reached = ", ".join(f"{name} {value:.4f}" for name, value in figures["test"].items())
     about = f"{datetime.date.today()}, {device}, torch {torch.__version__}, saccade {saccade.__version__}."

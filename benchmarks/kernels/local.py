@@ -16,8 +16,8 @@ import datetime
 import functools
 import gc
 import importlib
-import platform
 import statistics
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,6 +29,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from saccade.kernels.local.memory import remember
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
 
 KERNELS = ("reference", "blocked", "fused")
 RADIUS = 10
@@ -197,7 +201,7 @@ def decoder_table(args: argparse.Namespace, kernels: list[str]) -> Iterator[str]
 
 def report(args: argparse.Namespace) -> Iterator[str]:
     cuda = args.device.startswith("cuda")
-    device = torch.cuda.get_device_name() if cuda else f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    device = device_name("cuda") if cuda else f"{device_name('cpu')}, {torch.get_num_threads()} threads"
     kernels = [kernel for kernel in KERNELS if cuda or kernel != "fused"]
     yield f"# Local attention, {datetime.date.today()}\n"
     yield f"{device}; torch {torch.__version__}; N = {args.batch}, D = E = {args.width}, {args.dtype}, radius {RADIUS}."

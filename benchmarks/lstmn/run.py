@@ -31,6 +31,10 @@ import yaml
 
 import saccade
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 RESULT = "result.json"
 LSTMN, LSTM, AS_MANY, CARRIED = "LSTMN", "LSTM, as wide", "LSTM, as many parameters", "LSTM, state carried"
 ROWS = {"language": (LSTMN, LSTM, AS_MANY, CARRIED), "labels": (LSTMN, LSTM, AS_MANY)}
@@ -177,7 +181,7 @@ def table(name: str, results: dict[str, list[dict[str, Any]]]) -> list[str]:
 def written(tables: dict[str, dict[str, list[dict[str, Any]]]], options: argparse.Namespace) -> str:
     import torch
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
+    device = device_name()
     at_a_time = "1 run" if options.jobs == 1 else f"{options.jobs} runs"
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, saccade {saccade.__version__}"
     lines = [

@@ -30,6 +30,7 @@ MR = (
     "data.train=$SACCADE_DATA/sentence_classification/rt-polarity.all.gz", "data.test=null", "data.hold_out=0.1",
     "data.max_length=60", "data.too_long=truncate",
 )  # fmt: skip
+CHOSEN = ("data.hold_out=0.1", "train.keep=best")  # with few held out, dev would say nothing of the networks
 SMALL = ("data.opinions.train=60", "data.opinions.valid=9", "data.opinions.test=25", "train.epochs=1", "model.hidden=5",
          "model.embedding=6", "train.threads=1")  # fmt: skip
 HEAD = ("network", "test", "each seed", "dev", "parameters", "s a run")
@@ -49,7 +50,7 @@ TABLES = {
     "IMDB": Table("attentive_imdb", "model.pool", POOLS),
     "TREC": Table("attentive_trec", "model.pool", POOLS),
     "MR": Table("attentive_trec", "model.pool", POOLS, MR),
-    "SemEval-10": Table("att_blstm_semeval10", "model.pool", ("attention", "max", "last")),
+    "SemEval-10": Table("att_blstm_semeval10", "model.pool", ("attention", "max", "last"), CHOSEN),
     "CoNLL-2000": Table("tagger_conll2000", "model.attention", ("scaled_dot", "additive", "none")),
 }
 TINY = {"opinions": Table("attentive_opinions", "model.pool", POOLS, SMALL)}

@@ -22,6 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from machine import device_name
+
 RESULT = "result.json"
 STOPPING = 60.0  # seconds that a run has to save itself when the time is over
 
@@ -121,7 +125,7 @@ def where_and_when(jobs: int) -> str:
 
     import saccade
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
+    device = device_name()
     at_a_time = "1 run" if jobs == 1 else f"{jobs} runs"
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, saccade {saccade.__version__}"
     return f"{datetime.date.today()}, {device}, {at_a_time} at a time on it, {versions}. `python {' '.join(sys.argv)}`"

@@ -41,6 +41,13 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_no_file(saccade):
     assert os.listdir() == []
 
 
+def test_a_dry_run_says_that_the_last_network_is_kept(saccade):
+    status, out, err = saccade("train", "rnnsearch_dates", *SMALL, "train.keep=last", "--dry-run")
+    assert status == 0, err
+    assert "330 records to train on, 35 to watch, 37 held out" in out
+    assert "the validation loss; the last network is kept" in out
+
+
 def test_a_sweep_ends_with_a_table_best_first_and_can_be_resumed(saccade):
     status, out, err = saccade("train", "rnnsearch_dates", *TINY, "model.hidden=5,7", "train.seed=1,2", "--out", "s")
     assert status == 0, err

@@ -96,7 +96,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
     """As at the start of a process with Triton and a GPU; where a program is tried is written down."""
     trial = pytest.importorskip("saccade.kernels.trial", exc_type=ImportError)
     tried: list[torch.device] = []
-    monkeypatch.setattr(launching, "_tried", [])
+    monkeypatch.setattr(launching, "_tried", {})
     monkeypatch.setattr(launching, "_TRITON_FOUND", True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(trial, "launched", tried.append)
@@ -125,17 +125,46 @@ def test_where_triton_finds_no_compiler_it_does_not_serve_and_that_is_said_once(
     assert len(said) == len(untried) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate …"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+    ],
+)
 def test_a_full_gpu_is_not_taken_for_one_without_a_compiler(
-    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch
+    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(device: torch.device) -> None:
-        raise torch.OutOfMemoryError("full")
+        raise error
 
     monkeypatch.setattr("saccade.kernels.trial.launched", fail)
     on_gpu: Any = OnGpu()
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(type(error), match="out of memory"):
         has_fused(on_gpu)
     assert not launching._tried
+
+
+def test_each_gpu_is_tried_by_itself(untried: list[torch.device], monkeypatch: pytest.MonkeyPatch) -> None:
+    def launched(device: torch.device) -> None:
+        if device.index == 0:
+            raise RuntimeError("an old card")
+
+    monkeypatch.setattr("saccade.kernels.trial.launched", launched)
+    first, second = OnGpu(), OnGpu()
+    second.device = torch.device("cuda", 1)
+    with pytest.warns(UserWarning, match="an old card"):
+        assert [has_fused(each) for each in (first, second, first)] == [False, True, False]  # type: ignore[arg-type]
+
+
+def test_what_only_stands_for_a_tensor_is_not_tried(
+    untried: list[torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        assert has_fused(torch.empty(3, device="cuda"))
+    assert not untried
 
 
 def test_while_a_graph_is_recorded_nothing_is_tried(

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from saccade.kernels import launching
 from saccade.kernels.location import reference
 from saccade.kernels.location.serving import choose_location_aware
 
@@ -26,3 +29,12 @@ def test_a_step_on_a_gpu_is_one_launch() -> None:
     if torch.cuda.is_available():
         choice = choose_location_aware(*(torch.empty_like(tensor, device="cuda") for tensor in on_gpu))
         assert choice.kernel == "location_aware.fused"
+
+
+def test_where_triton_cannot_compile_the_reference_serves_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "triton_installed", lambda: True)
+    monkeypatch.setattr(launching, "has_fused", lambda tensor: False)
+    with FakeTensorMode():
+        on_gpu = [torch.empty(shape, device="cuda") for shape in ((2, 1, 5), (2, 7, 5), (5,), (3, 5))]
+        said = str(choose_location_aware(*on_gpu))
+    assert said == "location_aware.reference: location_aware.fused cannot serve: triton cannot compile here."

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from saccade.errors import InputError
-from saccade.recipes.recipe import from_plain, read_recipe, shipped_recipes
+from saccade.recipes.recipe import change, from_plain, read_recipe, shipped_recipes
 
 GOOD = """\
 task: translate
@@ -73,11 +73,9 @@ model: {name: attentive_classifier, hidden: 12}
 """
 
 
-@pytest.mark.parametrize(
-    "search", ["beam: 5", "n_best: 3, beam: 5", "length_penalty: 1.0", "sample: {}", "unknown: copy"]
-)
+@pytest.mark.parametrize("search", ["beam: 5", "length_penalty: 1.0", "sample: {}", "unknown: copy"])
 def test_a_search_is_refused_where_the_likeliest_is_found_without_one(write, search):
-    name = search.split(", ")[-1].partition(":")[0]
+    name = search.partition(":")[0]
     message = rf"my\.yaml:4: search\.{name}: expected nothing: the task classify finds the likeliest without a search"
     with pytest.raises(InputError, match=message):
         read_recipe(write(CLASSIFIER + f"search: {{{search}}}\n"))
@@ -87,6 +85,37 @@ def test_how_many_labels_are_wanted_may_be_said_without_a_search(write):
     assert read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 3}\n")).search.n_best == 3
     recipe = read_recipe(write(CLASSIFIER + "search: {beam: 1, stop: exact}\n"))
     assert recipe == from_plain(recipe.to_plain(), name=recipe.name, folder=recipe.folder, where="again")
+
+
+def test_a_beam_wider_than_the_labels_wanted_is_told_how_wide(write):
+    with pytest.raises(InputError, match=r"search\.beam: expected 3, as n_best: the task classify .*, found '5'"):
+        read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 5}\n"))
+
+
+def test_tags_have_no_n_best_list(write):
+    text = "task: label\ndata: {source: repeats}\nmodel: {name: attentive_tagger}\nsearch: {beam: 3, n_best: 3}\n"
+    with pytest.raises(InputError, match=r"my\.yaml:4: search\.n_best: expected 1: the task label has no n-best list"):
+        read_recipe(write(text))
+
+
+def test_a_run_that_was_trained_with_a_search_it_had_no_use_for_is_still_read(write):
+    recipe = read_recipe(write(CLASSIFIER))
+    plain = recipe.to_plain()
+    plain["search"]["beam"] = 5
+    saved = from_plain(plain, name="old", folder=recipe.folder, where="old")
+    assert saved.search.beam == 5
+    assert change(saved, ["train.epochs=2"]).train.epochs == 2
+    with pytest.raises(InputError, match=r"search\.beam: expected nothing"):
+        change(saved, ["search.beam=4"])
+
+
+def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path):
+    (tmp_path / "unsearched.py").write_text(
+        "from saccade.data.labelled import Labelled\nfrom saccade.tasks.classify import Classify\n"
+        "class Mine(Classify):\n    data_class = Labelled\n"
+    )
+    with pytest.raises(InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine finds the likeliest"):
+        read_recipe(write(CLASSIFIER.replace("task: classify", "task: unsearched:Mine") + "search: {beam: 5}\n"))
 
 
 def test_a_name_without_its_suffix_suggests_the_file(tmp_path):

@@ -25,3 +25,17 @@ def test_a_distance_between_averaged_networks_is_refused_where_none_are_averaged
     with pytest.raises(InputError, match=r"train\.average_every: expected .* left out unless .*, found 5"):
         read_recipe("rnnsearch_dates", ["train.average_every=5"])
     assert Train(average_every=5, average=2).average_every == 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"stop_after": 3}, "stop_after must be left out where the last network is kept: got 3"),
+        ({"average": 2, "average_of": "best"}, "average_of must be last where the last network is kept: got best"),
+    ],
+)
+def test_where_the_last_network_is_kept_nothing_may_choose_by_the_validation_set(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Train(keep="last", **fields)
+    assert Train(**fields).keep == "best"
+    assert Train(keep="last", average=2).average == 2

@@ -172,15 +172,27 @@ def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
     assert any("average of the last 2 epochs: loss" in text for text in Heard.said)
 
 
+WILD = ("train.epochs=6", "train.lr=0.3")  # the validation loss goes up and down
+
+
 def test_the_last_network_is_kept_where_it_is_asked_for_though_an_earlier_one_was_better(tmp_path):
-    still = ("train.epochs=3", "train.lr=1e-30")  # the first look is the best, since no other is better
-    best = api.train(tiny(*still), folder=tmp_path / "best")
-    last = api.train(tiny(*still, "train.keep=last"), folder=tmp_path / "last")
-    assert (best.figures["epoch"], last.figures["epoch"]) == (1, 3)
-    moved = api.train(tiny("train.epochs=3", "train.keep=last"), folder=tmp_path / "moved")
-    there = weights(tmp_path / "moved")
-    for name, tensor in moved.network.state_dict().items():
+    best = api.train(tiny(*WILD), folder=tmp_path / "best")
+    last = api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "last")
+    assert best.figures["valid"]["loss"] < last.figures["valid"]["loss"], "the run must be one that gets worse"
+    assert best.figures["epoch"] < last.figures["epoch"] == 6
+    there = weights(tmp_path / "last")
+    for name, tensor in last.network.state_dict().items():
         assert torch.equal(tensor, there[f"network.{name}"]), name
+
+
+def test_a_run_that_keeps_its_last_network_goes_on_after_an_interrupt(tmp_path):
+    whole = api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "cut", report=StopAt(KILLED_AT, signal.SIGTERM))
+    again = api.resume(tmp_path / "cut")
+    assert again.figures["epoch"] == 6
+    for name, tensor in whole.network.state_dict().items():
+        assert torch.equal(tensor, again.network.state_dict()[name]), name
 
 
 @pytest.mark.parametrize(("keep", "verdict"), [("best", "(not kept: the best single one has "), ("last", "(kept)")])

@@ -35,7 +35,8 @@ class Run:
         state: done, running, interrupted, failed, or damaged; ``reason`` says more where there is more to say.
         when: when it began, as ISO 8601 (of a damaged one: when its folder last changed).
         update: where it stands, by its newest checkpoint or, when done, its end.
-        watch: the validation figure it was chosen by, whose best is in ``valid``; ``test``: the held-out figures.
+        watch: the validation figure it is chosen by; ``valid`` has that of the network which is kept, ``test`` the
+            held-out figures.
         origin: the folder of the run that it began from.
     """
 

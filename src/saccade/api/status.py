@@ -42,7 +42,7 @@ class Status:
         write_json(self._path, self._content)
 
     def best(self, metric: str, figure: float, *, higher_is_better: bool, epoch: int, update: int) -> None:
-        """The watched figure's best so far, on the validation set."""
+        """The watched figure of the network that is kept, on the validation set: the best so far, unless the last is kept."""
         best = {"metric": metric, "figure": figure, "higher_is_better": higher_is_better, "epoch": epoch}
         self.write("running", best={**best, "update": update})
 

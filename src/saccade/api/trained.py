@@ -42,7 +42,7 @@ class Bundle:
         recipe: what it was trained by.
         figures: what it reached, by split and metric.
         task: how records become batches, and outputs predictions.
-        network: the network that was best.
+        network: the network that was kept: the best, or the last.
         folder: where it lies.
         members: the bundles that an ensemble is made of.
     """

@@ -22,6 +22,7 @@ from saccade.recipes.schema import dump_yaml
 from saccade.splits import fingerprint
 from saccade.storage import read_json, write_json, write_text
 from saccade.task import Evaluation
+from saccade.training.config import PURPOSES
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints
@@ -39,6 +40,8 @@ def train(
     **overrides: Any,
 ) -> Bundle:
     """Train by a recipe (a file, or the name of a shipped one) and return the best network as a bundle.
+
+    With ``train.keep: last`` it is the last one.
 
     Args:
         data: pairs to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
@@ -199,11 +202,10 @@ def _headline(beginning: Beginning) -> str:
     recipe, sizes = beginning.recipe, [len(corpus) for corpus in beginning.corpora.values()]
     learning = [parameter.numel() for parameter in beginning.network.parameters() if parameter.requires_grad]
     parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
-    chosen = "to choose by" if recipe.train.keep == "best" else "to watch"
     frozen = f" ({parameters - sum(learning):,} of them frozen)" if sum(learning) < parameters else ""
     return (
         f"{recipe.name}: {recipe.model_name}, {parameters:,} parameters{frozen}; {sizes[0]:,} records to train on, "
-        f"{sizes[1]:,} {chosen}, {sizes[2]:,} held out"
+        f"{sizes[1]:,} {PURPOSES[recipe.train.keep]}, {sizes[2]:,} held out"
     )
 
 
@@ -211,7 +213,7 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
     recipe = beginning.recipe
     bundle = Bundle(recipe, beginning.task, beginning.network, folder=folder, figures={})
 
-    def save_best(evaluation: Evaluation, progress: Progress) -> None:
+    def save_kept(evaluation: Evaluation, progress: Progress) -> None:
         bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
         if beginning.vectors:
             bundle.figures["vectors"] = beginning.vectors
@@ -227,7 +229,7 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
         status.best(watch, evaluation.figures[watch], higher_is_better=higher, **place)
 
     train, valid = beginning.corpora["train"], beginning.corpora["valid"]
-    return Job(beginning.task, beginning.network, train, valid, recipe.train, folder, recipe.search, report, save_best)
+    return Job(beginning.task, beginning.network, train, valid, recipe.train, folder, recipe.search, report, save_kept)
 
 
 def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report) -> Bundle:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from saccade.cli.tables import duration, size, table
+from saccade.training.config import PURPOSES
 
 if TYPE_CHECKING:
     from saccade.api.plans import Plan
@@ -25,8 +26,7 @@ def show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _page(plan: Plan) -> dict[str, list[str]]:
     counts = [plan.records[name] for name in ("train", "valid", "test")]
-    chosen = "to choose by" if plan.keep == "best" else "to watch"
-    data = [f"{counts[0]:,} records to train on, {counts[1]:,} {chosen}, {counts[2]:,} held out"]
+    data = [f"{counts[0]:,} records to train on, {counts[1]:,} {PURPOSES[plan.keep]}, {counts[2]:,} held out"]
     if plan.tokens:
         data.append(
             ", ".join(f"{count:,} {side} tokens" for side, count in plan.tokens["train"].items()) + " to train on"

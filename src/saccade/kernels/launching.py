@@ -31,15 +31,34 @@ def has_fused(tensor: Tensor) -> bool:
     return tensor.is_cuda and triton_installed() and _compiles(tensor)
 
 
+def hindrances(tensor: Tensor) -> list[str]:
+    """What keeps Triton from serving this tensor's device, in words; nothing where it serves."""
+    found = []
+    if not tensor.is_cuda:
+        found.append(f"the tensors are on {tensor.device.type}, not on a CUDA device")
+    if not triton_installed():
+        found.append("triton is not installed")
+    elif tensor.is_cuda and not has_fused(tensor):
+        found.append("triton cannot compile here")
+    return found
+
+
 def _compiles(tensor: Tensor) -> bool:
-    """Found out once, by a small program: where there is no C compiler, as in many containers, Triton launches nothing."""
-    if torch.compiler.is_compiling():  # which needs Triton itself
+    """Found out once a device, by a small program: without a C compiler, as in many containers, Triton launches nothing."""
+    if torch.compiler.is_compiling():  # whose usual backend needs Triton too; what is tried would be recorded
         return True
-    if not _tried:
-        if torch.cuda.is_current_stream_capturing():  # nothing can be tried now
+    device = tensor.device.index
+    if device not in _tried:
+        if _is_fake(tensor) or torch.cuda.is_current_stream_capturing():  # nothing can be tried now
             return True
-        _tried.append(_try_on(tensor.device))
-    return _tried[0]
+        _tried[device] = _try_on(tensor.device)
+    return _tried[device]
+
+
+def _is_fake(tensor: Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
 
 
 def _try_on(device: torch.device) -> bool:
@@ -47,12 +66,12 @@ def _try_on(device: torch.device) -> bool:
         from saccade.kernels.trial import launched
 
         launched(device)
-    except torch.OutOfMemoryError:
-        raise
     except (
         Exception
     ) as error:  # whatever stands in the way: no compiler, another driver, a cache that cannot be written
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        if "out of memory" in reason.lower():  # of PyTorch or of Triton, which has no error of its own for it
+            raise
         warnings.warn(
             f"Triton cannot compile here, so slower kernels serve on the GPU. It says {reason[:200]}", stacklevel=2
         )
@@ -60,7 +79,7 @@ def _try_on(device: torch.device) -> bool:
     return True
 
 
-_tried: list[bool] = []
+_tried: dict[int | None, bool] = {}
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:

@@ -83,7 +83,9 @@ class Seen:
         mask, lengths = self.mask, self.lengths
         if mask is not None and mask.shape[-1] > 1:
             mask = mask[..., start:stop]
-        return replace(self, shift=self.shift - start, mask=mask, lengths=None if lengths is None else lengths - start)
+        if lengths is not None:
+            lengths = (lengths - start).clamp(min=0)
+        return replace(self, shift=self.shift - start, mask=mask, lengths=lengths)
 
     def dense(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "... S"] | None:
         """All of it as one mask [T, S], [B, T, S] or [B, H, T, S] (1 where an axis does not matter), or None."""

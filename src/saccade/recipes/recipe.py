@@ -134,7 +134,8 @@ def read_recipe(name: str | Path, overrides: Sequence[str] = (), changes: Mappin
     """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides."""
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
-    recipe = _read(_with_parent(root, path.parent, path.parent), path.stem, path.parent, beside=path.parent)
+    whole = _with_parent(root, path.parent, path.parent)
+    recipe = _read(whole, path.stem, path.parent, beside=path.parent, asked=True)
     return replace(recipe, changed=changed)
 
 
@@ -146,7 +147,9 @@ def read_written(path: Path, *, name: str, folder: Path) -> Recipe:
 def change(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file."""
     root, changed = _overridden(locate(recipe.to_plain(), recipe.name), overrides, changes or {})
-    again = _read(_with_parent(root, recipe.folder, recipe.beside), recipe.name, recipe.folder, beside=recipe.beside)
+    whole = _with_parent(root, recipe.folder, recipe.beside)
+    asked = any(key.partition(".")[0] == "search" for key in changed)
+    again = _read(whole, recipe.name, recipe.folder, beside=recipe.beside, asked=asked)
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
@@ -206,8 +209,9 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
     return inherit(root, parent, place)
 
 
-def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None) -> Recipe:
-    """A recipe from its tree; a user's own parts are also looked for in ``beside``."""
+def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None, asked: bool = False) -> Recipe:
+    """A recipe from its tree; a user's own parts are also looked for in ``beside``. A search that the task has no use for is
+    refused where it is ``asked`` for now; a run that was trained with one is read as it is."""
     root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
@@ -218,12 +222,13 @@ def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None)
     with searching(beside=beside, mentioned=folder):
         data = _data(root, outline)
         model_name, model = _model(outline.model, outline.task)
+        task = task_class(outline.task)
     # From here on torch is needed: the search lives beside its network.
     from saccade.nn.search import Search
 
     search = Search() if outline.search is None else build(Search, outline.search, "search")
-    if outline.search is not None:
-        _check_searched(outline.search, search, outline.task)
+    if asked and outline.search is not None:
+        _check_searched(outline.search, search, task, outline.task)
     metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
     return Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
@@ -231,17 +236,20 @@ def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None)
     )  # fmt: skip
 
 
-def _check_searched(node: Located, search: Search, task: str) -> None:
-    """A search is refused where the likeliest is found without one; how many are wanted may be said everywhere."""
-    if is_own(task) or getattr(task_class(task), "searches", True):
+def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
+    """A search is refused where the likeliest is found without one; how many are wanted may be said where there are more."""
+    if getattr(task, "searches", True):
         return
-    usual = type(search)()
-    allowed = replace(usual, beam=search.n_best, n_best=search.n_best)
     tree: Any = node.value
-    for name, part in tree.items():
-        if getattr(search, name) not in (getattr(usual, name), getattr(allowed, name)):
-            expected = f"nothing: the task {task} finds the likeliest without a search"
-            raise refusal(part, f"search.{name}", expected)
+    if search.n_best > 1 and not getattr(task, "alternatives", True):
+        raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
+    usual = type(search)()
+    for field_name, part in tree.items():
+        given, least = getattr(search, field_name), getattr(usual, field_name)
+        if field_name == "n_best" or given == least or (field_name == "beam" and given == search.n_best):
+            continue
+        wanted = f"{search.n_best}, as n_best" if field_name == "beam" and search.n_best > 1 else "nothing"
+        raise refusal(part, f"search.{field_name}", f"{wanted}: the task {name} finds the likeliest without a search")
 
 
 def _outline(root: Located) -> _Outline:

@@ -80,6 +80,7 @@ class Label:
     name = "label"
     metrics = TAG_METRICS
     searches = False  # tags are found exactly: beams mean nothing
+    alternatives = False  # nor are the next likeliest
 
     def __init__(self, data: TaggedData, reader: WordReader, tags: Tags, found: Found | None = None) -> None:
         self.data, self.reader, self.tags, self.found = data, reader, tags, found

@@ -41,11 +41,11 @@ class Train:
     sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
 
     watch: str = "loss"  # the validation figure that picks the best network
-    keep: Literal["best", "last"] = "best"  # last: nothing is picked, so that few records need be held out
+    keep: Literal["best", "last"] = "best"  # last: none is picked by that figure, so that few records need be held out
     watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
     evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress
-    average: int = 0  # so many networks of the run, averaged at its end, take the best one's place if as good
+    average: int = 0  # so many networks, averaged at the end, take the kept one's place if as good (or last is kept)
     average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched figure
     average_every: int | None = None  # last: updates between them; the end of each epoch unless given
     calibrate: bool = False  # classify: when training ends a temperature is fitted by the validation records
@@ -82,12 +82,20 @@ class Train:
             raise ValueError(f"warmup must be at least 1 with the {self.schedule} schedule: got {self.warmup}")
         if self.schedule == "noam" and self.lr < 0.01:
             raise ValueError(f"lr must be the factor of the noam schedule, 1 in the paper: got {self.lr}")
+        if self.keep == "last" and self.stop_after is not None:
+            raise ValueError(f"stop_after must be left out where the last network is kept: got {self.stop_after}")
+        if self.keep == "last" and self.average and self.average_of == "best":
+            raise ValueError("average_of must be last where the last network is kept: got best")
         if self.average_every is not None and not self.average:
             raise ValueError(f"average_every must be left out unless average says how many: got {self.average_every}")
         if self.average_every is not None and self.average_of == "best":
             raise ValueError(
                 f"average_every must be left out with average_of best, the best when looked at: got {self.average_every}"
             )
+
+
+PURPOSES = {"best": "to choose by", "last": "to watch"}
+"""What validation records are for, by the network that is kept."""
 
 
 def held_back(settings: Train, batches: Sequence[Sequence[int]]) -> str:

@@ -43,7 +43,7 @@ class Job:
     folder: Path
     how: Any = None
     report: Report = field(default_factory=Silence)
-    save_best: Callable[[Evaluation, Progress], None] = lambda evaluation, progress: None
+    save_kept: Callable[[Evaluation, Progress], None] = lambda evaluation, progress: None
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class _Loop:
         if better or settings.keep == "last":
             progress.best_epoch = progress.epoch
             self._tick()
-            self.job.save_best(evaluation, progress)
+            self.job.save_kept(evaluation, progress)
         if better:
             progress.best, progress.still, progress.plateau = figure, 0, 0
         else:
@@ -274,7 +274,7 @@ class _Loop:
         self.job.report.say(f"average of {self.snapshots}: {watch} {figure:.4f} ({verdict})")
         if better:
             self.progress.best, self.progress.averaged = figure, sorted(kept)
-            self.job.save_best(evaluation, self.progress)
+            self.job.save_kept(evaluation, self.progress)
         self.job.network.load_state_dict(before)
 
     def _plan(self, epoch: int) -> list[list[int]]:

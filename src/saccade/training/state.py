@@ -37,7 +37,7 @@ class Progress:
     tokens: int = 0  # trained on, in all
     seconds: float = 0.0  # of training proper
     best: float | None = None
-    best_epoch: int = 0
+    best_epoch: int = 0  # of the network that is kept
     looked: int = 0  # the update after which the validation set was last looked at
     still: int = 0  # evaluations since the best
     plateau: int = 0  # evaluations since the best or the last shrink

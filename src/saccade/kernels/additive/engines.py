@@ -128,7 +128,8 @@ def _without_reach(query: Tensor, name: str) -> tuple[Engine, str] | None:
         return engine("blocked", (0.0, 0.0), query), "float64 is computed in float64"
     if name != "separable" and not has_fused(query):
         if name == "direct":
-            raise SaccadeError(f"engine: expected a GPU with Triton for 'direct', found {query.device.type}")
+            found = "cuda, where Triton does not serve" if query.is_cuda else query.device.type
+            raise SaccadeError(f"engine: expected a GPU with Triton for 'direct', found {found}")
         return engine("blocked", (0.0, 0.0), query), f"Triton does not serve {query.device.type} here"
     if query.is_cuda and torch.cuda.is_current_stream_capturing():
         return _captured(query, name)

@@ -12,7 +12,7 @@ from saccade.kernels.choose import Choice
 from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.exporting import is_exporting
-from saccade.kernels.launching import has_fused, triton_installed
+from saccade.kernels.launching import hindrances
 from saccade.kernels.spelling import spelled
 
 BLOCKED_PAYS_FROM = 1 << 20
@@ -55,10 +55,7 @@ def choose_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> Edg
 
 def _obstacles(query: Tensor, key: Tensor, value: Tensor, width: int) -> list[str]:
     held_back = {
-        f"the tensors are on {query.device.type}, not on a CUDA device": query.device.type != "cuda",
-        "triton is not installed": not triton_installed(),
-        "triton cannot compile here": query.is_cuda and triton_installed() and not has_fused(query),
         "float64 is beyond its float32": torch.float64 in (query.dtype, key.dtype, value.dtype),
         f"heads of {width} numbers are wider than the {MOST_WIDTH} it holds in registers": width > MOST_WIDTH,
     }
-    return [reason for reason, holds in held_back.items() if holds]
+    return hindrances(query) + [reason for reason, holds in held_back.items() if holds]

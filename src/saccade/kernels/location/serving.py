@@ -8,7 +8,7 @@ from torch import Tensor
 from saccade.kernels.choose import Choice
 from saccade.kernels.dtypes import promoted
 from saccade.kernels.exporting import is_exporting
-from saccade.kernels.launching import has_fused, triton_installed
+from saccade.kernels.launching import hindrances
 from saccade.kernels.location import reference
 
 MOST_FILTERS = 64
@@ -33,13 +33,10 @@ def choose_location_aware(query: Tensor, key: Tensor, v: Tensor, filters: Tensor
 def _obstacles(query: Tensor, key: Tensor, v: Tensor, filters: Tensor) -> list[str]:
     dtype = promoted(query, key, v)
     held_back = {
-        f"the tensors are on {query.device.type}, not on a CUDA device": query.device.type != "cuda",
-        "triton is not installed": not triton_installed(),
-        "triton cannot compile here": query.is_cuda and triton_installed() and not has_fused(query),
         "an exported graph runs where this package's operators are not known": is_exporting(),
         f"there are {query.shape[-2]} queries for each item, not one": query.shape[-2] != 1,
         "the keys are shared by several items": key.shape[:-2] != query.shape[:-2],
         "float64 is beyond its float32": dtype is torch.float64,
         f"{len(filters)} filters are more than the {MOST_FILTERS} it holds in registers": len(filters) > MOST_FILTERS,
     }
-    return [reason for reason, holds in held_back.items() if holds]
+    return hindrances(query) + [reason for reason, holds in held_back.items() if holds]
