@@ -60,7 +60,8 @@ def model_of(case: str, length: int, device: str, dtype: str) -> Any:
 
 def run(way: str, model: Any, tokens: torch.Tensor) -> Any:
     if way.startswith("look"):
-        return saccade.look(model, None, tokens, keep=way.removeprefix("look "), k=KEPT)
+        keep = way.removeprefix("look ")
+        return saccade.look(model, None, tokens, keep=keep, k=KEPT if keep == "top" else None)
     model.set_attn_implementation(way)
     with torch.no_grad():
         return model(tokens, output_attentions=way == "eager", use_cache=False)

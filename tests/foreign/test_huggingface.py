@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_what_is_kept_is_kept_of_the_same_weights(kind, keep):
     model = tiny(kind)
     options = {"target": TARGET} if kind == "t5" else {}
     whole = saccade.look(model, tokenizer(), TEXT, **options)
-    kept = saccade.look(model, tokenizer(), TEXT, keep=keep, k=3, **options)
+    kept = saccade.look(model, tokenizer(), TEXT, lens=Lens(keep, k=3), **options)
     for dense, map in zip(whole.maps, kept.maps, strict=True):
         assert (dense.site, dense.head, map.kind) == (map.site, map.head, keep)
         weights = dense.weights
@@ -147,7 +148,7 @@ def test_padding_is_not_looked_at():
     padded = tokenizer()(TEXT, return_tensors="pt", padding="max_length", max_length=11)
     expected = model(**padded, output_attentions=True).attentions
     for keep in ("all", "top"):
-        trace = saccade.look(model, tokenizer(), dict(padded), keep=keep, k=11)
+        trace = saccade.look(model, tokenizer(), dict(padded), lens=Lens(keep, k=11))
         found = trace.map("encoder.1.self", head=2).weights
         assert torch.allclose(found, expected[1][0, 2], atol=1e-6)
         assert bool((found[:, 8:] == 0).all())
@@ -261,7 +262,7 @@ def test_no_t_by_s_tensor_exists_where_less_is_kept(kind, keep, monkeypatch):
     peaks = {}
     for kept in (keep, "all"):
         with LiveMemory(model.parameters()) as memory:
-            saccade.look(model, None, tokens, keep=kept, k=2)
+            saccade.look(model, None, tokens, lens=Lens(kept, k=2))
         peaks[kept] = memory.peak
     heads = model.config.num_attention_heads
     assert peaks[keep] < T * T < heads * T * T < peaks["all"]
@@ -303,12 +304,92 @@ def test_attention_of_another_formula_is_refused(monkeypatch):
         saccade.look(tiny("bert"), tokenizer(), TEXT)
 
 
-def test_half_types_are_looked_at_in_float32():
-    model = tiny("llama").to(torch.bfloat16)
+@pytest.mark.parametrize("kind", ["bert", "llama", "mistral"])
+def test_attention_of_another_formula_is_refused_in_every_type(kind, monkeypatch):
+    model = tiny(kind)
+    file = sys.modules[type(model).__module__]
+    own = file.eager_attention_forward
+    monkeypatch.setattr(
+        file,
+        "eager_attention_forward",
+        lambda module, query, key, *rest, **options: own(module, query * 1.02, key, *rest, **options),
+    )
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        with pytest.raises(SaccadeError, match="computes attention otherwise"):
+            saccade.look(model.to(dtype), tokenizer(), TEXT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"), [("llama", "decoder.self"), ("mistral", "decoder.self"), ("bert", "encoder.self")]
+)
+def test_float64_is_looked_at_though_a_model_takes_the_softmax_in_float32(kind, part):
+    model = tiny(kind).double()
     expected = model(ids(), output_attentions=True).attentions
     trace = saccade.look(model, tokenizer(), TEXT)
-    assert trace.maps[0].weights.dtype is torch.float32
-    assert differences(trace, expected, "decoder.self") < 0.02
+    assert trace.maps[0].weights.dtype is torch.float64
+    assert differences(trace, expected, part) < 1e-6
+    top = saccade.look(model, tokenizer(), TEXT, keep="top", k=8)
+    assert differences(top, expected, part) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "mistral"])
+def test_half_types_are_looked_at_in_float32(kind, dtype):
+    model = tiny(kind).to(dtype)
+    part = "encoder.self" if kind == "bert" else "decoder.self"
+    whole, top, told = (
+        saccade.look(model, tokenizer(), TEXT, lens=Lens(keep, k=3)) for keep in ("all", "top", "statistics")
+    )
+    assert differences(whole, model(ids(), output_attentions=True).attentions, part) < 0.03
+    for dense, kept, counted in zip(whole.maps, top.maps, told.maps, strict=True):
+        for name, tensor in [*dense.tensors.items(), *kept.tensors.items(), *counted.tensors.items()]:
+            assert tensor.dtype is (torch.int64 if name in ("index", "argmax") else torch.float32), name
+        assert torch.allclose(dense.weights.sum(-1), torch.ones(8), atol=1e-6)
+        mass = kept.tensors["weights"].sum(-1) + kept.tensors["residual"]
+        assert torch.allclose(mass, torch.ones(8), atol=1e-6)
+        assert math.isclose(float(counted.tensors["received"].sum()), 8, abs_tol=1e-5)
+
+
+@pytest.mark.parametrize("length", [5, 75])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_of_half_types_the_same_scores_are_kept_in_every_way(length, padding):
+    model = tiny("bert", max_position_embeddings=80).to(torch.bfloat16)
+    tokens, real = torch.randint(4, 18, (1, length)), torch.arange(length)[None] < length - padding
+    given = {"input_ids": tokens, "attention_mask": real.long()}
+    query, key = [], []
+    layer = model.encoder.layer[0].attention.self
+    for part, into in ((layer.query, query), (layer.key, key)):
+        part.register_forward_hook(lambda module, given, output, into=into: into.append(output.float()))
+    whole = saccade.look(model, None, given).map("encoder.0.self", head=1).weights
+    scores = query[0][0, :, 8:16] @ key[0][0, :, 8:16].T * 8**-0.5
+    expected = scores.masked_fill(~real, -math.inf).softmax(-1)
+    assert torch.allclose(whole, expected, atol=1e-6)
+    top = saccade.look(model, None, given, keep="top", k=3).map("encoder.0.self", head=1)
+    assert torch.allclose(top.tensors["weights"], expected.topk(3).values, atol=1e-6)
+    told = saccade.look(model, None, given, keep="statistics").map("encoder.0.self", head=1).tensors
+    assert torch.allclose(told["entropy"], torch.special.entr(expected).sum(-1), atol=1e-5)
+    assert torch.allclose(told["received"], expected.sum(0), atol=1e-5)
+
+
+def test_under_autocast_weights_are_those_of_the_half_type_s_states():
+    model = tiny("llama")
+    with torch.autocast("cpu", torch.bfloat16):
+        whole, top = (saccade.look(model, tokenizer(), TEXT, lens=Lens(keep, k=8)) for keep in ("all", "top"))
+    exact = saccade.look(model, tokenizer(), TEXT)
+    for seen, kept, sure in zip(whole.maps, top.maps, exact.maps, strict=True):
+        assert seen.weights.dtype is kept.tensors["weights"].dtype is torch.float32
+        assert torch.allclose(seen.weights, sure.weights, atol=0.05)
+    # Later layers get contexts of other kernels, rounded otherwise.
+    assert torch.allclose(whole.maps[0].weights, top.maps[0].weights, atol=1e-6)
+
+
+def test_scores_so_great_that_half_types_round_them_far_are_no_other_formula():
+    model = tiny("llama").to(torch.bfloat16)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 10
+    texts = [torch.randint(4, 18, (1, 37), generator=torch.Generator().manual_seed(seed)) for seed in range(5)]
+    assert len(saccade.look(model, None, texts)) == 5
 
 
 def test_a_trace_tells_which_module_a_site_is():
@@ -329,6 +410,14 @@ def test_a_trace_tells_which_module_a_site_is():
         (lambda: saccade.look(tiny("bert"), None, TEXT), "expected tensors where there is no tokenizer, found str"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="some"), "keep must be"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="top", lens=Lens()), "not both"),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, k=5, lens=Lens("top", k=2)), "k= and edits=, not both"),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, k=3), "with keep='top': got k=3 with keep='all'"),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, k=16), "with keep='top': got k=16 with keep='all'"),
+        (
+            lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="statistics", k=3),
+            "with keep='top': got k=3 with keep='statistics'",
+        ),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="top", k=0), "k must be a whole number"),
         (
             lambda: saccade.look(tiny("bert"), tokenizer(), torch.ones(3, 5, dtype=torch.int64)),
             "expected one input, found",

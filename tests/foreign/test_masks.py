@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from saccade.errors import SaccadeError
 from saccade.foreign.masks import DeferredMask, Sight, recognised, sight_of_mask
 from saccade.kernels.seen import Seen
 
@@ -57,6 +58,20 @@ def test_numbers_that_hide_become_a_mask_and_others_are_added():
     slopes = torch.zeros(T, S).masked_fill(KEYS > ROWS, -torch.inf) + torch.where(KEYS > ROWS, 0, 0.5 * KEYS)
     found, added = sight_of_mask(slopes, T, S)
     assert torch.equal(added, torch.where(KEYS > ROWS, 0, 0.5 * KEYS)[None, None])
+
+
+@pytest.mark.parametrize("shape", [(T - 2, S), (T + 2, S), (T, S - 2), (T, S + 2), (2, 1, T + 1, S)])
+def test_a_mask_for_other_queries_or_keys_is_an_error(shape):
+    with pytest.raises(SaccadeError, match=rf"mask: expected \[\.\.\., {T}, {S}\], .* found "):
+        sight_of_mask(torch.zeros(shape), T, S)
+
+
+def test_a_mask_may_say_the_same_of_all_queries_or_of_all_keys():
+    for mask in (KEYS[None] < 6, ROWS < 4, torch.ones(1, 1, dtype=torch.bool)):
+        found, _ = sight_of_mask(mask, T, S)
+        visible = found.block(0, T, mask.device)
+        expected = mask.expand(T, S)
+        assert torch.equal(torch.ones_like(expected) if visible is None else visible.expand(1, 1, T, S)[0, 0], expected)
 
 
 def test_a_deferred_mask_has_no_numbers_until_they_are_asked_for():

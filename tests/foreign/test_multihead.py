@@ -84,7 +84,7 @@ def test_causal_masks_and_padding_hide_keys(keep):
     padding = torch.zeros(1, 70).masked_fill(torch.arange(70) >= 66, -torch.inf)
     expected = own_weights(encoder.layers[0].self_attn, states, attn_mask=causal, key_padding_mask=padding)
     masks = {"mask": causal, "src_key_padding_mask": padding}
-    trace = saccade.look(encoder, None, states, keep=keep, k=70, **masks)
+    trace = saccade.look(encoder, None, states, lens=Lens(keep, k=70), **masks)
     found = trace.map("encoder.0.self", head=1)
     if keep == "statistics":
         assert torch.allclose(found.tensors["received"], expected[0, 1].sum(0), atol=1e-4)
@@ -97,8 +97,139 @@ def test_a_float_mask_that_is_more_than_yes_and_no_is_added():
     states, slopes = torch.randn(1, 5, 12), torch.randn(5, 5)
     expected = own_weights(module, states, attn_mask=slopes)
     for keep in ("all", "top"):
-        trace = saccade.look(module, None, (states, states, states), keep=keep, k=5, attn_mask=slopes)
+        trace = saccade.look(module, None, (states, states, states), lens=Lens(keep, k=5), attn_mask=slopes)
         assert torch.allclose(trace.map("encoder.self", head=2).weights, expected[0, 2], atol=1e-6)
+
+
+MASKS_OF_ANOTHER_SHAPE = [
+    ("attn_mask", (5, 5)),
+    ("attn_mask", (5, 11)),  # too many keys
+    ("attn_mask", (6, 7)),  # too many queries
+    ("attn_mask", (1, 7)),
+    ("attn_mask", (7,)),
+    ("attn_mask", (1, 5, 7)),
+    ("attn_mask", (6, 5, 7)),  # for two items
+    ("attn_mask", (3, 5, 8)),
+    ("attn_mask", (1, 3, 5, 7)),
+    ("key_padding_mask", (1, 4)),
+    ("key_padding_mask", (1, 9)),
+    ("key_padding_mask", (2, 7)),
+    ("key_padding_mask", (7,)),
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), MASKS_OF_ANOTHER_SHAPE)
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True, "add_zero_attn": True}])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_mask_of_another_shape_is_refused_as_by_the_module(name, shape, options, batch_first):
+    module = nn.MultiheadAttention(12, 3, batch_first=batch_first, **options).eval()
+    query, memory = torch.randn(1, 5, 12), torch.randn(1, 7, 12)
+    if not batch_first:
+        query, memory = query.transpose(0, 1), memory.transpose(0, 1)
+    for mask in (torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)):
+        with pytest.raises((AssertionError, RuntimeError)):
+            module(query, memory, memory, **{name: mask})
+        expected = r"\[5, 7\] or \[3, 5, 7\]" if name == "attn_mask" else r"\[1, 7\]"
+        found = str(list(shape)).replace("[", r"\[")
+        with pytest.raises(
+            SaccadeError, match=rf"^MultiheadAttention: {name}: expected {expected} \(.*, found {found}$"
+        ):
+            saccade.look(module, None, (query, memory, memory), **{name: mask})
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7)])
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True, "add_zero_attn": True}])
+def test_masks_of_every_shape_that_the_module_takes_hide_what_they_hide_there(shape, options):
+    module = nn.MultiheadAttention(12, 3, **options).eval()
+    hidden, padding = torch.rand(shape) > 0.6, torch.arange(7) == 4
+    hidden[..., 0] = False
+    query, memory = torch.randn(5, 12), torch.randn(7, 12)  # without a batch
+    expected = own_weights(module, query, memory, attn_mask=hidden, key_padding_mask=padding)
+    trace = saccade.look(module, None, (query, memory, memory), attn_mask=hidden, key_padding_mask=padding)
+    for head in range(3):
+        assert torch.allclose(trace.map("encoder.self", head=head).weights, expected[head], atol=1e-6)
+    with pytest.raises(SaccadeError, match=r"key_padding_mask: expected \[7\] \(keys\), found \[1, 7\]"):
+        saccade.look(module, None, (query, memory, memory), key_padding_mask=padding[None])
+
+
+def test_a_mask_of_numbers_that_are_not_fractions_is_refused_by_name():
+    module, states = nn.MultiheadAttention(12, 3, batch_first=True), torch.randn(1, 5, 12)
+    with pytest.raises(SaccadeError, match=r"attn_mask: expected bool .*, found torch\.int64"):
+        saccade.look(module, None, (states,) * 3, attn_mask=torch.zeros(5, 5, dtype=torch.int64))
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), 1)
+    with pytest.raises(SaccadeError, match="only bool and floating types of mask"):
+        saccade.look(encoder, None, states, mask=torch.zeros(5, 5, dtype=torch.int64))
+
+
+def test_queries_with_a_batch_beside_keys_without_one_are_refused():
+    module = nn.MultiheadAttention(12, 3, batch_first=True)
+    for query, memory in ((torch.randn(1, 5, 12), torch.randn(7, 12)), (torch.randn(5, 12), torch.randn(1, 7, 12))):
+        with pytest.raises(SaccadeError, match="query, key and value: expected three of"):
+            saccade.look(module, None, (query, memory, memory))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "said"),
+    [
+        ("mask", (8, 8), r"mask \(attn_mask of layers\.0\.self_attn\): expected \[5, 5\] or \[3, 5, 5\]"),
+        ("mask", (4, 4), r"mask \(attn_mask of layers\.0\.self_attn\): expected \[5, 5\] or \[3, 5, 5\]"),
+        ("src_key_padding_mask", (1, 3), r"src_key_padding_mask \(key_padding_mask of .*\): expected \[1, 5\]"),
+    ],
+)
+@pytest.mark.parametrize("kind", [torch.bool, torch.float32])
+def test_an_encoder_s_mask_of_another_shape_is_refused_by_the_name_it_was_given_by(name, shape, said, kind):
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), 2)
+    found = str(list(shape)).replace("[", r"\[")
+    with pytest.raises(SaccadeError, match=rf"^TransformerEncoder: {said} \(.*\), found {found}$"):
+        saccade.look(encoder, None, torch.randn(1, 5, 12), **{name: torch.zeros(shape, dtype=kind)})
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right", "path"),
+    [
+        ("src_mask", (5, 5), (7, 7), "encoder.layers.0.self_attn"),
+        ("src_mask", (9, 9), (7, 7), "encoder.layers.0.self_attn"),
+        ("tgt_mask", (7, 7), (5, 5), "decoder.layers.0.self_attn"),
+        ("memory_mask", (7, 5), (5, 7), "decoder.layers.0.multihead_attn"),
+        ("memory_mask", (5, 5), (5, 7), "decoder.layers.0.multihead_attn"),
+        ("src_key_padding_mask", (1, 5), (1, 7), "encoder.layers.0.self_attn"),
+        ("tgt_key_padding_mask", (1, 7), (1, 5), "decoder.layers.0.self_attn"),
+        ("memory_key_padding_mask", (1, 5), (1, 7), "decoder.layers.0.multihead_attn"),
+    ],
+)
+def test_each_mask_of_a_transformer_has_its_own_shape(name, wrong, right, path):
+    model = nn.Transformer(12, 3, 1, 1, 20, batch_first=True)
+    pair = torch.randn(1, 7, 12), torch.randn(1, 5, 12)
+    saccade.look(model, None, pair, **{name: torch.zeros(right)})
+    with pytest.raises(SaccadeError) as error:
+        saccade.look(model, None, pair, **{name: torch.zeros(wrong)})
+    own = "key_padding_mask" if "padding" in name else "attn_mask"
+    assert f"Transformer: {name} ({own} of {path}): expected {list(right)}" in str(error.value)
+    assert str(error.value).endswith(f"found {list(wrong)}")
+
+
+def test_a_hint_that_a_mask_is_causal_is_refused_where_there_is_no_mask():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), 1)
+    states, memory = torch.randn(1, 5, 12), torch.randn(1, 7, 12)
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        encoder(states, is_causal=True)
+    with pytest.raises(SaccadeError, match=r"is_causal of layers\.0\.self_attn: expected a mask \[5, 5\] beside it"):
+        saccade.look(encoder, None, states, is_causal=True)
+    with pytest.raises(SaccadeError, match=r"MultiheadAttention: is_causal: expected a mask \[5, 7\] beside it"):
+        saccade.look(encoder.layers[0].self_attn, None, (states, memory, memory), is_causal=True)
+    model = nn.Transformer(12, 3, 1, 1, 20, batch_first=True)
+    for name in ("src_is_causal", "tgt_is_causal", "memory_is_causal"):
+        with pytest.raises(SaccadeError, match=rf"Transformer: {name} \(is_causal of .*\): expected a mask"):
+            saccade.look(model, None, (memory, states), **{name: True})
+
+
+def test_beside_a_hint_that_it_is_causal_the_mask_decides():
+    module, states = nn.MultiheadAttention(12, 3, batch_first=True).eval(), torch.randn(1, 5, 12)
+    for mask in (torch.ones(5, 5, dtype=torch.bool).triu(1), torch.ones(5, 5, dtype=torch.bool).triu(2)):
+        with torch.no_grad():
+            expected = module(states, states, states, attn_mask=mask, is_causal=True, average_attn_weights=False)[1]
+        trace = saccade.look(module, None, (states,) * 3, attn_mask=mask, is_causal=True)
+        assert torch.allclose(trace.map("encoder.self", head=1).weights, expected[0, 1], atol=1e-6)
 
 
 def test_a_transformer_is_seen_at_its_three_kinds_of_sites():

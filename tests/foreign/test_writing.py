@@ -10,7 +10,7 @@ from torch import Tensor
 
 import saccade
 from saccade.errors import SaccadeError
-from saccade.trace import Boost, Mask
+from saccade.trace import Boost, Lens, Mask
 from tests.foreign.tiny_models import TEXT, tiny, tokenizer, transformers
 
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
@@ -56,7 +56,8 @@ def test_axes_are_the_prompt_and_what_was_written():
 @pytest.mark.parametrize("kind", ["mistral", "gemma2"])
 def test_keys_beyond_a_sliding_window_keep_their_places_though_the_cache_forgot_them(kind):
     model = tiny(kind)
-    dense, top = (saccade.look(model, tokenizer(), TEXT, keep=keep, k=3, generate=GREEDY) for keep in ("all", "top"))
+    lenses = Lens(), Lens("top", k=3)
+    dense, top = (saccade.look(model, tokenizer(), TEXT, lens=lens, generate=GREEDY) for lens in lenses)
     for head in range(4):
         weights = dense.map("decoder.0.self", head=head).weights
         for step in range(5):

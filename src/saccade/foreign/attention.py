@@ -20,13 +20,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.attention.core import attend
+from saccade.attention.fast import one_dtype
 from saccade.attention.normalise import Softmax, softmax
 from saccade.attention.scores import dot, scaled_dot
 from saccade.attention.statistics import KEPT_IN_REGISTERS
 from saccade.attention.windows import causal, everywhere
 from saccade.foreign.masks import BLOCK_NUMBERS, Sight
+from saccade.kernels.choose import PRODUCT_PAYS_FROM
 from saccade.kernels.dot.attention import dot_attention
 from saccade.kernels.dot.reference import dot_scores
+from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.launching import has_fused
 from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
@@ -87,14 +90,24 @@ class Call:
 
     def scores(self, key: Tensor) -> Tensor:
         """All scores [B, H, T, S] of the repeated keys, −inf where a key is not seen. Half types become float32."""
-        scores = torch.matmul(self.query, key.mT) * self.scale
-        scores = scores if scores.dtype is torch.float64 else scores.float()
+        with _as_they_are(self.query):
+            scores = torch.matmul(_in_full(self.query), _in_full(key).mT) * self.scale
         if self.cap is not None:
             scores = torch.tanh(scores / self.cap) * self.cap
         if self.bias is not None:
             scores = scores + self.bias[..., : scores.shape[-1]]
         visible = self.sight.block(0, self.query.shape[-2], self.query.device)
         return scores if visible is None else scores.masked_fill(~visible, -math.inf)
+
+
+def _in_full(states: Tensor) -> Tensor:
+    """Half types as float32: scores that are rounded to a half type are other scores."""
+    return states.to(working_dtype(states.dtype))
+
+
+def _as_they_are(states: Tensor) -> torch.autocast:
+    """Products in the types of what is multiplied, where autocast would make them half ones again."""
+    return torch.autocast(states.device.type, enabled=False)
 
 
 def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int = 0, shown: int = 0) -> Tensor:
@@ -135,7 +148,7 @@ def _attend_under(lens: Lens, call: Call, site: Site, place: Site, offset: int, 
 def _by_rows(lens: Lens, call: Call, site: Site, place: Site, offset: int) -> Tensor:
     B, H, T, _ = call.query.shape
     S = call.behind + call.key.shape[-2]
-    key, value = call.repeated(call.key), call.repeated(call.value)
+    key, value = _in_full(call.repeated(call.key)), call.repeated(call.value)
     step = max(1, T if lens.keep == "all" else BLOCK_NUMBERS // max(1, B * H * S))
     contexts = []
     for start in range(0, max(1, T), step):
@@ -162,37 +175,54 @@ def _normalised(scores: Tensor, sinks: Tensor | None) -> Tensor:
 
 
 def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
-    seen, (T, S) = call.sight.seen or Seen(), (call.query.shape[-2], call.key.shape[-2])
+    seen = call.sight.seen or Seen()
     key, value = call.repeated(call.key), call.repeated(call.value)
-    if seen.everything or (seen.causal and T == S):
+    if _flashes(call, seen, wanted):  # it gives each row's log-sum-exp too, which saves a pass over the scores
         usual = call.scale == call.query.shape[-1] ** -0.5
         return attend(
             call.query, key, value, score=scaled_dot if usual else dot, normalise=softmax if usual else Softmax(call.scale),
             window=causal if seen.causal else everywhere, lens=lens, site=place,
         )  # fmt: skip
-    lens.observe_statistics(place, _statistics(call, key, seen, wanted), keys=S)
+    lens.observe_statistics(place, _statistics(call, key, seen, wanted), keys=key.shape[-2])
     return _contexts(call, key, value, seen)
+
+
+def _flashes(call: Call, seen: Seen, wanted: Wanted) -> bool:
+    """Whether ``attend`` has flash attention compute the contexts. For few scores it takes the weights in the model's type."""
+    (B, H, T, _), S = call.query.shape, call.key.shape[-2]
+    half = call.query.dtype in (torch.float16, torch.bfloat16)
+    simple = seen.everything or (seen.causal and T == S)
+    return half and simple and _is_fused(call, wanted) and T > 1 and B * H * T * S >= PRODUCT_PAYS_FROM
+
+
+def _is_fused(call: Call, wanted: Wanted) -> bool:
+    kept = min(wanted.top, call.key.shape[-2])
+    return has_fused(call.query) and call.query.dtype != torch.float64 and kept <= KEPT_IN_REGISTERS
 
 
 def _statistics(call: Call, key: Tensor, seen: Seen, wanted: Wanted) -> Statistics:
     (T, S), H = (call.query.shape[-2], key.shape[-2]), call.heads
-    if has_fused(call.query) and call.query.dtype != torch.float64 and min(wanted.top, S) <= KEPT_IN_REGISTERS:
+    if _is_fused(call, wanted):
         from saccade.kernels.statistics import fused
 
         return fused.statistics(call.query, call.key.to(call.query.dtype), seen, scale=call.scale, wanted=wanted)
-    query, key = call.query.flatten(0, 1), key.flatten(0, 1)
+    query, key = _in_full(call.query).flatten(0, 1), _in_full(key).flatten(0, 1)
 
     def scores(rows: slice, keys: slice) -> Tensor:
-        return dot_scores(query[:, rows], key[:, keys], call.scale)
+        with _as_they_are(query):
+            return dot_scores(query[:, rows], key[:, keys], call.scale)
 
     return blocked.statistics(scores, (len(query), T, S), seen, like=query, wanted=wanted, heads=H).per_head(H)
 
 
 def _contexts(call: Call, key: Tensor, value: Tensor, seen: Seen) -> Tensor:
-    """PyTorch's attention takes lengths and bands as a mask alone: it gets a block of queries at a time, and of the keys
-    those that the block can see."""
+    """PyTorch's attention takes lengths and bands, but for the causal one, as a mask alone: it gets a block of queries at a
+    time, and of the keys those that the block can see."""
     B, H, T, _ = call.query.shape
     S = key.shape[-2]
+    query, key, value = one_dtype(call.query, key, value)
+    if seen.everything or (seen.causal and T == S):
+        return dot_attention(query, key, value, scale=call.scale, causal=seen.causal)
     step = max(1, BLOCK_NUMBERS // max(1, B * H * S))
     low, high = seen.bounds()
     contexts = []
@@ -204,7 +234,7 @@ def _contexts(call: Call, key: Tensor, value: Tensor, seen: Seen) -> Tensor:
             continue
         mask = call.sight.block(start, stop, call.query.device)
         mask = None if mask is None else mask[..., first:last]
-        near = (call.query[:, :, start:stop], key[:, :, first:last], value[:, :, first:last])
+        near = (query[:, :, start:stop], key[:, :, first:last], value[:, :, first:last])
         contexts.append(dot_attention(*near, scale=call.scale, mask=mask))
     return torch.cat(contexts, dim=-2)
 

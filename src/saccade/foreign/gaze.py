@@ -31,6 +31,7 @@ class Gaze:
         writes: whether the model writes (``generate``), and so calls once a token.
         pairs: whether it has an encoder and a decoder.
         shifted: whether the rows of its decoder are known by what they write and the keys by what was read.
+        options: what the model was given by name, for errors to name.
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class Gaze:
         writes: bool = False,
         pairs: bool = False,
         shifted: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.lens, self.model, self.places = lens, model, dict(places)
         self.writes, self.pairs, self.shifted = writes, pairs, shifted
+        self.options = options or {}
         self.name = type(model).__name__
         self.ran: set[nn.Module] = set()
         self.recorded: set[nn.Module] = set()

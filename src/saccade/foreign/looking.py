@@ -42,7 +42,7 @@ def look(
     inputs: Any,
     *,
     keep: Keep = "all",
-    k: int = 16,
+    k: int | None = None,
     edits: Iterable[Edit] = (),
     lens: Lens | None = None,
     target: str | list[str] | None = None,
@@ -61,7 +61,7 @@ def look(
         inputs: a text; two texts in a tuple; an image; a mapping of what the processor takes, or of tensors that the model
             takes; a tensor; or a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces.
         keep: ``"all"`` weights; the ``"top"`` k of each row; or ``"statistics"``. The last two make no T × S numbers.
-        k: how many weights a row keeps with ``keep="top"``.
+        k: how many weights a row keeps with ``keep="top"``; 16 unless told.
         edits: ``Mask``, ``Boost``, ``Set`` and ``Even`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
         lens: in the place of ``keep``, ``k`` and ``edits``. One input's records stay in it.
         target: for a model with an encoder and a decoder, what the decoder is to have written; a list for a list of inputs.
@@ -75,15 +75,18 @@ def look(
     >>> trace.map("encoder.self", head=1).weights.shape
     torch.Size([3, 3])
     """
-    if lens is not None and (edits or keep != "all"):
-        raise SaccadeError("pass lens=, or keep= and edits=, not both: a lens has its own")
+    if lens is not None and (edits or keep != "all" or k is not None):
+        raise SaccadeError("pass lens=, or keep=, k= and edits=, not both: a lens has its own")
+    if k is not None and keep in ("all", "statistics"):
+        raise SaccadeError(f"k is how many weights a row keeps with keep='top': got k={k!r} with keep={keep!r}")
     if generate is not None and not isinstance(generate, Mapping):
         found = f"found {generate!r}"
         raise SaccadeError(
             f"generate: expected options of the model's generate, such as {{'max_new_tokens': 20}}, {found}"
         )
     _refuse_misspelt(model, options)
-    lens = Lens(keep, k=k, edits=edits) if lens is None else lens
+    if lens is None:
+        lens = Lens(keep, edits=edits) if k is None else Lens(keep, k=k, edits=edits)
     targets = _targets(inputs, target)
     rest: dict[str, Any] = {"generate": generate, "axes": axes or {}, "options": options}
     if isinstance(inputs, list):
@@ -117,7 +120,8 @@ def _look(
     _add_target(found, host, tokenizer, target, generate, pairs)
     vision = getattr(host, "main_input_name", "") == "pixel_values"
     places = places_of(model, vision=vision)
-    gaze = Gaze(lens, model, places, writes=generate is not None, pairs=pairs, shifted=target is not None)
+    ways: dict[str, Any] = {"writes": generate is not None, "pairs": pairs, "shifted": target is not None}
+    gaze = Gaze(lens, model, places, **ways, options=found.named)
     with _eval(model), _seen(model, models, gaze), _unreadable(gaze.name, host), torch.no_grad():
         if generate is None:
             model(*found.positional, **found.named)
@@ -179,7 +183,7 @@ def _unreadable(name: str, host: Any) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+    except (AssertionError, IndexError, RuntimeError, TypeError, ValueError) as error:
         config = getattr(host, "config", None)
         limits = {"positions": "max_position_embeddings", "tokens in its vocabulary": "vocab_size"}
         known = [f"{getattr(config, field)} {what}" for what, field in limits.items() if hasattr(config, field)]

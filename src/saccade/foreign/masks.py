@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from saccade.errors import SaccadeError
 from saccade.kernels.seen import Seen
 
 BLOCK_NUMBERS = 1 << 22
@@ -65,9 +66,11 @@ def everything(T: int, S: int) -> Sight:
 
 def sight_of_mask(mask: Tensor, T: int, S: int) -> tuple[Sight, Tensor | None]:
     """What a mask [B, H, T, S] leaves visible, True or a number that is added to the scores, and those numbers where they
-    are more than "yes" and "no"."""
+    are more than "yes" and "no". It may have 1 in the place of any size."""
     mask = mask[(None,) * (4 - mask.dim())]
-    mask = mask[..., :S]
+    if mask.shape[-2] not in (1, T) or mask.shape[-1] not in (1, S):
+        raise SaccadeError(f"mask: expected [..., {T}, {S}], 1 in the place of either, found {list(mask.shape)}")
+    mask = mask.expand(*mask.shape[:-1], S)
     if mask.dtype == torch.bool:
         visible, added = mask, None
     else:

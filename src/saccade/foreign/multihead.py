@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.errors import SaccadeError
+from saccade.errors import InputError, SaccadeError
 from saccade.foreign.attention import Call, attend_under
 from saccade.foreign.gaze import Gaze
 from saccade.foreign.masks import everything, sight_of_mask
@@ -70,6 +70,7 @@ class _Forward:
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         module, batched = self.module, query.dim() == 3
+        self._check(query, key, value, attn_mask, key_padding_mask, is_causal)
         if not batched:
             query, key, value = (each.unsqueeze(0) for each in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -85,6 +86,55 @@ class _Forward:
         return (joined if module.batch_first else joined.transpose(0, 1)), weights
 
     __call__.__qualname__ = "MultiheadAttention.forward"  # as Python names it where arguments are missing
+
+    def _check(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool,
+    ) -> None:
+        """Raise where ``nn.functional.multi_head_attention_forward`` does: a mask of another shape would say something else."""
+        if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
+            found = ", ".join(str(list(each.shape)) for each in (query, key, value))
+            raise self._unlike("query, key and value", "three of [T, D], or three with a batch", found)
+        batched, along = query.dim() == 3, int(query.dim() == 3 and self.module.batch_first)  # the axis of lengths
+        T, S, B = query.shape[along], key.shape[along], query.shape[1 - along] if batched else 1
+        shapes = ([T, S], [B * self.module.num_heads, T, S])
+        self._check_mask("attn_mask", attn_mask, shapes, "queries × keys, or that for each head of each item")
+        keys = ([B, S], "items × keys") if batched else ([S], "keys")
+        self._check_mask("key_padding_mask", key_padding_mask, keys[:1], keys[1])
+        if is_causal and attn_mask is None:
+            names = [name for name, part in self.gaze.options.items() if name.endswith("is_causal") and part is True]
+            expected = f"a mask [{T}, {S}] beside it (it is a hint at what the mask is, and hides nothing)"
+            raise self._unlike("is_causal", expected, "none", names)
+        # Beside a mask the hint changes nothing: the mask decides, as where PyTorch is asked for weights.
+
+    def _check_mask(self, name: str, mask: Tensor | None, shapes: tuple[list[int], ...], meaning: str) -> None:
+        if mask is None:
+            return
+        pads = "padding" in name
+        same = [
+            other
+            for other, part in self.gaze.options.items()
+            if "mask" in other and ("padding" in other) == pads and getattr(part, "shape", None) == mask.shape
+        ]
+        if list(mask.shape) not in shapes:
+            expected = f"{' or '.join(map(str, shapes))} ({meaning})"
+            raise self._unlike(name, expected, str(list(mask.shape)), same)
+        if mask.dtype != torch.bool and not mask.is_floating_point():
+            raise self._unlike(name, "bool (True hides) or numbers that are added", str(mask.dtype), same)
+
+    def _unlike(self, argument: str, expected: str, found: str, given: list[str] | None = None) -> InputError:
+        """``given`` are the names of what the caller of look passed, which may be others than the module's own."""
+        path = self.gaze.place(self.module).path
+        field = f"{argument} of {path}" if path else argument
+        others = " or ".join(name for name in given or () if name != argument)
+        return InputError(
+            self.gaze.name, field=f"{others} ({field})" if others else field, expected=expected, found=found
+        )
 
     def _weights(self, call: Call, average: bool) -> Tensor:
         """What the caller asked for beside the lens: [B, T, S], or [B, H, T, S]."""
