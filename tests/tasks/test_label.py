@@ -13,7 +13,9 @@ from torch.nn import functional
 
 import saccade
 from saccade.data.repeats import Repeats, first_of
+from saccade.data.schemes import tags_with
 from saccade.data.tagged import Tagged, TaggedData, TagTokens
+from saccade.data.tags import Tags
 from saccade.errors import InputError, SaccadeError
 from saccade.explain import erasure
 from saccade.models.attentive_classifier import AttentiveClassifier
@@ -23,10 +25,12 @@ from saccade.models.bert import Config as BertConfig
 from saccade.nn.search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.label import Label
+from saccade.tasks.tag_answers import told_shares
 from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs
+from saccade.views.payload import page_data
 from tests.training.recorders import Repeater
 
 SMALL = Config(5, character_embedding=3, character_hidden=4, hidden=3, dropout=0.0)
@@ -229,7 +233,7 @@ def test_the_trace_has_words_across_and_words_with_their_tags_down() -> None:
         f"{word} [{tag}]" for word, tag in zip(("Name1", "sits", "here"), found.value)
     )
     assert trace.about["output"] == " ".join(found.value) and trace.last_look == "attention"
-    assert trace.outputs.axis == "tag" and trace.outputs.probability.shape == (3, len(of.tags.names))
+    assert trace.outputs.axis == "tag" and trace.outputs.probability.shape == (3, 5)  # O, B- and I- of two types
     torch.testing.assert_close(trace.outputs.probability.sum(-1), torch.ones(3))
     assert trace.signals["encoder.state"].axis == "text"
 
@@ -243,7 +247,57 @@ def test_pieces_and_marks_have_places_of_their_own_and_the_last_layer_leads_to_t
     assert len(found.value) == 2 and sum("[" in label and label not in ("[CLS]", "[SEP]") for label in tag.labels) == 2
     queries = {map.site: map.query for map in found.trace.maps}
     assert list(queries.values()) == ["text", "tag"] and len(found.trace.outputs.labels) == len(text)
+    tagged = [place for place, tag in enumerate(found.trace.about["tags"]) if tag]
+    assert [found.trace.about["tags"][place] for place in tagged] == found.value and len(tag) == len(text)
+    likely = found.trace.outputs.labels
+    assert [place for place, labels in enumerate(likely) if labels] == tagged, "marks and later pieces have no tag"
     assert erasure.curve(type("Bundle", (), {"task": of, "network": made}), "Name1 quits", found.value)["curves"]
+
+
+def test_likely_tags_are_told_in_the_files_scheme_and_hold_what_was_said() -> None:
+    of = task()
+    made = network(of)
+    asked = "Name1 of1 sits in1 Place2"
+    found = of.predict(made, [asked], how=Search(), lens=Lens(detail=["outputs"]))[0]
+    outputs = found.trace.outputs
+    assert all(set(labels) == {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"} for labels in outputs.labels)
+    torch.testing.assert_close(outputs.probability.sum(-1), torch.ones(5))
+    assert (outputs.probability.diff(dim=-1) <= 0).all(), "the likeliest first"
+    assert found.trace.about["tags"] == found.value
+    for token, labels, shares in zip(found.tokens, outputs.labels, outputs.probability.tolist(), strict=True):
+        told = dict(zip(labels, shares, strict=True))
+        assert told[token["tag"]] >= token["probability"] - 1e-6, "it holds that of the learnt tag"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "learn", "said", "expected"),
+    [
+        # What begins a span in BIOES begins one in BIO, whether it ends there or not; what goes on with one goes on.
+        ("bio", "bioes", ["O", "S-X", "O"], {"O": 1, "B-X": 2 + 16, "I-X": 4 + 8}),
+        # IOB1 marks a beginning only right after a span of the same type.
+        ("iob1", "bioes", ["O", "S-X", "O"], {"O": 1, "B-X": 0, "I-X": 2 + 4 + 8 + 16}),
+        ("iob1", "bioes", ["S-X", "S-X", "O"], {"O": 1, "B-X": 2 + 16, "I-X": 4 + 8}),
+        # Whether a span of BIO ends at a word is for the next to say.
+        ("bioes", "bio", ["O", "B-X", "O"], {"O": 1, "B-X": 0, "I-X": 0, "E-X": 4, "S-X": 2}),
+        ("bioes", "bio", ["O", "B-X", "I-X"], {"O": 1, "B-X": 2, "I-X": 4, "E-X": 0, "S-X": 0}),
+        ("bio", "bio", ["O", "B-X", "O"], {"O": 1, "B-X": 2, "I-X": 4}),
+    ],
+)
+def test_shares_of_learnt_tags_that_become_the_same_are_added(scheme, learn, said, expected) -> None:
+    tags = Tags(tuple(tags_with(["X"], learn)), (), scheme, learn)
+    shares = 2.0 ** torch.arange(len(tags.names)).expand(3, -1)  # O, B, I and, of BIOES, E, S: 1, 2, 4, 8, 16
+    names, told = told_shares(shares, said, tags)
+    assert dict(zip(names, told[1].tolist(), strict=True)) == expected
+
+
+def test_outputs_of_tags_come_back_from_a_file_and_lie_in_a_page(tmp_path) -> None:
+    of = task(tokens=TagTokens(kind="bert", size=60), max_length=15)
+    made = network(of, TINY_BERT, BertTagger)
+    trace = of.predict(made, ["Name1 quits"], how=Search(), lens=Lens(detail=["outputs"]))[0].trace
+    trace.save(tmp_path / "x.trace")
+    assert saccade.Trace.load(tmp_path / "x.trace").outputs.labels == trace.outputs.labels
+    (page,) = page_data(trace).header["traces"]
+    assert page["outputs"]["labels"][0] == [] and page["about"]["tags"] == trace.about["tags"]
 
 
 # Figures ------------------------------------------------------------------------------------------------------------------
@@ -281,7 +335,7 @@ def test_spans_have_figures_only_where_tags_mark_some() -> None:
 
 def test_a_run_asks_before_it_trains_whether_its_metrics_can_be(tmp_path) -> None:
     recipe = read_recipe("tagger_repeats", changes={"metrics": ["f1"], "train.watch": "f1", "train.device": "cpu"})
-    with pytest.raises(InputError, match="metrics: expected any of accuracy, found 'f1'"):
+    with pytest.raises(InputError, match=r"tagger_repeats\.yaml: metrics\[0\]: expected any of accuracy, found 'f1'"):
         saccade.train(recipe, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

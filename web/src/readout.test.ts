@@ -48,6 +48,22 @@ test("a class is decided on, not written", () => {
   );
 });
 
+test("a candidate is scored and a word tagged, and neither is written", () => {
+  const ranked = { task: "rank", output: "it is", labels: { "it is": 0.506 } };
+  assert.equal(
+    plainText(moment(look(["0.506"], ["it", "is"], [0.4, 0.6], { query: "score" }), ranked, 0, null)),
+    "It looked at is (0.60) to score the candidate 0.506.",
+  );
+  assert.equal(
+    plainText(moment(look(["rosa", "is"], ["who", "?"], [0.6, 0.4, 1, 0], { query: "candidate" }), ranked, 0, null)),
+    "For rosa it looked at who (0.60).",
+  );
+  assert.equal(
+    plainText(moment(look(["She [O]"], ["She"], [1], { query: "tag" }), { task: "label" }, 0, null)),
+    "It looked at She (1.00) to tag She [O].",
+  );
+});
+
 test("a word among its neighbours looks from its place", () => {
   const seen = look(["it", "ran"], ["it", "ran"], [0.6, 0.4, 0.7, 0.3], { key: "target" });
   assert.equal(plainText(moment(seen, {}, 1, null)), "At ran it looked at it (0.70).");

@@ -1,6 +1,7 @@
 // The sentence of the moment, said once, in one place: to the eye at once, to a screen reader when it has settled.
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { purposeOf } from "./deeds";
 import { factsOf, grouped } from "./grouping";
 import { type Line, lineOf, number, short, wordAt } from "./labels";
 import type { About, Matrix, PageAxis, PageMap, Part, State } from "./types";
@@ -78,12 +79,11 @@ function placeOf(axis: PageAxis, position: number): Part[] {
   return word.to - word.from > 1 ? [token, " (in ", { token: short(word.text) }, ")"] : [token];
 }
 
-/** What the looking was for depends on what looks: a word being written, a class, a word among its neighbours. */
+/** What the looking was for depends on what looks: a word being written, a tag, a class, a word among its neighbours. */
 function frameOf({ map, query }: Seen, about: About, asked: Part): (said: Part[]) => Part[] {
   if (map.query === map.key) return (said) => ["At ", asked, " it ", ...said, "."];
-  const decides =
-    query.labels.length === 1 && about.output === query.labels[0] && !!(about.labels ?? about.probabilities);
-  if (query.kind === "tokens") return (said) => ["It ", ...said, decides ? " to decide on " : " to write ", asked, "."];
+  const purpose = purposeOf(map, query, about);
+  if (purpose) return (said) => ["It ", ...said, ` ${purpose} `, asked, "."];
   return (said) => ["For ", asked, " it ", ...said, "."];
 }
 

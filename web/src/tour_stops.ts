@@ -1,4 +1,5 @@
 // The stops of the tour: what is said at each, with the words and numbers of the trace that is shown.
+import { CHOICES, type Deed } from "./deeds";
 import { isSpecial, number, short, wordAt } from "./labels";
 import { isNarrow } from "./tour_place";
 import type { LoadedTrace, Part } from "./types";
@@ -45,12 +46,12 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
       : withoutPrompt(trace, pieces(trace.axis(look?.map.query ?? trace.outputs?.axis ?? ""), 0, moment.step).join(""));
   const writes: Part[] = before.trim() ? [" and written ", token(before), " so far. "] : [". It writes step by step. "];
   const { points } = decode;
-  const sofar: Part[] = [...read, ...(moment.forced ? writes : [". "])];
+  const sofar: Part[] = [...read, ...(moment.writes ? writes : [". "])];
   return [
     ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
-    outputStop(moment, points, !!look),
+    outputStop(moment, decode.deed, points, !!look),
     // Who decides once has nothing to do again.
-    ...(moment.forced ? [againStop(trace, !!look, points)] : []),
+    ...(moment.writes ? [againStop(trace, !!look, points)] : []),
   ];
 }
 
@@ -82,7 +83,7 @@ function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]
       at: scores ? ".steps .at-e" : ".steps .at-label",
       said: [
         ...sofar,
-        moment.forced
+        moment.writes
           ? "To find what comes next it gives each position it read a score e: how well does this fit now?"
           : "To decide, it gives each position it read a score e: how much does this say?",
         ...top,
@@ -90,7 +91,7 @@ function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]
     },
     weightStop(moment, key < 0 ? [] : [{ token: short(word.text, 24) }, ` gets ${number(share, exact)} of it.`]),
     // A pointer network sums nothing: where it points is what it writes.
-    ...(points ? [] : [contextStop(states, moment.forced)]),
+    ...(points ? [] : [contextStop(states, moment.writes)]),
   ];
 }
 
@@ -117,8 +118,16 @@ function weightStop({ weighed, scores }: Moment, share: Part[]): Stop {
   return { title, at: ".steps .at-a", said: ["A score can be any number. ", how, ...share] };
 }
 
-function plainStops({ read }: Decode, sofar: Part[]): Stop[] {
+function plainStops({ read, deed }: Decode, sofar: Part[]): Stop[] {
   const size = read ? `${read.values.columns} numbers` : "a list of numbers";
+  if (deed !== "write")
+    return [
+      {
+        title: "Reading",
+        at: ".steps .at-h",
+        said: [...sofar, `Of each position it made a state: ${size}.`, " It has no attention to say which counted."],
+      },
+    ];
   return [
     {
       title: "Reading",
@@ -141,23 +150,29 @@ function plainStops({ read }: Decode, sofar: Part[]): Stop[] {
   ];
 }
 
-function outputStop({ likely, written, state, forced }: Moment, points: boolean, looks: boolean): Stop {
+function outputStop({ likely, written, state, writes }: Moment, deed: Deed, points: boolean, looks: boolean): Stop {
   const found = likely.find((each) => each.label === written) ?? likely[0];
   const told: Part[] = found
     ? [
         { token: short(found.label, 24) },
         ` has probability ${number(found.probability)}.`,
-        forced ? (found.label === written ? " It was written." : "") : " That is its answer.",
+        writes ? (found.label === written ? " It was written." : "") : " That is its answer.",
       ]
     : ["How likely they were was not kept here."];
-  const from = !looks ? "From its state" : state ? "From the context and its own state s" : "From the context";
+  const from = !looks
+    ? writes
+      ? "From its state"
+      : "From these states"
+    : state
+      ? "From the context and its own state s"
+      : "From the context";
   return {
     title: "Output",
     at: ".steps .at-p",
     said: [
       points ? "Here the weights themselves say" : from,
       points ? "" : " the model works out",
-      ` how likely each ${forced ? "next piece" : "label"} is. `,
+      ` how likely each ${CHOICES[deed]} is. `,
       ...told,
     ],
   };

@@ -51,6 +51,8 @@ export interface About {
   faithfulness?: Faithfulness;
   /** of a classifier: the probability of each class */
   labels?: Record<string, number>;
+  /** of a tagger: the tag of each position, "" where none is said (a mark, the rest of a word) */
+  tags?: string[];
   [name: string]: unknown;
 }
 

@@ -123,6 +123,11 @@ test("an output reads as it was written, markers left out", () => {
   assert.deepEqual(pieces(words), ["the", " cats", "."]);
 });
 
+test("words with their tags, which stand in no text, are kept apart", () => {
+  const tagged = { ...tokens(["She [O]", "lives [O]"]), text: "", spans: [] };
+  assert.deepEqual(pieces(tagged), ["She [O]", " lives [O]"]);
+});
+
 test("a forced output follows what stood before it", () => {
   assert.equal(prefixOf(tokens([..."2009-05", "<eos>"]), 6, "6"), "2009-06");
   const words = tokens(["the", "cats", "."], {

@@ -87,7 +87,7 @@ export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
 
 /** The tokens of an output as they read, one after the other; markers are left out. */
 export function pieces(axis: PageAxis, from = 0, to = axis.labels.length): string[] {
-  const letters = axis.text === undefined ? null : [...axis.text];
+  const letters = axis.text ? [...axis.text] : null;
   const between = letters ? "" : gapOf(axis);
   let end = from > 0 ? (axis.spans?.[from - 1]?.[1] ?? 0) : 0;
   return axis.labels.slice(from, to).flatMap((label, i) => {

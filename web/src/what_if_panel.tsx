@@ -1,5 +1,6 @@
 // What if, above the picture: what the hand can do, what it did, and what became of the output.
 import { useEffect, useState } from "preact/hooks";
+import { deedOf } from "./deeds";
 import { writtenAxis } from "./footer";
 import { number, short } from "./labels";
 import { Switch } from "./parts";
@@ -30,7 +31,7 @@ interface PanelProps {
 export function Told({ trace, hand, sum, set }: PanelProps) {
   if (hand.reason) return null;
   return (
-    <section class="what-if" aria-label={hand.changed ? "what you changed" : "what it wrote"}>
+    <section class="what-if" aria-label={hand.changed ? "what you changed" : `what it ${verbOf(trace)}`}>
       <div class={hand.changed ? "outcome changed" : "outcome"}>
         <Outcome trace={trace} hand={hand} sum={sum} />
         <div class="changes-room">{hand.changed && <Changes hand={hand} set={set} />}</div>
@@ -134,7 +135,7 @@ function Outcome({ trace, hand, sum }: Pick<PanelProps, "trace" | "hand" | "sum"
   const waits = holds ? <Holding hand={hand} sum={sum} /> : told;
   return (
     <dl>
-      <dt>{changed ? "before" : "wrote"}</dt>
+      <dt>{changed ? "before" : verbOf(trace)}</dt>
       <dd>
         <Written pieces={before} marked={differs.before} /> <Score trace={session.base} />
       </dd>
@@ -198,7 +199,14 @@ function readAt(trace: LoadedTrace, { edit }: Change): PageAxis {
   return trace.axis(trace.maps.find((map) => map.site === edit.site)?.key ?? "");
 }
 
+/** Tags, labels and candidates are said; only text is written. */
+function verbOf({ about }: LoadedTrace): string {
+  return deedOf(about) === "write" ? "wrote" : "said";
+}
+
 function writtenIn(trace: LoadedTrace): string[] {
+  // The step of a ranker is its score, which stands beside what it put first.
+  if (deedOf(trace.about) === "score" && typeof trace.about.output === "string") return [trace.about.output];
   const axis = writtenAxis(trace) ?? trace.outputs?.axis;
   if (axis) return pieces(trace.axis(axis));
   return typeof trace.about.output === "string" ? [trace.about.output] : [];

@@ -45,6 +45,7 @@ from saccade.nn.tagger import Tagger
 from saccade.nn.word_vectors import begin_words
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks.settings import refuse_sampling
 from saccade.tasks.tag_answers import (
     Asked,
     answer_spans,
@@ -89,6 +90,11 @@ class Label:
     def tokenizer(self) -> Any:
         """The vocabulary of words or pieces."""
         return self.reader.tokenizer
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting means nothing to this task."""
+        refuse_sampling(recipe)
 
     @staticmethod
     def load(data: TaggedData, folder: Path, seed: int) -> Splits:
@@ -318,7 +324,8 @@ class Label:
         if lens.wants("outputs"):
             text = trace.axes["text"]
             places = first_pieces(text) if isinstance(text, Tokens) else ()
-            trace = replace(trace, outputs=outputs_of(said.shares, places, self.tags, len(text)))
+            learnt = [self.tags.names[number] for number in said.tags]
+            trace = replace(trace, outputs=outputs_of(said.shares, learnt, places, self.tags, len(text)))
         about = {"task": self.name, "input": asked.text, "output": " ".join(tags), "score": made.score}
         spans = {"spans": [dict(span) for span in made.spans]} if made.spans else {}
         return replace(trace, about={**trace.about, **about, **spans})

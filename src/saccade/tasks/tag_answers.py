@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from saccade.data.documents import Layout
-from saccade.data.schemes import spans_of
+from saccade.data.schemes import OUTSIDE, converted, may_follow, parted, spans_of, tags_with, types_in
 from saccade.data.tags import Tags
 from saccade.data.word_reader import WordReader
 from saccade.errors import InputError
@@ -101,14 +103,15 @@ def answer_spans(asked: Asked, tags: Sequence[str]) -> tuple[dict[str, Any], ...
 def trace_of(
     asked: Asked, tags: Sequence[str], records: Sequence[Record], reader: WordReader, layout: Layout, last: str | None
 ) -> Trace:
-    """What was looked at, labelled: words across; down, at the site that looks last, the words with the tag that it led to."""
+    """What was looked at, labelled: words across; down, at the site that looks last, the words with the tag that it led to.
+    ``about["tags"]`` has the tag of each position, "" where a mark or a word's later piece has none."""
     text = _axis(asked, reader, layout)
-    labels = list(text.labels)
+    labels, own = list(text.labels), [""] * len(text.labels)
     for place, tag in zip(first_pieces(text), tags, strict=True):
-        labels[place] = f"{labels[place]} [{tag}]"
+        labels[place], own[place] = f"{labels[place]} [{tag}]", tag
     axes: dict[str, Axis] = {TEXT: text, TAG: Tokens(tuple(labels), special=text.special, words=text.words)}
     made = assemble([_asking(record, last) for record in records], 0) if records else Trace()
-    return made.labelled(axes)
+    return made.labelled(axes, tags=own)
 
 
 def first_pieces(text: Tokens) -> list[int]:
@@ -144,13 +147,44 @@ def _axis(asked: Asked, reader: WordReader, layout: Layout) -> Tokens:
     return Tokens(tuple(labels), text=asked.text, spans=tuple(spans), words=tuple(words), special=special)
 
 
-def outputs_of(shares: Tensor, places: Sequence[int], tags: Tags, rows: int) -> Outputs:
-    """The probabilities of all tags at each word, the likeliest first; ``places`` are the words' rows of ``rows`` positions."""
-    likeliest, order = shares.sort(dim=-1, descending=True)  # [words, K]
-    probability, index = (part.new_zeros(rows, len(tags.names)) for part in (likeliest, order))
+def outputs_of(
+    shares: Float[Tensor, "words K"], said: Sequence[str], places: Sequence[int], tags: Tags, rows: int
+) -> Outputs:
+    """The probabilities of the file's tags at each word, the likeliest first; ``places`` are the words' rows of ``rows``
+    positions. Where no word begins there is no tag, and nothing likely."""
+    names, found = told_shares(shares, said, tags)
+    likeliest, order = found.sort(dim=-1, descending=True)  # [words, tags of the file]
+    probability, index = (part.new_zeros(rows, len(names)) for part in (likeliest, order))
     probability[list(places)], index[list(places)] = likeliest, order
-    labels = tuple(tuple(tags.names[number] for number in row) for row in index.tolist())
-    return Outputs(TAG, labels, probability, index)
+    labels: list[tuple[str, ...]] = [()] * rows
+    for place, row in zip(places, order.tolist(), strict=True):
+        labels[place] = tuple(names[number] for number in row)
+    return Outputs(TAG, tuple(labels), probability, index)
+
+
+def told_shares(
+    shares: Float[Tensor, "words K"], said: Sequence[str], tags: Tags
+) -> tuple[tuple[str, ...], Float[Tensor, "words told"]]:
+    """The file's tags, and the probability of each at each word: those of learnt tags that become the same are added."""
+    if tags.learn == tags.scheme:
+        return tags.names, shares
+    names = tuple(tags_with(types_in(tags.names), tags.scheme))
+    number = {name: place for place, name in enumerate(names)}
+    around = [OUTSIDE, *said, OUTSIDE]
+    found = shares.new_zeros(len(said), len(names))
+    for word, (before, after) in enumerate(zip(around[:-2], around[2:], strict=True)):
+        becomes = [number[_told_between(before, tag, after, tags)] for tag in tags.names]
+        found[word].index_add_(0, torch.tensor(becomes), shares[word])
+    return names, found
+
+
+def _told_between(before: str, tag: str, after: str, tags: Tags) -> str:
+    """What a learnt tag is in the file's scheme, between the learnt tags that were said beside it."""
+    mark, type = parted(tag)
+    if mark in "IE" and not may_follow(before, tag, tags.learn):
+        # Where it goes on with a span, one began before it, whatever was likeliest there.
+        before = f"B-{type}"
+    return converted([before, tag, after], tags.scheme)[1]
 
 
 def last_site(sites: Sequence[Site]) -> str | None:

@@ -1,5 +1,6 @@
 // Steps: one step of a decode from left to right. Scores become weights, weights a context, a context the output.
 import { useMemo, useRef } from "preact/hooks";
+import { DID } from "../deeds";
 import { Figure, type Table } from "../figure";
 import { number, short } from "../labels";
 import { useLoaded } from "../look";
@@ -49,12 +50,14 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const moment = momentOf(decode, state, hand.draft, hand.session.changes);
   const before = useBefore(hand, state, step);
   const sum = Array.from(moment.row).reduce((all, weight) => all + weight, 0);
-  useSay(saidOf(moment, hand, look?.key.labels ?? null));
+  useSay(saidOf(decode, moment, hand));
+  // Where nothing looks and nothing is written there is nothing to change.
+  const asks = place !== null || moment.forced;
   const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
   const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key };
   const controls = (
     <>
-      <Controls {...panel} />
+      {asks && <Controls {...panel} />}
       {long && (
         <Switch
           label="every position"
@@ -71,7 +74,7 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
       caption={<Caption decode={decode} moment={moment} />}
       controls={controls}
     >
-      <Told {...panel} />
+      {asks && <Told {...panel} />}
       {look ? (
         <Picture {...{ decode, moment, hand, before, set }} locked={state.key} />
       ) : (
@@ -81,8 +84,9 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   );
 }
 
-/** What the readout says: what the hand does; without attention, what was written; else the shell speaks. */
-function saidOf({ written, likely }: Moment, { draft }: Hand, labels: string[] | null): Part[] | null {
+/** What the readout says: what the hand does; without attention, what came out; else the shell speaks. */
+function saidOf({ deed, look, trace }: Decode, { step, written, likely }: Moment, { draft }: Hand): Part[] | null {
+  const labels = look?.key.labels ?? null;
   if (draft)
     return [
       draft.pressed ? "You give " : "You would give ",
@@ -91,7 +95,13 @@ function saidOf({ written, likely }: Moment, { draft }: Hand, labels: string[] |
     ];
   if (labels || written === null) return null;
   const found = likely.find((each) => each.label === written);
-  return ["It wrote ", { token: short(written) }, found ? ` (probability ${number(found.probability)}).` : "."];
+  // A tag is told with its word, and of a candidate its score: as the steps are named.
+  const steps = deed === "tag" || deed === "score" ? trace.axes[trace.outputs?.axis ?? ""] : undefined;
+  return [
+    DID[deed],
+    { token: short(steps?.labels[step] ?? written) },
+    found ? ` (probability ${number(found.probability)}).` : ".",
+  ];
 }
 
 /** What was likely at this step before the reader changed anything; null when nothing is changed. */
@@ -160,7 +170,7 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
         </>
       )}
       {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
-      <Output {...{ moment, hand, before, axis, rows, stacked }} />
+      <Output {...{ decode, moment, hand, before, axis, rows, stacked }} />
       <Equations decode={decode} moment={moment} />
     </div>
   );

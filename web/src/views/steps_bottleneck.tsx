@@ -1,4 +1,5 @@
-// A decode without attention: all that was read goes into one vector, and all that is written comes out of it.
+// Without attention: of who writes, all that was read goes into one vector, and all that is written comes out of it; of who
+// decides, the states and the answer.
 import { useRef } from "preact/hooks";
 import { short } from "../labels";
 import { useColours, useMedia } from "../theme";
@@ -30,9 +31,11 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const grid = useRef<HTMLDivElement>(null);
   const height = useRowHeight(keys.length, grid, stacked);
   const tall = keys.length ? tallOf(keys.length * height) : TALLEST;
-  const last = vectorAt(read, count - 1);
+  const writes = decode.deed === "write";
+  const last = writes ? vectorAt(read, count - 1) : null;
   const present: Column[] = [
-    ...(source ? (["label", "h", "r", "b"] as const) : []),
+    ...(source ? (["label", "h"] as const) : []),
+    ...(source && writes ? (["r", "b"] as const) : []),
     ...(decode.state ? (["s"] as const) : []),
     "p",
   ];
@@ -46,6 +49,9 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
           {` these ${last.length} numbers.`}
         </p>
       )}
+      {!writes && (
+        <p class="steps-said">There is no attention here, so no weights say which positions counted for how much.</p>
+      )}
       <div
         ref={grid}
         class="steps bottleneck"
@@ -57,12 +63,16 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
           <>
             <Labels axis={source} keys={keys} height={height} />
             <States decode={decode} keys={keys} height={height} />
-            <Funnel rows={keys.length} height={height} tall={tall} />
-            <Vector place="b" name="last state of the encoder" values={last} {...vectors} />
+            {writes && (
+              <>
+                <Funnel rows={keys.length} height={height} tall={tall} />
+                <Vector place="b" name="last state of the encoder" values={last} {...vectors} />
+              </>
+            )}
           </>
         )}
         {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
-        <Output {...{ moment, hand, before, axis, stacked }} rows={keys.length} />
+        <Output {...{ decode, moment, hand, before, axis, stacked }} rows={keys.length} />
         <Equations decode={decode} moment={moment} />
       </div>
     </>

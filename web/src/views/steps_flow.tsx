@@ -6,7 +6,7 @@ import { Strip } from "../vectors";
 import { prefixOf } from "../what_if";
 import type { Hand } from "../what_if_hand";
 import { Beginning } from "../what_if_panel";
-import type { Likely } from "./steps_loading";
+import type { Decode, Likely } from "./steps_loading";
 import type { Moment } from "./steps_moment";
 import { Term } from "./steps_words";
 
@@ -109,6 +109,7 @@ export function Vector({ place, name, values, parts = 1, rows, tall, stacked, ch
 }
 
 interface OutputProps {
+  decode: Decode;
   moment: Moment;
   hand: Hand;
   /** what was likely here before the reader changed anything */
@@ -118,11 +119,11 @@ interface OutputProps {
   stacked: boolean;
 }
 
-/** The likeliest outputs. Each is a button: what if it had written this? */
-export function Output({ moment, hand, before, axis, rows, stacked }: OutputProps) {
+/** The likeliest outputs. Of what is written each is a button: what if it had written this? */
+export function Output({ decode, moment, hand, before, axis, rows, stacked }: OutputProps) {
   const { likely, written } = moment;
   // A forced or sampled output need not be among the likely ones; what was written is always shown.
-  const missing = written !== null && likely.length > 0 && !likely.some((each) => each.label === written);
+  const missing = moment.writes && written !== null && !likely.some((each) => each.label === written);
   return (
     <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${rows + 2}` }}>
       {stacked && (
@@ -146,17 +147,32 @@ export function Output({ moment, hand, before, axis, rows, stacked }: OutputProp
         </ul>
       ) : (
         <p class="missing">
-          {written === null ? (
-            "Outputs were not kept."
-          ) : (
-            <>
-              wrote <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept
-            </>
-          )}
+          <Unknown decode={decode} moment={moment} />
         </p>
       )}
       {moment.forced && <Beginning hand={hand} />}
     </div>
+  );
+}
+
+/** What is said where nothing is known to have been likely. */
+function Unknown({ decode, moment }: Pick<OutputProps, "decode" | "moment">) {
+  const { deed, trace } = decode;
+  const { written } = moment;
+  const { tags, score } = trace.about;
+  if (decode.reads) return <>Nothing comes out here: this place reads for the others.</>;
+  if (deed === "tag" && tags && written === null) return <>No tag is said here.</>;
+  if (deed === "score" && typeof score === "number")
+    return (
+      <>
+        scored <b>{number(score)}</b>
+      </>
+    );
+  if (written === null) return <>Outputs were not kept.</>;
+  return (
+    <>
+      {deed === "write" ? "wrote" : "said"} <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept
+    </>
   );
 }
 
@@ -175,20 +191,14 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
   const special = isSpecial({ ...axis, special: undefined, labels: [each.label], kind: "tokens" }, 0);
   const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
   const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
-  const title =
-    hand.reason ??
-    (special || !moment.forced
-      ? "This cannot be forced"
-      : chosen
-        ? "This is what it wrote"
-        : "What if it had written this?");
+  const asked = special ? "This cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?";
   return (
     <li class={chosen ? "likely chosen" : "likely"}>
       <button
         class="quiet"
         disabled={!!hand.reason || hand.busy || special || chosen || !moment.forced}
-        title={title}
-        aria-label={`write ${label} here`}
+        title={moment.forced ? (hand.reason ?? asked) : each.label === label ? undefined : each.label}
+        aria-label={moment.forced ? `write ${label} here` : undefined}
         onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}
       >
         <bdi dir="auto">{label}</bdi>

@@ -1,4 +1,5 @@
 // What Steps needs of a trace, loaded together so that its columns always belong to one another.
+import { type Deed, deedOf } from "../deeds";
 import { writtenAxis } from "../footer";
 import { type Look, lookAt } from "../look";
 import { siteOf } from "../state";
@@ -24,6 +25,10 @@ export interface Decode {
   /** the decoder's own states */
   state: Vectors | null;
   outputs: Outputs | null;
+  /** what it does at a step */
+  deed: Deed;
+  /** whether nothing comes out at the steps of this look: an encoder's, among its own positions */
+  reads: boolean;
   /** whether its weights are its output (a pointer network): then there is no context */
   points: boolean;
   /** whether what is looked at grows by one with each step: the model's own output */
@@ -52,17 +57,26 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const across = !!look && look.map.query !== look.map.key;
   const written = look?.map.query ?? trace.outputs?.axis ?? null;
   const name = `${look?.site}.context`;
+  const told = deedOf(trace.about);
+  const reads = !!look && isReading(trace, look, told);
   const [scores, read, context, own, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
     across || !look ? vectors(trace, "encoder.state", look?.map.key ?? null) : null,
     look ? vectors(trace, name, written, look.averaged ? null : look.map.head) : null,
     vectors(trace, "decoder.state", written),
-    outputsOf(trace, look),
+    reads ? null : outputsOf(trace, look),
   ]);
   const heads = (look?.averaged && trace.signals[name]?.values.shape.at(-2)) || 1;
   const points = trace.about.model === "pointer";
+  const deed = told === "write" && outputs?.single ? "decide" : told;
   const growing = !!look && !read && isGrowing(look);
-  return { trace, look, scores, read, context, heads, state: own, outputs, points, growing };
+  return { trace, look, scores, read, context, heads, state: own, outputs, deed, reads, points, growing };
+}
+
+/** Whether the steps of a look are not those of the outputs: a tag has the place of its word, and one output is for all. */
+function isReading(trace: PageTrace, { map }: Look, deed: Deed): boolean {
+  const { outputs } = trace;
+  return !!outputs && outputs.labels.length > 1 && map.query !== outputs.axis && deed !== "tag";
 }
 
 /** Whether no row weighs anything beyond its own place: those positions were not written yet. */
@@ -93,7 +107,12 @@ async function outputsOf(trace: LoadedTrace, look: Look | null): Promise<Outputs
   if (!outputs || !probability || !outputs.labels.length) return null;
   // What was read before the first output (a prompt) stands on the same axis and has none.
   const first = Math.max(0, trace.axis(outputs.axis).labels.length - outputs.labels.length);
-  return { labels: outputs.labels, probability, first, single: !!look && look.map.query !== outputs.axis };
+  return {
+    labels: outputs.labels,
+    probability,
+    first,
+    single: !!look && look.map.query !== outputs.axis && outputs.labels.length === 1,
+  };
 }
 
 /** The vector at a position, null where none was kept. */

@@ -1,4 +1,5 @@
 // One step of a decode: its rows, its vectors, and how its weights came about.
+import { canBegin, outputAt } from "../deeds";
 import type { Weighed } from "../equations";
 import type { State } from "../types";
 import { type Change, type Place, touches } from "../what_if";
@@ -26,8 +27,11 @@ export interface Moment {
   summed: boolean;
   state: Float32Array | null;
   likely: Likely[];
+  /** what came out, as the likely ones are named */
   written: string | null;
-  /** whether the model can be made to write something else here: a class is not written */
+  /** whether it writes, one step after the other: a class, a tag or a score is not written */
+  writes: boolean;
+  /** whether the model can be made to write something else here */
   forced: boolean;
 }
 
@@ -67,12 +71,16 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const step = stepAt(decode, state);
   const own = decode.trace.outputs?.axis ?? look?.map.query ?? "";
   const single = !!decode.outputs?.single;
-  const forced = !single && !decode.trace.about.labels;
+  const { about } = decode.trace;
+  const writes = !decode.reads && decode.deed === "write";
+  // One output stands for all positions, whichever of them looks; of a ranker's candidates one is shown.
+  const apart = (single && decode.deed !== "score") || decode.reads;
   const ends = {
-    forced,
+    writes,
+    forced: writes && canBegin(about),
     state: vectorAt(decode.state, step),
     likely: likelyAt(decode.outputs, step),
-    written: single ? null : (decode.trace.axis(own).labels[step] ?? null),
+    written: apart ? null : outputAt(about, decode.trace.axis(own), step),
   };
   if (!look || !look.weights.rows) return { step, count: step + 1, ...NOTHING, ...ends };
   const at = step - look.map.step;

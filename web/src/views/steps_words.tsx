@@ -27,7 +27,7 @@ const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
   e: {
     word: "scores",
     letter: "e",
-    sentence: "How well each position fits what the model is about to write. Any number; higher means: look here.",
+    sentence: "How well each position fits what the model looks for. Any number; higher means: look here.",
   },
   a: {
     word: "weights",
@@ -46,7 +46,7 @@ const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
     sentence: "The encoder's state after the last position. This model looks at nothing else of the input.",
   },
   s: { word: "state", letter: "s", sentence: "What the decoder remembers of what it has written so far." },
-  p: { word: "output", letter: "p", sentence: "How likely each next piece of the output is. The likeliest are shown." },
+  p: { word: "output", letter: "p", sentence: "How likely each output is at this step. The likeliest are shown." },
 };
 
 /** The name of a column; what it means is a hover, a focus or a tap away. */
@@ -93,7 +93,8 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   const about = trace.about;
   const state = moment.state && stateEquation(about, count);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
-  const output = outputEquation(about, count);
+  // Without a look there is no context: how else the states of a text were pooled is not in the page.
+  const output = look || decode.deed === "write" ? outputEquation(about, count) : null;
   const chance = number(likeliest?.probability);
   return (
     <>
@@ -140,8 +141,9 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
   const { look, scores, context, points } = decode;
+  if (!look && decode.deed !== "write") return <>The states, one a position, from which the output comes.</>;
   if (!look) return <>Each step writes from the decoder's own state, which began as what the encoder was left with.</>;
-  const opening = moment.forced ? "One step at a time: scores become weights" : "Scores become weights";
+  const opening = moment.writes ? "One step at a time: scores become weights" : "Scores become weights";
   const rest = points
     ? "and the weights are the output: it writes what it points at."
     : "weights mix the states into one context, and from it comes the output.";
