@@ -44,8 +44,33 @@ def test_where_every_group_is_large_the_smallest_is_taken() -> None:
     train = [Record(str(n), "abcc"[n % 4]) for n in range(40)]
     splits = hold_out({"train": train}, 0.05, seed=1)
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (20, 10, 10)
-    with pytest.raises(SaccadeError, match="10 training records in their groups are too few to hold out a valid set"):
+    with pytest.raises(
+        SaccadeError, match="10 training records with 1 different group are too few to hold out a valid"
+    ):
         hold_out({"train": [Record(str(n), "one") for n in range(10)]}, 0.05, seed=1)
+
+
+def test_not_records_but_different_sources_are_too_few_and_are_counted_so() -> None:
+    with pytest.raises(
+        SaccadeError, match=r"^60 training records with 1 different source are too few to hold out a test set"
+    ):
+        hold_out({"train": records(*["a"] * 60, *["b"] * 60)}, 0.05, seed=1)
+    with pytest.raises(SaccadeError, match=r"^1 training record with 1 different source .*give data\.valid, or more"):
+        hold_out({"train": records("a")}, 0.05, seed=1)
+
+
+def test_questions_that_are_held_out_without_any_answer_are_refused_at_once() -> None:
+    @dataclass(frozen=True)
+    class Question(Record):
+        answered: bool = False
+
+    train = [Question(f"q{n}", answered=n < 6) for n in range(56)]
+    with pytest.raises(
+        SaccadeError, match=r"^valid: none of 3 questions held out.*data\.hold_out \(now 0\.05\), or give data\.v"
+    ):
+        hold_out({"train": train}, 0.05, seed=1)
+    assert any(each.answered for each in hold_out({"train": train}, 0.4, seed=1).test)
+    hold_out({"train": [Question(f"q{n}") for n in range(56)]}, 0.05, seed=1)  # none is: no share would help
 
 
 def test_records_without_a_group_stand_by_their_source() -> None:

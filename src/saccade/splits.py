@@ -41,16 +41,47 @@ def hold_out(records: Mapping[str, Sequence[Any]], share: float, seed: int) -> S
         draw = _draw_groups if grouped else _draw
         train, held = draw(records["train"], share, seed, name)
         if not train or not held:
-            what = "training records in their groups" if grouped else "training records"
-            raise SaccadeError(
-                f"{len(records['train'])} {what} are too few to hold out a {name} set: give data.{name}, or more records"
-            )
+            different = len({_key(record) for record in records["train"]})
+            raise SaccadeError(too_few(len(records["train"]), different, [name], "group" if grouped else "source"))
+        if not _answered(held) and _answered(records["train"]):
+            raise SaccadeError(unanswered(name, len(held), share))
         records = {**records, "train": train, name: held}
         groups = f" in {len({_key(record) for record in held}):,} groups" if grouped else ""
         notes.append(f"{name}: {len(held):,} records{groups} held out of train (no data.{name} was given)")
     drawn = [name for name in ("valid", "test") if name not in given]
     notes += _firsts_in_common(records, drawn)
     return Splits(records["train"], records["valid"], records["test"], tuple(notes))
+
+
+def too_few(records: int, different: int, names: Sequence[str], unit: str = "source") -> str:
+    """Why these splits cannot be held out of train: not records count, but what they are held together by.
+
+    >>> too_few(60, 1, ["test"])[:84]
+    '60 training records with 1 different source are too few to hold out a test set: give'
+    """
+    said = f"{_several(records, 'training record')} with {_several(different, f'different {unit}')}"
+    sets, given = " and a ".join(f"{name} set" for name in names), " and ".join(f"data.{name}" for name in names)
+    return (
+        f"{said} are too few to hold out a {sets}: give {given}, or more records of other {unit}s (those of one {unit} "
+        "stay together)"
+    )
+
+
+def _answered(records: Sequence[Any]) -> bool:
+    """Whether any record has an answer, where records are questions."""
+    return any(getattr(record, "answered", True) for record in records)
+
+
+def unanswered(name: str, questions: int, share: float) -> str:
+    """What is said of questions that were held out of train and have no answer: no figure can be had of them."""
+    return (
+        f"{name}: none of {_several(questions, 'question')} held out of train has a relevant candidate, and without any "
+        f"there is no figure: raise data.hold_out (now {share:g}), or give data.{name}"
+    )
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _firsts_in_common(records: Mapping[str, Sequence[Any]], drawn: Sequence[str]) -> list[str]:

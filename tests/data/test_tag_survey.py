@@ -6,7 +6,7 @@ from saccade.data.tag_survey import find_scheme, survey_tags
 from saccade.data.tagged import TaggedData
 from saccade.recipes.recipe import read_recipe
 
-BIO = "Alex B-PER\nHonnold I-PER\nclimbs O\n\n" * 3 + "in O\nEl B-LOC\n\n" * 4
+BIO = "Alex B-PER\nHonnold I-PER\nclimbs O\n\n" * 3 + "in O\nEl B-LOC\n\n" * 3 + "on O\nEl B-LOC\n\n"
 ODD = "x O\ny I-LOC\n\n"
 
 
@@ -22,10 +22,10 @@ def test_sentences_words_tags_and_spans_are_counted(tmp_path) -> None:
     (tmp_path / "test.conll").write_text("in O\nEl B-LOC\n\nKim B-PER\n")
     found = survey_tags(tmp_path / "x.conll", TaggedData(train="x"), [tmp_path / "test.conll"], planned=True)
     plain = found.to_plain()
-    assert (plain["sentences"], plain["words"], plain["vocabulary"], plain["longest"]) == (7, 17, 5, 3)
+    assert (plain["sentences"], plain["words"], plain["vocabulary"], plain["longest"]) == (7, 17, 6, 3)
     assert plain["scheme"] == "bio" and plain["spans"] == {"LOC": 4, "PER": 3} and plain["would_train"]
     assert plain["tests"][0] | {"file": ""} == {"file": "", "sentences": 2, "words": 3, "met": 1, "unseen": 1}
-    assert any("33.3 % of the words" in note for note in plain["notes"]) and plain["repeated"] == 5
+    assert any("33.3 % of the words" in note for note in plain["notes"]) and plain["repeated"] == 4
 
 
 def test_its_recipe_reads_and_says_the_scheme(tmp_path) -> None:
@@ -77,12 +77,12 @@ def test_tags_that_look_like_something_else_are_told(tmp_path) -> None:
 
 def test_what_is_wrong_with_a_test_file_is_told_of_that_file(tmp_path) -> None:
     (tmp_path / "x.conll").write_text(BIO)
-    (tmp_path / "test.conll").write_text("in O\nEl B-LOC\n\n" + ODD)
+    (tmp_path / "test.conll").write_text("in O\nEl B-LOC\n\n" * 5 + ODD)
     found = survey_tags(tmp_path / "x.conll", TaggedData(train="x"), [tmp_path / "test.conll"], planned=True)
     assert found.drops and "faults: drop" in found.recipe()
     (told,) = [note for note in found.notes if "no record" in note]
     assert told.startswith(f"1 sentence is no record in {tmp_path / 'test.conll'} and left out by data.faults: drop")
-    assert told.endswith("test.conll:5: expected a tag that bio allows after O, found I-LOC")
+    assert told.endswith("test.conll:17: expected a tag that bio allows after O, found I-LOC")
 
 
 def test_rare_tags_are_listed_since_all_of_one_may_be_held_out(tmp_path) -> None:
@@ -96,3 +96,47 @@ def test_rare_tags_are_listed_since_all_of_one_may_be_held_out(tmp_path) -> None
     assert "labels" not in survey_tags(path, TaggedData(train="x"), planned=True).recipe()
     path.write_text(BIO)
     assert "labels: [O, B-LOC, I-LOC, B-PER, I-PER]" in survey_tags(path, TaggedData(train="x"), planned=True).recipe()
+
+
+def test_a_test_set_in_another_scheme_is_refused_with_the_reason(tmp_path) -> None:
+    (tmp_path / "x.conll").write_text(BIO * 5)
+    (tmp_path / "test.conll").write_text("Kim I-PER\nclimbs O\n\n" * 9 + "in O\n\n" * 2)
+    found = survey_tags(tmp_path / "x.conll", TaggedData(train="x"), [tmp_path / "test.conll"], planned=True)
+    (told,) = found.problems
+    assert told.startswith(f"9 of 11 sentences of {tmp_path / 'test.conll'} are no records, the first: ")
+    assert told.endswith("(its tags are written as iob1, those of training as bio: rewrite one of them)")
+    (tmp_path / "test.conll").write_text("El B-LOC\n\n" * 8 + ODD * 3)
+    found = survey_tags(tmp_path / "x.conll", TaggedData(train="x"), [tmp_path / "test.conll"], planned=True)
+    assert found.problems[0].endswith("found I-LOC (more than 20%: mend the file)")
+    (tmp_path / "test.conll").write_text("El B-LOC\n\n" * 8 + ODD * 2)  # a fifth
+    assert not survey_tags(
+        tmp_path / "x.conll", TaggedData(train="x"), [tmp_path / "test.conll"], planned=True
+    ).problems
+
+
+def test_a_recipe_is_held_to_its_own_overlap_and_max_length(tmp_path) -> None:
+    path, other = tmp_path / "x.conll", tmp_path / "other.conll"
+    path.write_text(BIO + "or O\n\n")
+    other.write_text("in O\nEl B-LOC\n\nKim B-PER\nis O\nin O\nEl B-LOC\n\n")
+
+    def problems(test=None, **fields) -> str:
+        data = TaggedData(train="x", scheme="bio", test=test and str(test), **fields)
+        return "; ".join(survey_tags(path, data, [test] if test else []).problems)
+
+    assert problems(max_length=3) == problems(max_length=2, too_long="split") == ""
+    assert "more than data.max_length, 2 words: 3, the longest 3: raise it, or set data.too_long: split" in problems(
+        max_length=2
+    )
+    assert "3 words: 1, the longest 4" in problems(other, max_length=3)
+    assert problems(other, overlap="drop_test") == problems(other, overlap="drop_train") == problems(path) == ""
+    assert "1 of 2 sentences of" in problems(other, overlap="error")
+    assert "drop_train nothing is left" in problems(path, overlap="drop_train")
+    assert "drop_test nothing is left" in problems(path, overlap="drop_test")
+
+
+def test_few_different_sentences_are_too_few_to_hold_any_out(tmp_path) -> None:
+    (tmp_path / "x.conll").write_text("a A\nb B\n\nc A\n\n" * 30)
+    (told,) = survey_tags(tmp_path / "x.conll", TaggedData(train="x"), planned=True).problems
+    assert told.startswith(
+        "60 training records with 2 different sources are too few to hold out a valid set and a test set"
+    )

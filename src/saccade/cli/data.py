@@ -17,6 +17,7 @@ from saccade.cli.label_data import labels_instead, shown_as_labelled
 from saccade.cli.options import Json
 from saccade.cli.ranked_data import Candidate, Question, Relevance, shown_as_ranked
 from saccade.cli.raw_data import shown_as_raw
+from saccade.cli.surveying import check_vectors
 from saccade.cli.tag_data import shown_as_tagged
 from saccade.errors import InputError, SaccadeError
 
@@ -130,6 +131,7 @@ def data(
     how: dict[str, Any] = {"force": force, "as_json": as_json, "progress": _bar()}
     tagged = {"--word": word, "--tag": tag, "--group": group, "--format": format, "--encoding": encoding}
     others = unused | {"--text": text, "--label": label, "--second": second}
+    check_vectors(_recipe_path(files))
     ranked = {"--question": question, "--candidate": candidate, "--relevance": relevance, **tagged}
     if shown_as_ranked(files, ranked, others, test or [], _recipe_path(files), save, **how):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from saccade.data.files.hub import on_hub
 from saccade.data.scripts import WITHOUT_SPACES, usual_scripts
 from saccade.data.sieve import RuleTally
 from saccade.data.sources import PairData
-from saccade.data.survey import Survey, Tongue
+from saccade.data.survey import Survey
 from saccade.data.tallies import Lengths
 
 HERE = Path(".")
@@ -110,7 +110,7 @@ def power_of_two(number: int) -> int:
 
 def _cut(survey: Survey) -> Cut:
     census = survey.census
-    if _unspaced(survey.source) or _unspaced(survey.target):
+    if unspaced(survey.source.scripts) or unspaced(survey.target.scripts):
         return Cut("characters", "a side is written without spaces between words")
     medians = [side.word_lengths.within(0.5) for side in (census.source, census.target)]
     if min(medians) < SENTENCE:
@@ -122,8 +122,9 @@ def _cut(survey: Survey) -> Cut:
     return Cut("words", "sentences, and 99 % of the words fit into a vocabulary", max(1000, nice(max(sizes))))
 
 
-def _unspaced(tongue: Tongue) -> bool:
-    return bool(usual_scripts(tongue.scripts) & WITHOUT_SPACES)
+def unspaced(scripts: Mapping[str, float]) -> bool:
+    """Whether texts with these shares of scripts are written without spaces between words: their words are whole clauses."""
+    return bool(usual_scripts(scripts) & WITHOUT_SPACES)
 
 
 def _against(survey: Survey) -> list[str]:

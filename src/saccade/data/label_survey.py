@@ -6,22 +6,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import OFTEN, quoted, seen_from
+from saccade.data.advice import OFTEN, quoted, seen_from, unspaced
 from saccade.data.classes import UNEVEN, labels_in
 from saccade.data.files.blocks import unmarked
 from saccade.data.files.records import NOT_UTF8
+from saccade.data.held_to import beyond, drawn, overlapping
 from saccade.data.labelled import Labelled, LabelledData, scan
 from saccade.data.pairs import Fault, Tally
+from saccade.data.scripts import script_shares
 from saccade.data.tallies import WORD, Lengths
+from saccade.data.text import counting
 from saccade.data.verbs import MARKS
 from saccade.errors import InputError
-from saccade.splits import HELD_OUT_AT_MOST
+from saccade.splits import HELD_OUT_AT_MOST, too_few
 
 FEW = 10  # records of a label below which little can be learnt of it
 EVERY = 2000  # records between two words of progress
@@ -55,6 +59,15 @@ class LabelSurvey:
     data: LabelledData
     counts: dict[str, int] = field(default_factory=dict)
     words: Lengths = field(default_factory=Lengths)
+    characters: Lengths = field(default_factory=Lengths)
+    letters: Counter[str] = field(default_factory=Counter)  # every character, and how often it occurs
+    tokens: Lengths = field(
+        default_factory=Lengths
+    )  # as a recipe cuts, of held-out files too; empty where none does yet
+    units: dict[str, int] = field(default_factory=dict)  # of each label: texts or groups to hold out, counted up to FEW
+    parted: int = 0  # of all labels, counted up to FEW
+    grouped: bool = False  # whether any of them is a group
+    unmet: int = 0  # different texts that no held-out file has
     faults: Tally = field(default_factory=Tally)
     skipped: int = 0  # of these, what the data itself passes over: folders that data.labels does not list
     first_fault: str = ""
@@ -90,6 +103,8 @@ class LabelSurvey:
                 found.append(f"{told} (more than {OFTEN:.0%}: mend the file)")
         if self.records and self.records < len(self.counts) * 3:
             found.append(f"{self.records} records are too few for {len(self.counts)} labels")
+        elif self.parted < 1 + len(self._drawn):
+            found.append(too_few(self.records, self.parted, self._drawn, "group" if self.grouped else "source"))
         found += [
             f"{test.name} has labels that training lacks: {', '.join(test.strange)}"
             for test in self.tests
@@ -97,7 +112,17 @@ class LabelSurvey:
         ]
         if self.data.faults == "error":
             found += [test.first_fault for test in self.tests if test.first_fault]
-        return found
+        return found + self._against_recipe
+
+    @property
+    def _against_recipe(self) -> list[str]:
+        """What a recipe's own rules refuse."""
+        if self.planned:
+            return []
+        data, shared = self.data, {test.name: (test.met, test.records) for test in self.tests}
+        kind = data.tokens.kind
+        long = beyond(self.tokens, data.max_length, texts="texts", tokens=kind, remedy="data.too_long: truncate")
+        return overlapping(data.overlap, shared, self.unmet, records="texts") + long
 
     @property
     def notes(self) -> list[str]:
@@ -150,9 +175,7 @@ class LabelSurvey:
     @property
     def _held_out(self) -> list[str]:
         """What is to be said of the splits that training will hold out."""
-        given = {name for name in ("valid", "test") if getattr(self.data, name) is not None}
-        given = given or ({"test"} if self.tests else set())  # no recipe, and a test set beside the file
-        names = " and ".join(name for name in ("valid", "test") if name not in given)
+        names = " and ".join(self._drawn)
         share = self.data.hold_out
         count = min(max(1, round(share * self.records)), HELD_OUT_AT_MOST)
         if not names or len(self.counts) < 2:
@@ -169,7 +192,21 @@ class LabelSurvey:
         absent = [label for label, records in self.counts.items() if (1 - share) ** records > ABSENT]
         if absent:
             found.append(f"{names}: may have no record of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}")
+        if self.rare and self.data.labels is None and not self.planned:
+            rare = f"{', '.join(self.rare[:8])}{' …' if len(self.rare) > 8 else ''}"
+            told = f"train: may have no record of {rare}, where all are held out"
+            found.append(f"{told}: training stops then, unless data.labels lists every label")
         return found
+
+    @property
+    def _drawn(self) -> list[str]:
+        """The splits that training will hold out."""
+        return drawn(self.data, beside=bool(self.tests))
+
+    @property
+    def rare(self) -> list[str]:
+        """The labels that so few texts or groups have that all of them may be held out of training."""
+        return [label for label in self.counts if self.units.get(label, 0) < FEW and self._drawn]
 
     @property
     def marks(self) -> bool:
@@ -192,9 +229,15 @@ class LabelSurvey:
         return self.words.within(share)
 
     @property
+    def unspaced(self) -> bool:
+        """Whether words are written without spaces; marks around nouns can only be kept whole among words."""
+        return unspaced(script_shares(self.letters)) and not self.marks
+
+    @property
     def max_length(self) -> int:
         """A limit of tokens under which 95 of 100 texts stay whole."""
-        return max(8, math.ceil(self.length(0.95) / 8) * 8)
+        lengths = self.characters if self.unspaced else self.words
+        return max(8, math.ceil(lengths.within(0.95) / 8) * 8)
 
     def recipe(self, folder: Path | None = None) -> str:
         """A recipe for these records, which will lie in ``folder``: paths in it start there."""
@@ -214,10 +257,13 @@ class LabelSurvey:
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
+        lines += [f"  labels: [{', '.join(map(quoted, self.counts))}]"] if self.rare else []
         lines += [f"  faults: drop  # {self._faulty}"] if self.drops else []
         kept = f", whole: [{', '.join(map(quoted, MARKS))}]" if self.marks else ""
         lines += [
-            f"  tokens: {{kind: words, lower: true, min_count: 2{kept}}}",
+            "  tokens: {kind: characters}"
+            if self.unspaced
+            else f"  tokens: {{kind: words, lower: true, min_count: 2{kept}}}",
             f"  max_length: {self.max_length}",
             "  too_long: truncate",
         ]
@@ -266,6 +312,9 @@ def survey_labels(
     labels: dict[int, str] = {}  # hash of a text → its first label
     contradicted: set[int] = set()
     firsts: set[int] = set()
+    units: defaultdict[str, set[int]] = defaultdict(set)  # of a label, what is held out together: the first few
+    parted: set[int] = set()  # of all labels
+    count = counting(data.tokens) if not planned and data.too_long == "error" else None
     for number, item in enumerate(scan(path, data), start=1):
         if number % EVERY == 0:
             progress("reading", number, None)
@@ -278,6 +327,16 @@ def survey_labels(
             continue
         counts[item.target] += 1
         found.words.add([_words(item)])
+        found.characters.add([sum(map(len, _texts(item)))])
+        found.letters.update(chain.from_iterable(_texts(item)))
+        found.tokens.add([sum(map(count, _texts(item)))] if count is not None else [])
+        # The recipe that is written here may make groups of first texts.
+        together = item.group or (item.first if planned else None) or item.source
+        if len(units[item.target]) < FEW:
+            units[item.target].add(hash(together))
+        if len(parted) < FEW:
+            parted.add(hash(item.group or item.source))
+        found.grouped = found.grouped or item.group is not None
         found.marked += not unmarked(_texts(item)[0])
         key = hash(item.source)
         if item.first is not None:
@@ -296,20 +355,29 @@ def survey_labels(
         raise InputError(path, expected="at least one text with its label", found=f"{told}{found._encoded}")
     found.counts = {label: counts[label] for label in labels_in(Labelled("", label) for label in counts)}
     found.contradicted, found.firsts = len(contradicted), len(firsts)
-    found.tests = [_test(test, data, labels, found.counts) for test in tests]
+    found.units, found.parted = {label: len(few) for label, few in units.items()}, len(parted)
+    met = set[int]()
+    found.tests = [_test(test, found, labels, met, count) for test in tests]
+    found.unmet = len(labels) - len(met)
     return found
 
 
-def _test(path: str | Path, data: LabelledData, labels: dict[int, str], known: dict[str, int]) -> TestSet:
-    records, met, found, first = 0, 0, set[str](), ""
+def _test(
+    path: str | Path, survey: LabelSurvey, labels: dict[int, str], met: set[int], count: Callable[[str], int] | None
+) -> TestSet:
+    """A held-out file, compared with the hashes of training texts; those met in it are added to ``met``."""
+    data, records, shared, found, first = survey.data, 0, 0, set[str](), ""
     for item in scan(path, data):
         if isinstance(item, Labelled):
-            records, met = records + 1, met + (hash(item.source) in labels)
+            key = hash(item.source)
+            records, shared = records + 1, shared + (key in labels)
+            met.update([key] if key in labels else [])
             found.add(item.target)
+            survey.tokens.add([sum(map(count, _texts(item)))] if count is not None else [])
         elif not item.skipped:
             first = first or str(item.error)
-    strange = tuple(sorted(found - {*known, *(data.labels or ())}))
-    return TestSet(str(path), records, met, strange, first)
+    strange = tuple(sorted(found - {*survey.counts, *(data.labels or ())}))
+    return TestSet(str(path), records, shared, strange, first)
 
 
 def _texts(record: Labelled) -> tuple[str, ...]:

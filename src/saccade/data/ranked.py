@@ -138,7 +138,14 @@ def load_ranked(data: RankedData, folder: Path, seed: int) -> Splits:
     made: dict[str, list[Ranked]] = {}
     if data.source is not None:
         made = {name: [Ranked(*each) for each in part] for name, part in generate(data.facts).items()}
-    return without_unanswered(load_parts(data, folder, seed, made, gather), data)
+    splits = without_unanswered(load_parts(data, folder, seed, made, gather), data)
+    for name in ("train", "valid", "test"):
+        held: Sequence[Ranked] = getattr(splits, name)
+        if not any(record.answered for record in held):
+            hint = "columns.relevance may name another column" if name == "train" else "no figure could be had of them"
+            expected = "a question with a relevant candidate"
+            raise InputError(f"data.{name}", expected=expected, found=f"none among {len(held):,}", hint=hint)
+    return splits
 
 
 def without_unanswered(splits: Splits, data: RankedData) -> Splits:

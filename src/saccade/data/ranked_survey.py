@@ -5,20 +5,26 @@ contradictions, and which questions a test set shares with them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from saccade.data.advice import OFTEN, quoted, seen_from
+from saccade.data.advice import OFTEN, quoted, seen_from, unspaced
 from saccade.data.files.fields import Fields, scan_fields
+from saccade.data.held_to import beyond, drawn, overlapping
 from saccade.data.pairs import Fault, Tally
 from saccade.data.ranked import RankColumns, Ranked, RankedData, Row, collected, scan, settled
+from saccade.data.scripts import script_shares
 from saccade.data.tallies import WORD, Lengths
-from saccade.errors import InputError
-from saccade.splits import HELD_OUT_AT_MOST
+from saccade.data.text import counting
+from saccade.errors import InputError, SaccadeError
+from saccade.splits import HELD_OUT_AT_MOST, hold_out
 
 EVERY = 2000  # rows between two words of progress
+SEED = 1  # train.seed of a recipe that does not say it: what is held out depends on it
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)  # of data.hold_out that are tried where the usual one holds out no answer
 ROUGH = 30  # held-out questions below which a figure says little
 UPDATES, BATCH, MOST_EPOCHS = 600, 16, 60  # of a recipe: so many updates at least, so many questions a batch
 
@@ -51,6 +57,15 @@ class RankedSurvey:
     sizes: Lengths = field(default_factory=Lengths)  # candidates a question
     asked: Lengths = field(default_factory=Lengths)  # words a question
     said: Lengths = field(default_factory=Lengths)  # words a candidate
+    asked_characters: Lengths = field(default_factory=Lengths)
+    said_characters: Lengths = field(default_factory=Lengths)
+    letters: Counter[str] = field(default_factory=Counter)  # every character, and how often it occurs
+    tokens: Lengths = field(
+        default_factory=Lengths
+    )  # as a recipe cuts, of held-out files too; empty where none does yet
+    different: int = 0  # questions, by what they say
+    unmet: int = 0  # of these, those that no held-out file has
+    unheld: str = ""  # why what training would hold out serves nothing
     faults: Tally = field(default_factory=Tally)
     first_fault: str = ""
     tests: Sequence[TestSet] = ()
@@ -70,9 +85,40 @@ class RankedSurvey:
                 found.append(f"{told} (data.faults: drop leaves them out)")
             elif len(self.faults) > OFTEN * (self.candidates + len(self.faults)):
                 found.append(f"{told} (more than {OFTEN:.0%}: mend the file)")
-        if self.questions < 3:
-            found.append(f"{several(self.questions, 'question')}: too few")
-        return found + [test.first_fault for test in self.tests if test.first_fault and self.data.faults == "error"]
+        if self.different < 1 + len(self._drawn):
+            asked = several(self.different, "different question" if self.different < self.questions else "question")
+            missing = " and ".join(self._drawn)
+            found.append(f"{asked}: too few to hold out {missing}: give files of your own, or more questions")
+        elif self.relevant and self.unheld:
+            found.append(self.unheld)
+        found += [test.first_fault for test in self.tests if test.first_fault and self.data.faults == "error"]
+        found += [
+            f"{test.name}: none of {several(test.questions, 'question')} has a relevant candidate, and without any there is no "
+            "figure: give another file"
+            for test in self.tests
+            if test.questions == test.unanswered
+        ]
+        return found + self._against_recipe
+
+    @property
+    def _against_recipe(self) -> list[str]:
+        """What a recipe's own rules refuse."""
+        if self.planned:
+            return []
+        data, shared = self.data, {test.name: (test.met, test.questions) for test in self.tests}
+        kind, remedy = data.tokens.kind, "data.too_long: truncate"
+        long = beyond(self.tokens, data.max_length, texts="questions and candidates", tokens=kind, remedy=remedy)
+        return overlapping(data.overlap, shared, self.unmet, records="questions") + long
+
+    @property
+    def _drawn(self) -> list[str]:
+        """The splits that training will hold out."""
+        return drawn(self.data, beside=bool(self.tests))
+
+    @property
+    def unspaced(self) -> bool:
+        """Whether words are written without spaces."""
+        return unspaced(script_shares(self.letters))
 
     @property
     def notes(self) -> list[str]:
@@ -117,9 +163,10 @@ class RankedSurvey:
         data, default = self.data, RankColumns()
         named = {name: getattr(data.columns, name) for name in ("question", "candidate", "relevance", "group")}
         chosen = [f"{name}: {quoted(column)}" for name, column in named.items() if column != getattr(default, name)]
-        longest = max(8, math.ceil(max(self.said.within(0.95), self.asked.longest) / 8) * 8)
+        asked, said = (self.asked_characters, self.said_characters) if self.unspaced else (self.asked, self.said)
+        longest = max(8, math.ceil(max(said.within(0.95), asked.longest) / 8) * 8)
         # A question is never cut into batches: the largest must fit into one.
-        room = max(4096, math.ceil(self.sizes.longest * (self.asked.longest + longest) / 1024) * 1024)
+        room = max(4096, math.ceil(self.sizes.longest * (asked.longest + longest) / 1024) * 1024)
         updates = max(1, math.ceil(self.questions * (1 - 2 * data.hold_out) / BATCH))
         epochs = min(max(10, math.ceil(UPDATES / updates)), MOST_EPOCHS)
         patience = max(3, epochs // 4)
@@ -128,12 +175,14 @@ class RankedSurvey:
             f"  train: {quoted(seen_from(folder, self.path))}",
         ]  # fmt: skip
         lines += [f"  test: {quoted(seen_from(folder, self.tests[0].name))}"] if self.tests else []
+        less = "  # of less, no question with an answer would be held out"
+        lines += [f"  hold_out: {data.hold_out:g}{less}"] if data.hold_out != RankedData.hold_out else []
         lines += [f"  columns: {{{', '.join(chosen)}}}"] if chosen else []
         lines += [f"  format: {data.format}"] if data.format else []
         lines += [f"  encoding: {data.encoding}"] if data.encoding != "utf-8" else []
         lines += [f"  faults: drop  # {self._faulty}"] if self.drops else []
         lines += [
-            "  tokens: {kind: words, lower: true, min_count: 2}",
+            f"  tokens: {{{'kind: characters' if self.unspaced else 'kind: words, lower: true, min_count: 2'}}}",
             f"  max_length: {longest}",
             "  too_long: truncate",
             "model: {name: siamese, embedding: 64, encoder: gru, hidden: 64, compare: alignment, overlap: true, dropout: 0.3}",
@@ -169,8 +218,10 @@ def survey_ranked(
     progress: Callable[[str, int, int | None], None] = lambda doing, done, total: None,
     *,
     planned: bool = False,
+    seed: int = SEED,
 ) -> RankedSurvey:
-    """Count what a file or folder holds; ``planned`` where ``data`` is no recipe's, but to become one."""
+    """Count what a file or folder holds; ``planned`` where ``data`` is no recipe's, but to become one. ``seed`` is the recipe's
+    ``train.seed``, by which questions are held out."""
     found = RankedSurvey(str(path), data, planned=planned)
 
     def rows() -> Iterator[Row]:
@@ -187,14 +238,34 @@ def survey_ranked(
     if not records:
         told = f"none: {found.faults}; the first: {found.first_fault}" if found.first_fault else "nothing"
         raise InputError(path, expected="at least one question with a candidate", found=told)
+    count = counting(data.tokens) if not planned and data.too_long == "error" else None
     for record in records:
-        _count(found, record)
-    trained = {hash(record.source) for record in records}
-    found.tests = [_test(test, data, trained) for test in tests]
+        _count(found, record, count)
+    trained, met = {hash(record.source) for record in records}, set[int]()
+    found.tests = [_test(test, found, trained, met, count) for test in tests]
+    found.different, found.unmet = len(trained), len(trained - met)
+    _try_holding_out(found, records, seed)
     return found
 
 
-def _count(found: RankedSurvey, record: Ranked) -> None:
+def _try_holding_out(found: RankedSurvey, records: Sequence[Ranked], seed: int) -> None:
+    """Say why what training would hold out serves nothing, or plan to hold out more, where that helps."""
+    given = {name: records for name in ("valid", "test") if name not in found._drawn}
+    usual = found.data.hold_out
+    for share in (usual, *(share for share in SHARES if share > usual)):
+        try:
+            hold_out({"train": records, **given}, share, seed)
+        except SaccadeError as error:
+            found.unheld = found.unheld or str(error)
+            continue
+        if share > usual and found.planned:
+            found.data, found.unheld = replace(found.data, hold_out=share), ""
+        elif share > usual:
+            found.unheld = f"{found.unheld} (data.hold_out: {share:g} holds some out)"
+        return
+
+
+def _count(found: RankedSurvey, record: Ranked, count: Callable[[str], int] | None) -> None:
     relevant = sum(grade > 0 for grade in record.target)
     found.questions += 1
     found.candidates += len(record.candidates)
@@ -205,6 +276,11 @@ def _count(found: RankedSurvey, record: Ranked) -> None:
     found.sizes.add([len(record.candidates)])
     found.asked.add([len(WORD.findall(record.source))])
     found.said.add(len(WORD.findall(text)) for text in record.candidates)
+    found.asked_characters.add([len(record.source)])
+    found.said_characters.add(map(len, record.candidates))
+    for text in (record.source, *record.candidates):
+        found.letters.update(text)
+    _measure(found, record, count)
     first: dict[str, float] = {}
     for text, grade in zip(record.candidates, record.target, strict=True):
         if text in first:
@@ -213,12 +289,24 @@ def _count(found: RankedSurvey, record: Ranked) -> None:
         first.setdefault(text, grade)
 
 
-def _test(path: str | Path, data: RankedData, trained: set[int]) -> TestSet:
-    items = list(scan(path, data))
+def _measure(found: RankedSurvey, record: Ranked, count: Callable[[str], int] | None) -> None:
+    if count is not None:
+        found.tokens.add(map(count, (record.source, *record.candidates)))
+
+
+def _test(
+    path: str | Path, found: RankedSurvey, trained: set[int], met: set[int], count: Callable[[str], int] | None
+) -> TestSet:
+    """A held-out file, compared with the hashes of training questions; those met in it are added to ``met``."""
+    items = list(scan(path, found.data))
     records = collected(item for item in items if isinstance(item, Row))
     first = next((str(item.error) for item in items if isinstance(item, Fault)), "")
-    met = sum(hash(record.source) in trained for record in records)
-    return TestSet(str(path), len(records), met, sum(not record.answered for record in records), first)
+    for record in records:
+        _measure(found, record, count)
+    keys = [hash(record.source) for record in records]
+    met.update(trained.intersection(keys))
+    shared, unanswered = sum(key in trained for key in keys), sum(not record.answered for record in records)
+    return TestSet(str(path), len(records), shared, unanswered, first)
 
 
 def holds_ranked(path: str | Path, format: str) -> bool:

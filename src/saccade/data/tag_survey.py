@@ -13,11 +13,13 @@ from typing import Any
 
 from saccade.data.advice import OFTEN, quoted, seen_from
 from saccade.data.files.records import NOT_UTF8
+from saccade.data.held_to import beyond, drawn, overlapping
 from saccade.data.pairs import Tally
 from saccade.data.schemes import OUTSIDE, Scheme, fault_in, is_tag, parted, spans_of, tags_with, types_in
-from saccade.data.tagged import Tagged, TaggedData, scan
+from saccade.data.tagged import FEW_DOCUMENTS, Tagged, TaggedData, scan
 from saccade.data.tallies import Lengths
 from saccade.errors import InputError
+from saccade.splits import too_few
 
 SLIPS = 0.05  # sentences with tags of no scheme, of those with spans, up to which they are taken for slips
 FEW = 10  # occurrences of a tag or a type below which little can be learnt of it
@@ -33,7 +35,8 @@ ENCODED = "; another encoding? --encoding latin-1 or windows-1252, in a recipe d
 @dataclass(frozen=True)
 class TestSet:
     """A held-out file: how many sentences and words, how many sentences are met in the training file, which tags are not, how
-    many words training lacks, how many sentences are no records, and the first of these."""
+    many words training lacks, how many sentences are no records, the first of these, and the scheme that the file's own tags
+    fit where it is another than that of training."""
 
     name: str
     sentences: int
@@ -43,6 +46,12 @@ class TestSet:
     unseen: int
     faults: int = 0
     first_fault: str = ""
+    scheme: Scheme | None = None
+
+    @property
+    def spoilt(self) -> bool:
+        """Whether so many sentences are no records that what is left would be another test set."""
+        return self.faults > OFTEN * (self.sentences + self.faults)
 
 
 @dataclass
@@ -56,6 +65,10 @@ class TagSurvey:
     lengths: Lengths = field(default_factory=Lengths)
     vocabulary: int = 0  # different words
     documents: int = 0
+    tokens: Lengths = field(default_factory=Lengths)  # of all sentences, those of held-out files too
+    parted: int = 0  # what is held out together: different sentences, or documents
+    grouped: bool = False  # documents
+    unmet: int = 0  # different sentences that no held-out file has
     faults: Tally = field(default_factory=Tally)
     first_fault: str = ""
     repeated: int = 0
@@ -88,6 +101,9 @@ class TagSurvey:
                 found.append(f"{told} (more than {OFTEN:.0%}: mend the file, or name its columns)")
         if self.sentences < 3 or self.sentences * 2 < len(self.tags):
             found.append(f"{self.sentences} sentences are too few for {len(self.tags)} tags")
+        elif self.parted < 1 + len(drawn(self.data, beside=bool(self.tests))):
+            names = drawn(self.data, beside=bool(self.tests))
+            found.append(too_few(self.sentences, self.parted, names, "group" if self.grouped else "source"))
         found += [
             f"{test.name} has tags that training lacks: {', '.join(test.strange[:8])}"
             for test in self.tests
@@ -100,6 +116,29 @@ class TagSurvey:
         ]
         if self.data.faults == "error" and not self.planned:
             found += [test.first_fault for test in self.tests if test.first_fault and test.sentences]
+        if self.planned:
+            found += [self._spoilt(test) for test in self.tests if test.sentences and test.spoilt]
+        return found + self._against_recipe
+
+    def _spoilt(self, test: TestSet) -> str:
+        """Why a test set is refused of which too much would be left out."""
+        told = f"{test.faults:,} of {test.sentences + test.faults:,} sentences of {test.name} are no records"
+        told = f"{told}, the first: {test.first_fault}"
+        if test.scheme is not None:
+            return f"{told} (its tags are written as {test.scheme}, those of training as {self.scheme}: rewrite one of them)"
+        return f"{told} (more than {OFTEN:.0%}: mend the file)"
+
+    @property
+    def _against_recipe(self) -> list[str]:
+        """What a recipe's own rules refuse."""
+        if self.planned:
+            return []
+        data, shared = self.data, {test.name: (test.met, test.sentences) for test in self.tests}
+        found = overlapping(data.overlap, shared, self.unmet, records="sentences")
+        if data.too_long == "error":  # a word may be several tokens, but not less than one
+            found += beyond(
+                self.tokens, data.max_length, texts="sentences", tokens="words", remedy="data.too_long: split"
+            )
         return found
 
     @property
@@ -252,7 +291,14 @@ def survey_tags(
     _count(found, records)
     words, whole = {word for each in records for word in each.source}, {each.source for each in records}
     found.vocabulary = len(words)
-    found.tests = [_test(test, found, words, whole) for test in tests]
+    found.tokens.add(len(record.source) for record in records)
+    # Few documents are not held out whole (`gather`).
+    found.grouped = data.columns.group is not None or len({record.group for record in records}) >= FEW_DOCUMENTS
+    units = {(record.group, () if record.group else record.source) for record in records}
+    found.parted = len(units if found.grouped else whole)
+    met = set[tuple[str, ...]]()
+    found.tests = [_test(test, found, words, whole, met) for test in tests]
+    found.unmet = len(whole) - len(met)
     return found
 
 
@@ -302,16 +348,29 @@ def find_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     return min(schemes, key=lambda scheme: offences[scheme]) if marked and other <= SLIPS * marked else "none"
 
 
-def _test(path: str | Path, found: TagSurvey, words: set[str], whole: set[tuple[str, ...]]) -> TestSet:
+def _test(
+    path: str | Path, found: TagSurvey, words: set[str], whole: set[tuple[str, ...]], shared: set[tuple[str, ...]]
+) -> TestSet:
+    """A held-out file, compared with the words and sentences of training; sentences met in it are added to ``shared``."""
     sentences, count, met, unseen, faults, tags, first = 0, 0, 0, 0, 0, set[str](), ""
     for item in scan(path, found.data):
         if isinstance(item, Tagged):
             sentences, count = sentences + 1, count + len(item.source)
             met, unseen = met + (item.source in whole), unseen + sum(word not in words for word in item.source)
             tags.update(item.target)
+            found.tokens.add([len(item.source)])
+            shared.update([item.source] if item.source in whole else [])
         else:
             faults, first = faults + 1, first or str(item.error)
     listed = {*(found.data.labels or ())}
     known = {*found.tags, *listed} if found.scheme == "none" else {*types_in({*found.tags, *listed})}
     strange = sorted((tags if found.scheme == "none" else {*types_in(tags)}) - known)
-    return TestSet(str(path), sentences, count, met, tuple(strange), unseen, faults, first)
+    made = TestSet(str(path), sentences, count, met, tuple(strange), unseen, faults, first)
+    return replace(made, scheme=_other_scheme(path, found)) if made.spoilt and found.planned else made
+
+
+def _other_scheme(path: str | Path, found: TagSurvey) -> Scheme | None:
+    """The scheme that the tags of a file fit, where it is another than that of the training file."""
+    plain = replace(found.data, scheme="none", learn=None)
+    scheme = find_scheme(item.target for item in scan(path, plain) if isinstance(item, Tagged))
+    return None if scheme == found.scheme else scheme

@@ -15,7 +15,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -219,6 +219,22 @@ class Tokenizer:
         if self.config.subwords and text[start:end].startswith(" ") and text[start:end].strip():
             start += 1
         return start, end
+
+
+def counting(config: Tokens) -> Callable[[str], int] | None:
+    """What tells how many tokens a text has; None where that is only known once pieces are learnt.
+
+    >>> count = counting(Tokens("words", whole=("<e1>",)))
+    >>> count("a <e1>storm!") if count else None
+    4
+    """
+    if config.subwords or config.kind == "bert":
+        return None
+    normalise = _normalizer(config).normalize_str
+    if config.kind == "characters":
+        return lambda text: len(normalise(text))
+    split = _splitter(config).pre_tokenize_str
+    return lambda text: len(split(normalise(text)))
 
 
 def _text_of(token: str, config: Tokens) -> str:

@@ -103,3 +103,39 @@ def test_other_encodings_are_read_and_wrong_bytes_are_faults(read, tmp_path) -> 
     assert isinstance(broken, Fault) and good.words == ["b"]
     found = list(scan_conll(tmp_path / "x.conll", 1, -1, format="conll", encoding="latin-1"))
     assert found[0].words == ["café"]
+
+
+def test_lines_of_comment_before_a_sentence_are_passed_over(read) -> None:
+    for text in (
+        "# id 3f domain=en\neli _ _ B-ARTIST\nis _ _ O\n\n# id 4a\tdomain=en\n\nhe _ _ O\n",
+        "# text = hello\neli _ _ B-ARTIST\nis _ _ O\n\n# sent_id = 7\n# text = x y\nhe _ _ O\n",
+        "# id 3f\tdomain=en\neli\tB-ARTIST\nis\tO\n\n# id 4a\tdomain=en\nhe\tO\n",  # as many columns as the words
+        "# the words of a song, by nobody\n#\n\neli B-ARTIST\nis O\n\n# the second\nhe O\n",
+        "#begin document (nw/0); part 000\neli B-ARTIST\nis O\n\nhe O\n#end document\n",
+    ):
+        found = read(text)
+        assert [(each.words, each.tags) for each in found] == [(["eli", "is"], ["B-ARTIST", "O"]), (["he"], ["O"])]
+        assert found[0].lines[1] == found[0].lines[0] + 1 and text.splitlines()[found[1].lines[0] - 1].startswith("he")
+
+
+def test_words_that_begin_with_a_hash_are_words(read) -> None:
+    chunked = "# NN B-NP\n20 CD I-NP\n\nthe DT B-NP\n# # I-NP\n# = O\n"
+    assert [each.words for each in read(chunked)] == [["#", "20"], ["the", "#", "#"]]
+    tweets = "#begin O\n#word O\nok O\n\n# O\n#id O\n\n#end B-X\n\n#text B-X\n= O\n"
+    found = read(tweets)
+    assert [each.words for each in found] == [["#begin", "#word", "ok"], ["#", "#id"], ["#end"], ["#text", "="]]
+    assert found[3].tags == ["B-X", "O"] and read("#a O\n#b B-X\n")[0].words == ["#a", "#b"]  # nothing else in the file
+    assert read("#tag = O\nthe DT O\n")[0].words == ["#tag", "the"]
+
+
+def test_a_line_that_is_short_of_columns_within_a_sentence_is_still_a_fault(read) -> None:
+    (found,) = read("the DT B-NP\n# id 7\n#\nend NN I-NP\n")
+    assert isinstance(found, Fault) and "found 1" in str(found.error)
+
+
+def test_conll_2012_says_where_documents_begin(read) -> None:
+    text = "".join(
+        f"#begin document ({name}); part {part}\na O\n\nb O\n\n#end document\n"
+        for name, part in (("nw/0", "000"), ("nw/0", "001"), ("nw/1", "000"))
+    )
+    assert [each.document for each in read(text)] == ["(nw/0)"] * 4 + ["(nw/1)"] * 2

@@ -3,6 +3,9 @@
     Confidence NN B-NP              columns, by tabs or by spaces; -DOCSTART- begins a document and is no token
     in IN B-PP
 
+    # id 3f domain=en               before a sentence: lines of comment, as MultiCoNER and CoNLL-2012 have them. What has the
+    #begin document (nw/1)          columns of the file is a word all the same: "# NN B-NP", "#tag O"
+
     # newdoc id = weblog-1          CoNLL-U: ten columns by tabs, lines of comment before a sentence
     1-2  das  _  _  …               a range of words that are written as one, and
     1.1  ate  eat  VERB  …          an empty node: neither is a word, both are passed over
@@ -26,6 +29,9 @@ from saccade.errors import InputError
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 DOCUMENT = "-DOCSTART-"
 NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:[ _]id)?\b\s*(?:=\s*(.*))?$")
+BEGIN_DOCUMENT = re.compile(r"#begin document\b\s*([^;]*)")  # its parts follow a semicolon
+# Comments even where they have as many columns as the file: "# text = hello" has four.
+COMMENT = re.compile(r"#(?:begin|end) document\b|# +newdoc\b|# +id\s+\S|# +[^\s=]+(?: [^\s=]+)? +=(?: |$)")
 WORD_ID, OTHER_ID = re.compile(r"[1-9]\d*"), re.compile(r"\d+-\d+|\d+\.\d+")
 NO_TAG = "no word or no tag"
 
@@ -49,7 +55,8 @@ def scan_conll(
     encoding: Encoding = "utf-8",
 ) -> Iterator[Sentence | Fault]:
     """Every sentence of a file, or what is wrong with it."""
-    reader = _Reader(path, _place(word, format, path), _place(tag, format, path), format == "conllu")
+    places = _place(word, format, path), _place(tag, format, path)
+    reader = _Reader(path, *places, len(CONLLU) if format == "conllu" else _width(path, encoding), format == "conllu")
     for line in lines_of(path, encoding):
         text = without_end(line.text)
         if line.fault is not None:
@@ -59,6 +66,19 @@ def scan_conll(
         else:
             yield from reader.end()
     yield from reader.end()
+
+
+def _width(path: Path, encoding: Encoding) -> int:
+    """How many columns the first line has that is certainly a word; 0 where there is none."""
+    for line in lines_of(path, encoding):
+        text = without_end(line.text) if line.fault is None else ""
+        if text.strip(" \t") and not text.startswith("#") and _cells(text)[0] != DOCUMENT:
+            return len(_cells(text))
+    return 0
+
+
+def _cells(text: str) -> list[str]:
+    return text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
 
 
 def _place(column: str | int, format: str, path: Path) -> int:
@@ -79,9 +99,9 @@ def _place(column: str | int, format: str, path: Path) -> int:
 class _Reader:
     """Gathers lines to sentences."""
 
-    def __init__(self, path: Path, word: int, tag: int, universal: bool) -> None:
+    def __init__(self, path: Path, word: int, tag: int, width: int, universal: bool) -> None:
         self.path, self.word, self.tag, self.universal = path, word, tag, universal
-        self.width = len(CONLLU) if universal else 0  # of a CoNLL file, as many columns as its first line has
+        self.width = width  # of a CoNLL file, as many columns as its first word has
         self.documents, self.document = 0, None if universal else ""
         self.sentence, self.fault = Sentence(), None
 
@@ -93,10 +113,10 @@ class _Reader:
         self.fault = self.fault or found
 
     def read(self, number: int, text: str) -> None:
-        if self.universal and text.startswith("#"):
+        cells = _cells(text)
+        if text.startswith("#") and self._is_comment(text, cells):
             self._comment(text)
             return
-        cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
         if not self.universal and cells[0] == DOCUMENT:
             self.documents += 1
             self.document = f"document {self.documents}"
@@ -108,8 +128,15 @@ class _Reader:
         elif not self.universal or self._is_word(number, cells[0]):
             self._token(number, cells)
 
+    def _is_comment(self, text: str, cells: Sequence[str]) -> bool:
+        """Whether a line that begins with # is no word: of CoNLL-U always, else where a sentence may begin."""
+        if self.universal or text.startswith("#end document"):
+            return True
+        begun = bool(self.sentence.words) or self.fault is not None
+        return not begun and (COMMENT.match(text) is not None or (self.width > 1 and len(cells) != self.width))
+
     def _comment(self, text: str) -> None:
-        found = NEW_DOCUMENT.match(text)
+        found = NEW_DOCUMENT.match(text) or BEGIN_DOCUMENT.match(text)
         if found is not None:
             self.documents += 1
             self.document = (found[1] or "").strip() or f"document {self.documents}"
