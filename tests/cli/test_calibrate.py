@@ -50,6 +50,27 @@ def test_programs_get_all_of_it_and_it_can_be_taken_back(command, run) -> None:
     assert status == 0 and json.loads(out)["temperature"] is None and not (run / "calibration.json").exists()
 
 
+def test_records_that_it_was_trained_on_are_told(command, run, tmp_path) -> None:
+    from saccade.api import load
+
+    bundle = load(run, device="cpu")
+    recipe = bundle.recipe
+    splits = bundle.task.load(recipe.data, recipe.folder, recipe.train.seed)
+    known = {record.source for record in splits.train}
+    fresh = [record for record in splits.valid if record.source not in known]
+    path = tmp_path / "mine.tsv"
+    header = "text\tlabel\n"
+    path.write_text(header + "".join(f"{each.source}\t{each.target}\n" for each in (*splits.train[:7], *fresh[:31])))
+    told = "7 of the 38 records that it was fitted by were trained on: the network is surer of them than of others"
+    status, _, err = command("calibrate", run, path)
+    assert status == 0 and f"note: {told}\n" in err
+    status, out, _ = command("calibrate", run, path, "--json")
+    assert status == 0 and told in json.loads(out)["notes"]
+    path.write_text(header + "".join(f"{each.source}\t{each.target}\n" for each in fresh))
+    status, _, err = command("calibrate", run, path)
+    assert status == 0 and "trained on" not in err
+
+
 def test_figures_of_probabilities_can_be_asked_for(command, run) -> None:
     status, out, _ = command("evaluate", run, "--metric", "ece", "--metric", "brier", "--metric", "nll", "--json")
     found = json.loads(out)

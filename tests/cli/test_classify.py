@@ -70,6 +70,30 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
         assert status == 1 and message in err and "Traceback" not in err
 
 
+def test_how_sure_runs_are_is_compared(command, runs) -> None:
+    two = runs / "looking", runs / "mean"
+    asked = ("--metric", "ece", "--metric", "accuracy", "--metric", "nll", "--metric", "brier")
+    status, out, err = command("compare", *two, *asked, "--samples", 20, "--repeats", 0, "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["metrics"] == ["ece", "accuracy", "nll", "brier"]
+    for run, system in zip(two, found["systems"], strict=True):
+        expected = json.loads(command("evaluate", run, *asked, "--json")[1])
+        for name, figure in system["figures"].items():
+            assert figure["value"] == pytest.approx(expected["figures"][name])
+            assert figure["low"] <= figure["high"] and figure["signature"] == expected["signatures"].get(name)
+    assert list(found["systems"][1]["against_first"]) == found["metrics"]
+    status, out, _ = command("compare", *two, "--metric", "nll", "--samples", 20, "--repeats", 0)
+    assert status == 0 and "nll by source_words" in out and "accuracy" not in out
+
+
+def test_how_sure_runs_are_is_compared_where_the_recipe_asks_for_it(command, tmp_path, shapes_unchecked) -> None:
+    changes = {**TINY, "model": {"hidden": 5, "embedding": 6}, "metrics": ["accuracy", "ece"]}
+    saccade.train(read_recipe("attentive_opinions", changes=changes), folder=tmp_path / "run")
+    status, out, _ = command("compare", tmp_path / "run", "--samples", 20, "--repeats", 0, "--json")
+    assert status == 0 and list(json.loads(out)["systems"][0]["figures"]) == ["accuracy", "ece"]
+
+
 def test_figures_are_computed_and_runs_compared(command, runs) -> None:
     status, out, _ = command("evaluate", runs / "looking", "--json")
     assert status == 0 and set(json.loads(out)["figures"]) == {"accuracy", "f1"}

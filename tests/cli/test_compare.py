@@ -77,6 +77,7 @@ FAULTS = {
     "buckets": (["RUN", "--buckets", "a,b"], "--buckets: expected lengths such as 10,20,30, or quantiles, found 'a,b'"),
     "falling buckets": (["RUN", "--buckets", "5,3"], "expected growing whole numbers"),
     "metric": (["RUN", "--metric", "blue"], "unknown metric 'blue'"),
+    "metric of labels": (["RUN", "--metric", "ece"], "unknown metric 'ece'"),
     "data": (["RUN", "--data", "absent.tsv"], "absent.tsv: expected a file, found nothing of that name"),
 }
 

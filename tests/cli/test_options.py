@@ -1,5 +1,6 @@
 """What the commands share."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 from saccade.cli.options import TOLD, print_notes
@@ -14,3 +15,15 @@ def test_a_note_names_its_input_and_of_a_long_one_the_beginning(capsys):
     beginning = third.removeprefix("note: '").removesuffix("': cut to 7 words")
     assert beginning.startswith("word word") and beginning.endswith("word…") and len(beginning) <= TOLD
     assert fourth.endswith("…': one is unknown")
+
+
+def test_the_reference_lists_every_format_that_data_may_be_said_to_have() -> None:
+    from saccade.cli.tag_data import FORMATS as TAGGED
+    from saccade.data.files.blocks import BLOCKS
+    from saccade.data.files.fields import FORMATS as FIELDS
+    from saccade.data.pairs import FORMATS as PAIRS
+
+    page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+    [row] = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `--format F`")]
+    missing = {name for name in (*PAIRS, *FIELDS, *BLOCKS, *TAGGED, "toks") if f"`{name}`" not in row}
+    assert not missing

@@ -83,6 +83,24 @@ def test_json_shows_what_a_score_is_made_of(saccade) -> None:
         assert {"output", "stopped", "notes", "log_prob"} <= set(each)
 
 
+def test_a_recipes_own_list_is_as_long_as_it_says(saccade, runs) -> None:
+    text = RECIPE.replace("beam: 3", "beam: 3, n_best: 2")
+    (runs / "several.yaml").write_text(text)
+    api.train(read_recipe(runs / "several.yaml"), folder=runs / "several")
+
+    def found(*words: str) -> list[str]:
+        status, out, err = saccade("predict", "several", TEXT, *words)
+        assert status == 0, err
+        return out.splitlines()
+
+    assert found() == found("--n-best", "2") and len(found()) == 2
+    [line] = found("--json")
+    assert [line] == found("--json", "--n-best", "2") and len(json.loads(line)["alternatives"]) == 1
+    assert len(found("--n-best", "1")) == 1 and len(found("--n-best", "3")) == 3
+    assert len(found("--beam", "1")) == 1  # a beam that is asked for and holds fewer
+    assert len(found("--sample", "--seed", "3")) == 2
+
+
 def test_a_seed_repeats_samples_and_n_best_says_how_many(saccade) -> None:
     options = ("--sample", "--temperature", "2", "--top-k", "9", "--top-p", "0.99", "--n-best", "4", "--seed")
     first = outputs(saccade, *options, "3")

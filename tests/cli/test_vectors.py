@@ -38,6 +38,15 @@ def test_a_program_reads_json(run, tmp_path, command):
     assert said["words"] == len((tmp_path / "v.txt").read_text().splitlines())
 
 
+def test_a_file_that_exists_is_only_replaced_with_force(run, tmp_path, command):
+    path = tmp_path / "mine.txt"
+    path.write_text("what I had\n")
+    status, out, err = command("vectors", run, "--out", path)
+    assert (status, out) == (1, "") and path.read_text() == "what I had\n"
+    assert err == f"error: {path}: --out: expected a new file, found one that exists (add --force)\n"
+    assert command("vectors", run, "--out", path, "--force")[0] == 0 and "dog" in path.read_text()
+
+
 def test_the_same_run_gives_the_same_file(run, tmp_path, command):
     for name in ("a", "b"):
         command("vectors", run, "--out", tmp_path / f"{name}.txt.gz")

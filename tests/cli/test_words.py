@@ -65,6 +65,36 @@ def test_files_are_written(command, runs, tmp_path, ending) -> None:
         )
 
 
+@pytest.mark.parametrize("ending", ["png", "html", "csv"])
+def test_a_file_that_exists_is_only_replaced_with_force(command, runs, tmp_path, ending) -> None:
+    path = tmp_path / f"mine.{ending}"
+    path.write_text("text,label\n")
+    status, out, err = command("words", runs / "looking", "--out", path)
+    assert (status, out) == (1, "") and path.read_text() == "text,label\n"
+    assert err == f"error: {path}: --out: expected a new file, found one that exists (add --force)\n"
+    assert command("words", runs / "looking", "--out", path, "--force")[0] == 0
+    assert path.stat().st_size > 500
+
+
+def test_what_force_cannot_be_for_is_one_line(command, runs, tmp_path) -> None:
+    status, _, err = command("words", runs / "looking", "--force")
+    assert status == 1 and err == "error: --force: expected --out FILE beside it, found none\n"
+    (tmp_path / "folder.csv").mkdir()
+    status, _, err = command("words", runs / "looking", "--out", tmp_path / "folder.csv", "--force")
+    assert status == 1 and "--out: expected the name of a file to write, found a folder" in err
+
+
+def test_a_list_has_as_many_words_as_asked_for_in_the_order_asked_for(command, runs, tmp_path) -> None:
+    path = tmp_path / "words.csv"
+    asked = ("words", runs / "looking", "--labels", "given", "--min-count", 1, "--rank", "total", "--out", path)
+    assert command(*asked, "--top", 3, "--json")[0] == 0
+    rows = [row for row in csv.DictReader(path.open()) if row["label"] == "praise"]
+    totals = [float(row["total"]) for row in rows]
+    assert len(totals) == 3 and totals == sorted(totals, reverse=True)
+    assert command(*asked, "--force")[0] == 0
+    assert sum(row["label"] == "praise" for row in csv.DictReader(path.open())) > 20  # all of them
+
+
 def test_the_weights_of_single_words_are_drawn_or_listed(command, runs, tmp_path) -> None:
     for name in ("weights.png", "weights.csv"):
         words = ("--word", "about", "--word", "the", "--labels", "given", "--out", tmp_path / name)

@@ -11,8 +11,10 @@ from dataclasses import asdict
 import pytest
 from fastapi.testclient import TestClient
 
+import saccade
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.search import Search
+from saccade.recipes.recipe import read_recipe
 from saccade.server import Limits, create_app
 from saccade.trace import Boost, Lens, Mask, Set
 from saccade.trace.lens import DETAILS
@@ -92,6 +94,19 @@ def test_a_search_changes_the_recipes_own(client, bundle) -> None:
     [widened] = ask(client, search={"n_best": 7})  # the recipe's beam of 3 would not hold them
     assert len(widened["alternatives"]) == 6
     assert ask(client, search={"sample": {"seed": 3}}) == ask(client, search={"sample": {"seed": 3}})
+
+
+def test_a_beam_as_large_as_the_list_passes_where_nothing_is_searched(tmp_path, shapes_unchecked) -> None:
+    changes = {"model": {"hidden": 5, "embedding": 6}, "train": {"updates": 1, "device": "cpu"}}
+    changes["data.opinions"] = {"train": 30, "valid": 9, "test": 9}
+    labels = saccade.train(read_recipe("attentive_opinions", changes=changes), folder=tmp_path / "run")
+    with TestClient(create_app({"my": labels}), base_url="http://localhost") as client:
+        both = [ask(client, search=search)[0] for search in ({"n_best": 2}, {"beam": 2, "n_best": 2})]
+        assert both[0] == both[1] and len(both[0]["alternatives"]) == 1
+        assert "alternatives" not in ask(client, search={"beam": 1})[0]
+        for search in ({"beam": 2}, {"beam": 3, "n_best": 2}, {"n_best": 2, "stop": "beam"}):
+            refused = client.post(ADDRESS, json={"inputs": [TEXT], "search": search})
+            assert refused.status_code == 422 and "finds the likeliest without a search" in refused.text
 
 
 def test_models_say_what_they_are_and_what_may_be_asked(client, bundle) -> None:

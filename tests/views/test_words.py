@@ -19,6 +19,43 @@ def test_a_panel_a_label_and_a_bar_a_word_the_largest_on_top() -> None:
     assert first.get_xlim() == second.get_xlim() and first.get_ylim() == second.get_ylim()
 
 
+def heads(figure) -> list[str]:
+    return [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def test_labels_that_are_too_long_are_cut_so_that_they_stay_apart() -> None:
+    names = ("Cause-Effect", "Component-Whole", "Content-Container", "Instrument-Agency", "Member-Collection")
+    labels = [f"{name}({way})" for name in names for way in ("e1,e2", "e2,e1")] + ["Other"]
+    figure = draw_bars([Bars(label, [("of", 0.5)], "1,234 texts") for label in labels], across="mean weight")
+    shown = heads(figure)
+    assert len(set(shown)) == len(labels) and "Other" in shown
+    assert [name.endswith(("(e1,e2)", "(e2,e1)")) for name in shown] == [True] * (len(labels) - 1) + [False]
+    for axes in figure.axes:
+        label, note = (text.get_window_extent() for text in (axes._left_title, axes._right_title))
+        assert label.x1 < note.x0 and label.x0 >= axes.get_window_extent().x0
+    places = {word: dict.fromkeys(labels, (0.5,)) for word in ("the", "notwithstanding")}
+    assert len(set(heads(draw_weights(places, labels)))) == 2 * len(labels)
+
+
+def test_labels_are_cut_where_that_tells_them_apart() -> None:
+    same = "a-beginning-that-is-long-enough", "an-end-that-is-as-long-as-that"
+    for labels in (
+        [f"{same[0]}-{n}" for n in range(3)],
+        [f"{n}-{same[1]}" for n in range(3)],
+        [f"in-{n}-{same[0]}{same[1]}" for n in range(10, 13)],
+        [f"{same[0]}-{n}-{same[1]}" for n in range(12)],  # no cut of this length does: they are numbered
+    ):
+        shown = heads(draw_bars([Bars(label, [("of", 0.5)], "7 texts") for label in labels], across="x"))
+        assert len(set(shown)) == len(labels) and all("…" in name and len(name) < 27 for name in shown)
+
+
+def test_long_words_stay_apart_too() -> None:
+    words = ["internationalisation", "internationalisations", "short"]
+    [axes] = draw_bars([Bars("pos", [(word, 0.5) for word in words])], across="x").axes
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(set(shown)) == 3 and shown[2] == "short" and max(map(len, shown)) <= 18
+
+
 def test_histograms_of_one_word_share_their_scale_and_mark_the_mean() -> None:
     words = {"good": {"pos": (0.1, 0.9, 0.8), "neg": (0.2,)}, "bad": {"neg": (0.05,)}}
     figure = draw_weights(words, ["pos", "neg"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from saccade.api.ancestry import sources_trained_on
 from saccade.api.runs import FIGURES
 from saccade.api.trained import IN_MEMORY, Bundle, threads
 from saccade.errors import InputError, SaccadeError
@@ -25,6 +26,7 @@ from saccade.training.devices import cores
 
 PICTURE = "reliability.png"
 VALID, TEST = "valid", "test"
+UNCALIBRATED = "not calibrated"  # how a sentence begins that says why
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrat
     tested, notes = _tested(bundle, test, needed=data is None)
     if tested is not None and data is not None:
         notes += _shared(held, tested[0])
+    if data is not None:
+        notes += _seen(bundle, held)
     calibration, bins = _fitted(bundle, held, where, tested)
     found = _kept(bundle, calibration)
     path = bundle.folder / PICTURE
@@ -91,7 +95,7 @@ def calibrated_in_training(bundle: Bundle, valid: Any, test: Any) -> str:
         logits = bundle.task.judgements(bundle.network, valid)
         calibration = fitted(logits, valid.labels, VALID)
     except SaccadeError as error:
-        return f"not calibrated: {error}"
+        return f"{UNCALIBRATED}: {error}"
     figures = {VALID: differences(calibration, logits, valid.labels)[0]}
     figures[TEST], bins = differences(calibration, bundle.task.judgements(bundle.network, test), test.labels)
     bundle.task.calibration = replace(calibration, figures=figures)
@@ -135,6 +139,19 @@ def _shared(held: Sequence[Any], tested: Sequence[Any]) -> list[str]:
     if not common:
         return []
     return [f"{common:,} of the {len(tested):,} test records are among those it was fitted by: that flatters it"]
+
+
+def _seen(bundle: Bundle, held: Sequence[Any]) -> list[str]:
+    """What must be known where the records to fit by are the run's own, or of a run that it was begun from."""
+    try:
+        trained_on = sources_trained_on(bundle.recipe, bundle.folder)
+    except (SaccadeError, KeyError, TypeError) as error:
+        return [f"whether the network was trained on some of the records it was fitted by cannot be checked: {error}"]
+    seen = sum(record.source in trained_on for record in held)
+    if not seen:
+        return []
+    told = f"{seen:,} of the {len(held):,} records that it was fitted by were trained on"
+    return [f"{told}: the network is surer of them than of others"]
 
 
 def _fitted(

@@ -14,10 +14,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from saccade.api.comparisons_probabilities import measured_probabilities
 from saccade.api.contests import Contest, Speed, decode, enter, size_on_disk, speeds
 from saccade.api.references import Form
-from saccade.api.trained import Bundle
+from saccade.api.trained import Bundle, load
 from saccade.errors import SaccadeError
+from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.lengths import EDGES, Bucket, BucketScore, buckets, quantile_edges, score_by_length
 from saccade.metrics.significance import (
     SAMPLES,
@@ -33,7 +35,10 @@ By = Literal["source_words", "source_tokens", "reference_words"]
 REPEATS = 3
 
 # How a figure is called on a picture
-NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cer": "character error rate", "wer": "word error rate"}
+NAMES = {
+    "bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cer": "character error rate", "wer": "word error rate",
+    "ece": "expected calibration error", "brier": "Brier score", "nll": "negative log-likelihood",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ def compare(
 
     Args:
         data: a file, or records in hand; the first run's own test set unless given.
-        metrics: of the outputs; those of the first run's recipe unless given.
+        metrics: of the outputs, and of classifiers also of how likely they are said to be; those of the first run's recipe
+            unless given.
         beam: for all runs; each recipe's own search unless given.
         text: ``own`` asks that all runs write the references alike; ``common`` brings all to one form.
         by, edges: what length is, and where buckets end (or ``quantiles``: about as many sentences in each).
@@ -149,7 +155,7 @@ def compare(
         say: is told what happens next.
     """
     _check(by, samples, repeats)
-    contest = enter(runs, data, metrics, beam, text, device)
+    contest, wanted = _enter(runs, data, metrics, beam, text, device)
     into = _buckets(contest, by, edges)
     outputs, notes = _outputs(contest, say)
     if data is None:
@@ -158,12 +164,31 @@ def compare(
         notes.append(f"all inputs fall into one bucket by {by}: choose other edges, quantiles, or another length")
     taken = speeds(contest, repeats, seed, say)
     say(f"resampling {samples:,} times")
-    systems = _systems(contest, outputs, taken, into, samples, seed)
+    systems = _systems(contest, outputs, wanted, taken, into, samples, seed)
     texts, form = contest.references.texts, contest.references.form
     apart = _apart([contest.shown(found) for found in outputs], texts)
-    return Comparison(
-        contest.where, form, by, contest.metrics, systems, contest.sources, texts, apart, samples, seed, notes
-    )
+    return Comparison(contest.where, form, by, wanted, systems, contest.sources, texts, apart, samples, seed, notes)
+
+
+def _enter(
+    runs: Sequence[str | Path | Bundle],
+    data: Any,
+    metrics: Sequence[str] | None,
+    beam: int | None,
+    text: Form,
+    device: str,
+) -> tuple[Contest, list[str]]:
+    """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
+    if isinstance(runs, str | Path) or not runs:
+        return enter(runs, data, metrics, beam, text, device), []  # which says what is wrong
+    bundles = [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
+    likely = [name for name in asked if name in PROBABILITY_METRICS and hasattr(bundles[0].task, "judgements")]
+    said = metrics
+    if likely:
+        said = [name for name in asked if name not in likely] or ["accuracy"]
+    contest = enter(bundles, data, said, beam, text, device)
+    return contest, [name for name in asked if name in likely or name in contest.metrics] or list(contest.metrics)
 
 
 def _check(by: str, samples: int, repeats: int) -> None:
@@ -212,12 +237,13 @@ def _outputs(contest: Contest, say: Callable[[str], None]) -> tuple[list[list[An
 def _systems(
     contest: Contest,
     outputs: Sequence[Sequence[Any]],
+    wanted: Sequence[str],
     taken: Sequence[Speed | None],
     into: Sequence[Bucket],
     samples: int,
     seed: int,
 ) -> list[System]:
-    measured = [contest.measure(found) for found in outputs]
+    measured = [_measured(contest, number, found, wanted) for number, found in enumerate(outputs)]
     systems = []
     for number, (bundle, ours) in enumerate(zip(contest.bundles, measured, strict=True)):
         recipe = bundle.recipe
@@ -231,6 +257,14 @@ def _systems(
         )  # fmt: skip
         systems.append(system)
     return systems
+
+
+def _measured(contest: Contest, number: int, outputs: Sequence[Any], wanted: Sequence[str]) -> list[Statistics]:
+    found = {each.name: each for each in contest.measure(outputs)}
+    likely = [name for name in wanted if name not in found]
+    if likely:
+        found |= measured_probabilities(contest.bundles[number], contest.records, contest.where, likely)
+    return [found[name] for name in wanted]
 
 
 def _search(contest: Contest, number: int) -> dict[str, Any]:

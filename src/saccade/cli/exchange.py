@@ -11,6 +11,15 @@ import typer
 
 from saccade.cli.options import Json, Run
 
+AUTO = {  # what config.json calls the network → the class that loads it with its heads
+    "BertModel": "AutoModel",
+    "BertForPreTraining": "AutoModelForPreTraining",
+    "BertForMaskedLM": "AutoModelForMaskedLM",
+    "BertForNextSentencePrediction": "AutoModelForNextSentencePrediction",
+    "BertForSequenceClassification": "AutoModelForSequenceClassification",
+    "BertForTokenClassification": "AutoModelForTokenClassification",
+}
+
 
 def import_model(
     folder: Annotated[
@@ -52,8 +61,10 @@ def export(
     """
     from saccade.api.exchange import to_huggingface
     from saccade.api.trained import load
+    from saccade.storage import read_json
 
     untrained = to_huggingface(load(run, device="cpu"), out)
     if untrained:
         print(f"note: never trained, so not written: {', '.join(untrained)}", file=sys.stderr)
-    print(f"{run} is in {out}: transformers.AutoModel.from_pretrained({str(out)!r})")
+    [architecture] = read_json(out / "config.json")["architectures"]
+    print(f"{run} is in {out}: transformers.{AUTO[architecture]}.from_pretrained({str(out)!r})")

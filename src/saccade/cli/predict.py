@@ -19,7 +19,12 @@ def predict(
         list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
     ] = None,
     n_best: Annotated[
-        int | None, typer.Option(min=1, help="How many outputs an input, each with its score.", rich_help_panel=SEARCH)
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many outputs an input, each with its score; the recipe's own unless given.",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     as_json: Json = False,
     *,
@@ -40,7 +45,9 @@ def predict(
     if len(refused) == len(texts):
         raise next(iter(refused.values()))
     good = [text for number, text in enumerate(texts) if number not in refused]
-    predictions = iter(options.predict(bundle, good, n_best=n_best or 1))
+    wanted = n_best or _own(bundle, options)
+    scored = n_best is not None or wanted > 1
+    predictions = iter(options.predict(bundle, good, n_best=wanted))
     for number, text in enumerate(texts):
         if number in refused:
             # A line for each input, so that outputs still stand beside them.
@@ -54,10 +61,16 @@ def predict(
         if prediction.tokens:
             _print_tags(prediction, first=number == 0)
         for each in () if prediction.tokens else (prediction, *prediction.alternatives):
-            print(each.value if n_best is None else f"{each.score:.4f}\t{each.value}")
+            print(f"{each.score:.4f}\t{each.value}" if scored else each.value)
         print_notes(text, prediction)
     if refused:
         raise typer.Exit(1)
+
+
+def _own(bundle: Any, options: Steering) -> int:
+    """How many outputs the recipe's search asks for; no more than the beam holds that was asked for here."""
+    own: int = bundle.recipe.search.n_best
+    return own if options.beam is None else min(own, options.beam)
 
 
 def _print_tags(prediction: Any, *, first: bool) -> None:

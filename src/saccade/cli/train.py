@@ -78,7 +78,8 @@ def _train(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -
     from saccade.recipes.recipe import read_recipe
 
     checked = read_recipe(recipe, overrides)
-    _show(api.train(checked, folder=out, report=_reporting(as_json)("")), as_json)
+    report = _reporting(as_json)("")
+    _show(api.train(checked, folder=out, report=report), report, as_json)
 
 
 def _resume(folder: Path, as_json: bool) -> None:
@@ -87,7 +88,8 @@ def _resume(folder: Path, as_json: bool) -> None:
     if (folder / "sweep.json").is_file():
         _show_sweep(api.resume_sweep(folder, report=_reporting(as_json)), as_json)
         return
-    _show(api.resume(folder, report=_reporting(as_json)("")), as_json)
+    report = _reporting(as_json)("")
+    _show(api.resume(folder, report=report), report, as_json)
 
 
 def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
@@ -117,10 +119,11 @@ def _reporting(as_json: bool) -> Any:
     """What makes the report of a run from its place among several; its settings are too long to stand before a bar."""
     from rich.console import Console
 
-    from saccade.training.report import Silence, Terminal
+    from saccade.cli.train_notes import Notes
+    from saccade.training.report import Terminal
 
     console = Console()
-    return lambda name: Silence() if as_json else Terminal(console, name.partition(" ")[0])
+    return lambda name: Notes() if as_json else Terminal(console, name.partition(" ")[0])
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:
@@ -131,13 +134,15 @@ def _show_sweep(sweep: Any, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _show(bundle: Any, as_json: bool) -> None:
+def _show(bundle: Any, report: Any, as_json: bool) -> None:
     """What was reached; a figure that the recipe promises and that was missed is exit status 1."""
     from saccade import api
 
     verdict = api.verdict(bundle)
     if as_json:
-        print(json.dumps({"run": str(bundle.folder), "figures": bundle.figures, "reached": verdict.met}))
+        judged = bundle.recipe.expect is not None and not bundle.recipe.changed
+        told = {"run": str(bundle.folder), "figures": bundle.figures, "reached": verdict.met if judged else None}
+        print(json.dumps({**told, "notes": report.notes}))
     else:
         _show_result(bundle, verdict.text)
     if not verdict.met:

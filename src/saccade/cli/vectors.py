@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from saccade.cli.options import Json, Run
+from saccade.cli.words import Force, refuse_existing
 
 
 def vectors(
@@ -17,6 +18,7 @@ def vectors(
     side: Annotated[
         Literal["source", "target"] | None, typer.Option(help="Which vocabulary of a network that has two.")
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a run's word embeddings in GloVe's text format.
@@ -28,6 +30,7 @@ def vectors(
     saccade vectors runs/words --out vectors.txt.gz
     saccade train my.yaml data.vectors=vectors.txt.gz
     """
+    refuse_existing(out, force=force)
     from saccade.api.vectors import save_vectors
 
     written = save_vectors(run, out, side=side)

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from saccade.cli.options import Json, Run
-from saccade.errors import SaccadeError
+from saccade.errors import InputError, SaccadeError
 
 if TYPE_CHECKING:
     from saccade.explain.words import Rank, Whose, Word, Words
 
 PICTURES = (".png", ".svg", ".pdf")
 HEADER = ("word", "count", "mean weight", "total weight", "× even")
+TOP = 20  # words of a label, where not all are listed
 FEW = 12  # labels whose tables are printed; of more the first
+
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
 
 
 def words(
@@ -29,7 +32,9 @@ def words(
     data: Annotated[
         Path | None, typer.Argument(metavar="DATA", help="A file of records; the recipe's test set unless given.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many words a label.")] = 20,
+    top: Annotated[
+        int | None, typer.Option(min=1, help=f"How many words a label; {TOP} unless given, in a .csv all.")
+    ] = None,
     rank: Annotated[
         Literal["mean", "total", "lift"],
         typer.Option(help="By mean weight, by total weight, or by lift: how much more than an even look gives."),
@@ -48,6 +53,7 @@ def words(
     out: Annotated[
         Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of tables.")
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Show the words that a classifier looks at most, label by label.
@@ -61,6 +67,7 @@ def words(
     the same word weighs more in the texts of one label than of another.
     """
     _check_ending(out, single=bool(word))
+    refuse_existing(out, force=force)
     from saccade.api.trained import load
 
     bundle = load(run)
@@ -72,11 +79,11 @@ def words(
     if out is not None:
         _write(found, out, title, top, rank)
     if as_json:
-        print(json.dumps({"run": str(run), "data": where, **found.to_plain(top, rank)}, ensure_ascii=False))
+        print(json.dumps({"run": str(run), "data": where, **found.to_plain(top or TOP, rank)}, ensure_ascii=False))
     elif out is not None:
         print(out)
     else:
-        _show(found, title, top, rank)
+        _show(found, title, top or TOP, rank)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
 
@@ -101,6 +108,16 @@ def _check_ending(out: Path | None, *, single: bool) -> None:
     if out is not None and out.suffix.lower() not in endings:
         found = out.suffix or "no ending"
         raise SaccadeError(f"{out}: expected a file ending in one of {', '.join(endings)}, found {found!r}")
+
+
+def refuse_existing(out: Path | None, *, force: bool) -> None:
+    """Raise where writing ``out`` would cost what stands there: it may be the file that the run was trained on."""
+    if out is None and force:
+        raise SaccadeError("--force: expected --out FILE beside it, found none")
+    if out is not None and out.is_dir():
+        raise InputError(out, field="--out", expected="the name of a file to write", found="a folder")
+    if out is not None and out.exists() and not force:
+        raise InputError(out, field="--out", expected="a new file", found="one that exists", hint="add --force")
 
 
 @contextmanager
@@ -178,12 +195,12 @@ def _spread(word: str, by_label: dict[str, tuple[float, ...]]) -> object:
 # In files ---------------------------------------------------------------------------------------------------------------
 
 
-def _write(found: Words, out: Path, title: str, top: int, rank: Rank) -> None:
+def _write(found: Words, out: Path, title: str, top: int | None, rank: Rank) -> None:
     ending = out.suffix.lower()
     if ending == ".csv":
-        _write_csv(found, out)
+        _write_csv(found, out, top, rank)
     elif ending == ".html":
-        _write_page(found, out, title, top, rank)
+        _write_page(found, out, title, top or TOP, rank)
     elif found.weights:
         from saccade.views.words import save_weights
 
@@ -194,7 +211,7 @@ def _write(found: Words, out: Path, title: str, top: int, rank: Rank) -> None:
         panels = [
             Bars(
                 label,
-                [(word.word, getattr(word, rank)) for word in found.top(label, top, rank)],
+                [(word.word, getattr(word, rank)) for word in found.top(label, top or TOP, rank)],
                 _texts(found, label),
             )
             for label in found.labels
@@ -203,8 +220,8 @@ def _write(found: Words, out: Path, title: str, top: int, rank: Rank) -> None:
         save_bars(panels, out, across=across, title=title)
 
 
-def _write_csv(found: Words, out: Path) -> None:
-    """Every word that stands in enough places; of single words every place."""
+def _write_csv(found: Words, out: Path, top: int | None, rank: Rank) -> None:
+    """Every word that stands in enough places, or the first of each label; of single words every place."""
     from saccade.storage import write_text
 
     text = io.StringIO()
@@ -222,7 +239,7 @@ def _write_csv(found: Words, out: Path) -> None:
         rows.writerows(
             (label, each.word, each.count, f"{each.mean:.6g}", f"{each.total:.6g}", f"{each.lift:.6g}")
             for label, part in found.labels.items()
-            for each in part
+            for each in found.top(label, top or len(part), rank)
         )
     write_text(out, text.getvalue())
 

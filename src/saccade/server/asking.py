@@ -179,7 +179,8 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
     if not given:
         return None
     own = to_plain(bundle.recipe.search)
-    refused = [name for name in SEARCHED if given.get(name) is not None]
+    wanted = given.get("n_best", own["n_best"])
+    refused = [name for name in SEARCHED if given.get(name) not in (None, wanted if name == "beam" else None)]
     if refused and not getattr(bundle.task, "searches", True):
         found = f"{refused[0]}, where the task {bundle.task.name} finds the likeliest without a search"
         raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)

@@ -25,7 +25,7 @@ from saccade.views.page import HAIRLINE, INK, QUIET, SMALL, TEXT
 
 ACROSS = 4  # panels side by side at most
 BAR, PANEL = 0.17, 2.1  # inches: a bar's height, a panel's width
-LONGEST = 18  # letters of a word
+LONGEST, LABEL, LEAST = 18, 30, 12  # letters: of a word, of a label, of a label that shares its line with a note
 BINS = 20
 
 
@@ -51,21 +51,21 @@ def draw_bars(panels: Sequence[Bars], *, across: str, title: str = "") -> Figure
     most = max(len(panel.words) for panel in panels)
     written = [panel.label for panel in panels] + [word for panel in panels for word, _ in panel.words]
     typeface = Typeface([title, across, *written])
+    heads = _heads(panels, typeface)
+    listed = [_apart([word for word, _ in panel.words], LONGEST) for panel in panels]
     with settings():
-        room = 0.15 + max(
-            typeface.width(typeface.write(_shown(word))[0], 8.0) for panel in panels for word, _ in panel.words
-        )
+        room = 0.15 + max(typeface.width(typeface.write(word)[0], 8.0) for words in listed for word in words)
         figure, cells = _grid(len(panels), BAR * most + 0.75, typeface, title, room=room)
         longest = max(value for panel in panels for _, value in panel.words)
         for number, (axes, panel) in enumerate(zip(cells, panels, strict=True)):
-            words = [typeface.write(_shown(word))[0] for word, _ in panel.words]
+            words = [typeface.write(word)[0] for word in listed[number]]
             places = np.arange(len(words))
             axes.barh(places, [value for _, value in panel.words], 0.72, color=COLOURS[number % len(COLOURS)])
             axes.set_yticks(places, words)
             axes.set_ylim(most - 0.4, -0.6)
             axes.set_xlim(0, longest * 1.05 or 1)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
-            _head(axes, panel.label, panel.note, typeface)
+            _head(axes, heads[number], panel.note, typeface)
             axes.set_xlabel(across, color=QUIET, fontproperties=typeface.properties(SMALL))
             axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
             settle(axes)
@@ -94,11 +94,12 @@ def draw_weights(
     if not words or not labels:
         raise SaccadeError("there is nothing to draw: expected at least one word and one label")
     typeface = Typeface([title, *words, *labels])
+    heads = _apart([f"{word} · {label}" for word in words for label in labels], LABEL)
     rows = ceil(len(labels) / ACROSS)  # of a word
     columns = ceil(len(labels) / rows)
     with settings():
         figure, cells = _grid(len(words) * rows * columns, 1.75, typeface, title, columns=columns)
-        for row, (word, by_label) in enumerate(words.items()):
+        for row, by_label in enumerate(words.values()):
             largest = max((max(found) for found in by_label.values() if found), default=0.0) or 1.0
             edges = np.linspace(0, largest, BINS + 1)
             tall = 0.0
@@ -108,7 +109,7 @@ def draw_weights(
                 spare.remove()
             for number, (axes, label) in enumerate(zip(of_word, labels, strict=True)):
                 tall = max(tall, _histogram(axes, by_label.get(label, ()), edges, COLOURS[number % len(COLOURS)]))
-                _head(axes, f"{word} · {label}", "", typeface)
+                _head(axes, heads[row * len(labels) + number], "", typeface)
                 told = f"weight ({_told(by_label.get(label, ()))})"
                 axes.set_xlabel(told, color=QUIET, fontproperties=typeface.properties(SMALL))
                 settle(axes)
@@ -160,17 +161,42 @@ def _grid(
     return figure, cells[:count]
 
 
+def _heads(panels: Sequence[Bars], typeface: Typeface) -> list[str]:
+    """The labels; those that do not fit their panel beside their notes are shortened until they do."""
+
+    def fits(head: str, panel: Bars) -> bool:
+        taken = typeface.width(typeface.write(head)[0], TEXT) + typeface.width(panel.note, SMALL)
+        return len(head) <= LABEL and taken + 0.1 <= PANEL
+
+    heads = [visible(panel.label) for panel in panels]
+    long = [number for number, panel in enumerate(panels) if not fits(heads[number], panel)]
+    for longest in range(LABEL, LEAST - 1, -1):
+        shorter = dict(zip(long, _apart([panels[number].label for number in long], longest), strict=True))
+        if all(fits(head, panels[number]) for number, head in shorter.items()):
+            break
+    return [shorter.get(number, head) for number, head in enumerate(heads)]
+
+
 def _head(axes: Axes, name: str, note: str, typeface: Typeface) -> None:
-    axes.set_title(
-        typeface.write(_shown(name, 30 if not note else 20))[0],
-        loc="left",
-        color=INK,
-        pad=5,
-        fontproperties=typeface.properties(TEXT),
-    )
+    shown, _ = typeface.write(name)
+    axes.set_title(shown, loc="left", color=INK, pad=5, fontproperties=typeface.properties(TEXT))
     axes.set_title(note, loc="right", color=QUIET, pad=5, fontproperties=typeface.properties(SMALL))
 
 
-def _shown(word: str, longest: int = LONGEST) -> str:
-    seen = visible(word)
-    return seen if len(seen) <= longest else f"{seen[: longest - 1]}…"
+def _apart(names: Sequence[str], longest: int) -> list[str]:
+    """The names, those that are too long cut as near their middle as leaves different names different; where no cut does,
+    they are numbered."""
+    seen = [visible(name) for name in names]
+    middle = longest // 2
+    for kept in sorted(range(longest), key=lambda letters: abs(letters - middle)):
+        shown = [_cut(name, kept, longest) for name in seen]
+        if len(set(shown)) == len(set(seen)):
+            return shown
+    numbers = {name: f" {number}" for number, name in enumerate(dict.fromkeys(seen), start=1)}
+    room = longest - max(map(len, numbers.values()))
+    return [name if len(name) <= longest else _cut(name, room // 2, room) + numbers[name] for name in seen]
+
+
+def _cut(name: str, kept: int, longest: int) -> str:
+    """The name in ``longest`` letters: its first ``kept``, an ellipsis and its end."""
+    return name if len(name) <= longest else f"{name[:kept]}…{name[len(name) - (longest - 1 - kept) :]}"
