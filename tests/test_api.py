@@ -1,6 +1,8 @@
 """Train, load, predict, evaluate, as a program does."""
 
+import functools
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -111,14 +113,21 @@ def test_an_empty_input_is_an_error_that_names_it(bundle, text, found):
         ({"inputs": ["5. Mai 2009", None]}, "input 2: expected a text, found NoneType"),
         ({"lens": "top"}, "lens: expected a saccade.Lens, found str"),
         ({"lens": Lens}, "lens: expected a saccade.Lens, found type"),
-        ({"search": {"beam": 4}}, r"search: expected a saccade.nn.search.Search, as in Search\(beam=4\), found dict"),
-        ({"search": ""}, r"search: expected a saccade.nn.search.Search, .* found str"),
+        ({"search": {"beam": 4}}, r"search: expected a saccade.nn.Search, as in Search\(beam=4\), found dict"),
+        ({"search": ""}, r"search: expected a saccade.nn.Search, .* found str"),
         ({"dictionary": 5}, "dictionary: expected a mapping, source word → target word, found int"),
     ],
 )
 def test_an_argument_of_another_kind_is_named_with_what_was_expected(bundle, given, message):
     with pytest.raises(InputError, match=message):
         bundle.predict(**{"inputs": "5. Mai 2009", **given})
+
+
+def test_the_kind_that_an_error_names_can_be_had_by_that_name(bundle):
+    with pytest.raises(InputError) as error:
+        bundle.predict("5. Mai 2009", search=4)
+    named = re.search(r"saccade[.\w]*", str(error.value)).group()
+    assert functools.reduce(getattr, named.split(".")[1:], saccade) is Search
 
 
 def test_inputs_may_lie_in_whatever_holds_them(bundle):
@@ -130,7 +139,7 @@ def test_inputs_may_lie_in_whatever_holds_them(bundle):
 
 
 def test_an_evaluation_refuses_a_search_of_another_kind(bundle):
-    with pytest.raises(InputError, match=r"search: expected a saccade\.nn\.search\.Search"):
+    with pytest.raises(InputError, match=r"search: expected a saccade\.nn\.Search"):
         bundle.evaluate([("1. Januar 1999", "1999-01-01")], search={"beam": 4})
 
 
@@ -164,7 +173,9 @@ def test_training_takes_lists_dicts_and_frames(tmp_path):
     recipe = tiny("train.updates=1")
     for number, data in enumerate((pairs, dicts, Frame(), {"train": pairs, "valid": pairs[:3]})):
         bundle = api.train(recipe, data, folder=tmp_path / str(number))
-        with pytest.raises(SaccadeError, match="pass data= to evaluate"):
+        with pytest.raises(
+            SaccadeError, match=r"trained on data given in memory, .* name records: --data FILE, or data= in Python"
+        ):
             bundle.evaluate()
         assert bundle.task.source.decode(bundle.task.source.encode("quelle 7")) == "quelle 7"
 

@@ -32,8 +32,14 @@ def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()
     if averaged:
         after = ", ".join(f"{update:,}" for update in averaged)
         lines.append(f"- Weights: the mean of {len(averaged)} networks of one run, those after updates {after}")
+    elif recipe.get("train", {}).get("keep") == "last":
+        lines.append("- Weights: the last of the run; none was chosen by the validation records")
     if figures.get("anew"):
-        lines.append(f"- Never trained, since what was imported lacks them: {', '.join(figures['anew'])}")
+        imported = not origin and "valid" not in figures
+        why = "what was imported lacks them" if imported else "no training asked for them"
+        lines.append(f"- Never trained, since {why}: {', '.join(figures['anew'])}")
+    if figures.get("frozen_anew"):
+        lines.append(f"- Never trained, but frozen as they were drawn: {', '.join(figures['frozen_anew'])}")
     for split in ("valid", "test"):
         if split in figures:
             shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())

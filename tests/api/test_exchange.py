@@ -17,6 +17,7 @@ from saccade.data.schemes import spans_of
 from saccade.data.wordpieces import MARKS
 from saccade.errors import InputError, SaccadeError
 from saccade.tasks.calibration import Calibration
+from tests.api.test_finetuning import Heard
 
 transformers = pytest.importorskip("transformers", reason="the transformers library is not installed")
 pytestmark = pytest.mark.usefixtures("module_unchecked")
@@ -206,6 +207,92 @@ def test_what_tells_followers_is_not_exported_where_rows_were_single_texts(tmp_p
     bundle.recipe = replace(bundle.recipe, train=replace(bundle.recipe.train, from_=origin))
     assert to_huggingface(bundle, tmp_path / "back") == left_out
     assert set(from_huggingface(tmp_path / "back").figures.get("anew", ())) == set(left_out)
+
+
+DOCUMENTS = [f"a film was good .\n{letter} film was bad ." for letter in "abcdefghij"]
+LABELLED = [(f"{letter} film was {word} .", word) for letter in "abcdefgh" for word in ("good", "bad")]
+TAGGED = [([letter, "film", "was", "good"], ["O", "B-X", "O", "O"]) for letter in "abcdefghijkl"]
+TASKS = {"pretrain": ("bert", DOCUMENTS), "classify": ("bert_classifier", LABELLED), "label": ("bert_tagger", TAGGED)}
+
+
+def begun(parent: Path, out: Path, task: str, data: str = "", train: str = "") -> tuple[api.Bundle, str]:
+    """A short run that begins from another, and what it says."""
+    model, records = TASKS[task]
+    metrics = {"pretrain": "mlm_loss", "classify": "accuracy", "label": "accuracy"}[task]
+    data += ", length: 20" if task == "pretrain" else ", max_length: 20"
+    recipe = out.with_suffix(".yaml")
+    recipe.write_text(
+        f"task: {task}\ndata: {{train: given, hold_out: 0.2{data}}}\nmodel: {{name: {model}}}\nmetrics: [{metrics}]\n"
+        f"train: {{from: {parent}, updates: 2, batch_records: 4, lr: 0.01, device: cpu{train}}}\n"
+    )
+    heard = Heard()
+    return api.train(recipe, records, folder=out, report=heard), "\n".join(heard.said)
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory) -> Path:
+    """The run of a masked language model, which has no pooler and tells no followers."""
+    folder = tmp_path_factory.mktemp("masked")
+    import_huggingface(written(folder / "theirs", "BertForMaskedLM"), folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.parametrize("task", ["classify", "label"])
+def test_a_pooler_that_was_never_trained_is_told_apart_from_what_is_taken_over(masked, tmp_path, task):
+    bundle, said = begun(masked, tmp_path / "fine", task)
+    whole = sum(parameter.numel() for parameter in bundle.network.trunk.parameters())
+    told = f"taken over: trunk, {whole - 600:,} parameters; never trained: trunk.pooler, 600"
+    card = (tmp_path / "fine" / "card.md").read_text()
+    assert told in said and told in card and "train.freeze" not in said
+    left = ("trunk.pooler",) if task == "label" else ()  # a classifier trains it, a tagger does not ask it
+    assert bundle.untrained.all == left and ("- Never trained" in card) == bool(left)
+    assert to_huggingface(api.load(tmp_path / "fine", device="cpu"), tmp_path / "back") == ()
+
+
+def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(masked, tmp_path):
+    bundle, said = begun(masked, tmp_path / "fine", "classify", train=", freeze: [trunk]")
+    note = "train.freeze: trunk.pooler was never trained, and stays as it was drawn: others learn upon it. To let it learn, "
+    assert f"{note}freeze [trunk.words, trunk.positions, trunk.segments, trunk.norm, trunk.encoder]" in said
+    assert "- Never trained, but frozen as they were drawn: trunk.pooler\n" in (tmp_path / "fine/card.md").read_text()
+    heard = Heard()
+    api.resume(tmp_path / "fine", LABELLED, report=heard)
+    assert any(text.startswith(note) for text in heard.said)
+    # The output was trained upon it: without it the folder would say something else.
+    assert to_huggingface(bundle, tmp_path / "back") == ()
+    back = from_huggingface(tmp_path / "back")
+    assert [each.value for each in back.predict(TEXTS)] == [each.value for each in bundle.predict(TEXTS)]
+    again, said = begun(tmp_path / "fine", tmp_path / "again", "classify")
+    assert "never trained there: trunk.pooler\n" in said and again.untrained.all == ()
+    _, said = begun(masked, tmp_path / "tags", "label", train=", freeze: [trunk]")
+    assert "train.freeze" not in said, "no tag asks the pooler"
+
+
+def test_what_was_never_trained_before_nor_here_is_not_exported(masked, tmp_path, command):
+    bundle, said = begun(masked, tmp_path / "more", "pretrain", ", pairs: none")
+    assert "never trained there: trunk.pooler, next; nor here: trunk.pooler, next" in said
+    assert "its answer is noise" in bundle.predict("film\tgood")[0].notes[0]
+    _, _, err = command("export", tmp_path / "more", "--to", "huggingface", "--out", tmp_path / "back")
+    assert "note: never trained, so not written: trunk.pooler, next" in err
+    assert not [name for name in load_file(tmp_path / "back/model.safetensors") if "pool" in name or "seq_rel" in name]
+    learnt, said = begun(tmp_path / "more", tmp_path / "pairs", "pretrain")
+    assert "nor here" not in said and to_huggingface(learnt, tmp_path / "whole") == ()
+    assert "anew" not in from_huggingface(tmp_path / "whole").figures
+
+
+def test_heads_that_training_reaches_are_no_longer_untrained(tmp_path):
+    import_huggingface(written(tmp_path / "theirs", "BertModel"), tmp_path / "run")
+    bundle, _ = begun(tmp_path / "run", tmp_path / "more", "pretrain", ", pairs: none")
+    assert bundle.untrained.anew == ("next",), "the pooler was trained before, what finds words is here"
+    assert bundle.predict("film was [MASK]")[0].notes == ()
+
+
+def test_an_imported_model_asks_for_records_in_the_words_of_the_command_line(masked, tmp_path, command):
+    status, _, err = command("evaluate", masked)
+    assert status == 1 and "imported, so it has no test set of its own; name records: --data FILE" in err
+    assert "in memory" not in err
+    (tmp_path / "documents.txt").write_text("\n\n".join(DOCUMENTS) + "\n")
+    status, out, _ = command("evaluate", masked, "--data", tmp_path / "documents.txt", "--metric", "mlm_loss")
+    assert status == 0 and "mlm_loss" in out
 
 
 def test_older_names_of_tensors_are_understood(tmp_path):

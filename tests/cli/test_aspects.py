@@ -113,7 +113,7 @@ def test_marks_of_relations_that_would_be_cut_are_refused_with_what_to_write(rel
         "model: {name: att_blstm}\nmetrics: [accuracy]\n"
     )
     refused = CliRunner().invoke(app, ["train", "my.yaml", "--out", "run", *TINY])
-    said = "my.yaml: data.tokens.whole: expected "
+    said = "my.yaml:2: data.tokens.whole: expected "
     marks = '["<e1>", "</e1>", "<e2>", "</e2>"], the marks of relations, found ["<e1>"]'
     assert refused.exit_code != 0 and f"{said}{marks}" in str(refused.exception) + refused.output
     run("train", "my.yaml", "--out", "run", *TINY, f"data.tokens.whole={json.dumps(MARKS)}")

@@ -48,6 +48,26 @@ def test_a_dry_run_says_that_the_last_network_is_kept(saccade):
     assert "the validation loss; the last network is kept" in out
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (("average=3", "epochs=4"), "; the best network is kept, or the mean of the last 3 if as good\n"),
+        (("average=3",), "; the best network is kept, or the mean of the last 2 if as good\n"),
+        (("average=3", "epochs=1"), "; the best network is kept\n"),
+        (("average=3", "average_every=5", "keep=last"), "; the mean of the last 3 is kept\n"),
+        (("average=3", "average_of=best", "evaluate_every=3"), "; the best network is kept, or the mean of the best 3"),
+        (
+            ("stop_after=1",),
+            "2 epochs of 11 batches: at most 22 updates, 2 looks at the validation loss; the best network",
+        ),
+    ],
+)
+def test_a_dry_run_says_what_averaging_and_early_stopping_change(saccade, how, told):
+    status, out, err = saccade("train", "rnnsearch_dates", *SMALL, *(f"train.{each}" for each in how), "--dry-run")
+    assert status == 0, err
+    assert told in out
+
+
 def test_a_sweep_ends_with_a_table_best_first_and_can_be_resumed(saccade):
     status, out, err = saccade("train", "rnnsearch_dates", *TINY, "model.hidden=5,7", "train.seed=1,2", "--out", "s")
     assert status == 0, err
@@ -119,6 +139,46 @@ def test_the_data_is_read_once(saccade, monkeypatch):
     assert status == 0, err
     assert len(reads) == 1
     assert "eins " in out
+
+
+def test_programs_are_told_that_nothing_was_judged(saccade):
+    Path("pairs.tsv").write_text("".join(f"eins {number}\tone {number}\n" for number in range(60)))
+    Path("my.yaml").write_text(
+        "task: translate\ndata: {train: pairs.tsv}\nmodel: {name: rnnsearch, hidden: 5}\ntrain: {updates: 1, device: cpu}\n"
+        "metrics: [exact_match]\n"
+    )
+    status, out, _ = saccade("train", "my.yaml", "--json")
+    assert status == 0 and json.loads(out)["reached"] is None  # expects nothing
+    Path("hard.yaml").write_text(Path("my.yaml").read_text() + "expect: {metric: exact_match, at_least: 0.99}\n")
+    status, out, _ = saccade("train", "hard.yaml", "--json")
+    assert status == 1 and json.loads(out)["reached"] is False
+    status, out, _ = saccade("train", "hard.yaml", "train.seed=3", "--json")
+    assert status == 0 and json.loads(out)["reached"] is None  # changed, so not held to it
+    Path("easy.yaml").write_text(Path("my.yaml").read_text() + "expect: {metric: exact_match, at_least: 0.0}\n")
+    status, out, _ = saccade("train", "easy.yaml", "--json")
+    assert status == 0 and json.loads(out)["reached"] is True and json.loads(out)["notes"] == []
+
+
+def test_programs_are_told_that_a_run_could_not_be_calibrated(saccade, monkeypatch):
+    from saccade.errors import SaccadeError
+
+    def refused(*given):
+        raise SaccadeError("all of the 9 records are labelled rightly")
+
+    small = (
+        "data.opinions.train=30",
+        "data.opinions.valid=9",
+        "data.opinions.test=9",
+        "model.hidden=5",
+        "train.epochs=1",
+    )
+    asked = ("train", "attentive_opinions", *small, "train.calibrate=true", "train.device=cpu", "--json")
+    status, out, _ = saccade(*asked)
+    assert status == 0 and json.loads(out)["notes"] == []
+    monkeypatch.setattr("saccade.api.calibrating.fitted", refused)
+    status, out, _ = saccade(*asked)
+    assert status == 0
+    assert json.loads(out)["notes"] == ["not calibrated: all of the 9 records are labelled rightly"]
 
 
 FAULTS = {

@@ -111,6 +111,16 @@ def test_a_fine_tuned_network_takes_over_the_trunk_and_says_so(rows):
     assert "taken over: trunk" in told and "starts anew: output, 39" in told and "left behind: bias, next" in told
 
 
+def test_what_of_the_trunk_was_never_trained_is_not_counted_as_taken_over(rows):
+    state = built().state_dict()
+    pooler = CONFIG.width * CONFIG.width + CONFIG.width
+    for kind, unasked in ((BertClassifier, ""), (BertTagger, " (not asked here)")):
+        whole = sum(parameter.numel() for parameter in built(kind, 3).trunk.parameters())
+        (told,) = built(kind, 3).begin_with(state, ("next", "trunk.pooler"))
+        taken = f"taken over: trunk, {whole - pooler:,} parameters; never trained: trunk.pooler, {pooler:,}{unasked}; "
+        assert told.startswith(f"{taken}starts anew: output")
+
+
 def test_dropout_acts_in_training_alone(rows):
     tokens, _ = rows
     network = built().train()

@@ -1,5 +1,6 @@
 """Recipes: every shipped one reads; every fault names its file, line and field."""
 
+import re
 import subprocess
 import sys
 
@@ -73,7 +74,10 @@ model: {name: attentive_classifier, hidden: 12}
 """
 
 
-@pytest.mark.parametrize("search", ["beam: 5", "length_penalty: 1.0", "sample: {}", "unknown: copy"])
+@pytest.mark.parametrize(
+    "search",
+    ["beam: 5", "length_penalty: 1.0", "sample: {}", "unknown: copy", "diverse: {groups: 2}", "sample: {}, n_best: 3"],
+)
 def test_a_search_is_refused_where_the_likeliest_is_found_without_one(write, search):
     name = search.partition(":")[0]
     message = rf"my\.yaml:4: search\.{name}: expected nothing: the task classify finds the likeliest without a search"
@@ -82,9 +86,89 @@ def test_a_search_is_refused_where_the_likeliest_is_found_without_one(write, sea
 
 
 def test_how_many_labels_are_wanted_may_be_said_without_a_search(write):
-    assert read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 3}\n")).search.n_best == 3
+    for said in ("n_best: 3, beam: 3", "n_best: 3", "n_best: 3, beam: 1, sample: null"):
+        search = read_recipe(write(CLASSIFIER + f"search: {{{said}}}\n")).search
+        assert (search.n_best, search.beam) == (3, 3)
     recipe = read_recipe(write(CLASSIFIER + "search: {beam: 1, stop: exact}\n"))
     assert recipe == from_plain(recipe.to_plain(), name=recipe.name, folder=recipe.folder, where="again")
+
+
+def test_how_many_labels_are_wanted_may_be_changed_without_a_beam(write):
+    recipe = read_recipe(write(CLASSIFIER), ["search.n_best=3"])
+    for count in (2, 5):
+        search = change(recipe, [f"search.n_best={count}"]).search
+        assert (search.n_best, search.beam) == (count, count)
+
+
+MISFITS = {
+    "classify": (
+        "{source: opinions}",
+        "attentive_classifier",
+        "sampling: 0.5",
+        "train.sampling",
+        "0: the task classify",
+    ),
+    "label": ("{source: repeats}", "attentive_tagger", "sampling: 0.5", "train.sampling", "0: the task label"),
+    "rank": ("{source: facts}", "siamese", "sampling: 0.5", "train.sampling", "0: the task rank"),
+    "pretrain": ("{source: topics}", "bert", "sampling: 0.5", "train.sampling", "0: the task pretrain"),
+    "vectors": ("{source: topics}", "skipgram", "sampling: 0.5", "train.sampling", "0: the task vectors"),
+    "vectors smoothed": (
+        "{source: topics}",
+        "skipgram",
+        "label_smoothing: 0.5",
+        "train.label_smoothing",
+        "0: the task",
+    ),
+    "point": (
+        "{source: sorting}",
+        "pointer, revisit: false",
+        "sampling: 0.5",
+        "train.sampling",
+        "0: with model.revisit",
+    ),
+    "point smoothed": ("{source: sorting}", "pointer", "label_smoothing: 0.5", "train.label_smoothing", "0: it would"),
+    "language": (
+        "{source: agreement, layout: stream, streams: 3}",
+        "recurrent_lm",
+        "sampling: 0.5",
+        "train.sampling",
+        "0: with",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_a_setting_that_a_task_has_no_use_for_is_refused_at_its_line(write, case):
+    data, model, given, field, expected = MISFITS[case]
+    path = write(f"task: {case.split()[0]}\ndata: {data}\nmodel: {{name: {model}}}\ntrain: {{{given}}}\n")
+    with pytest.raises(InputError) as error:
+        read_recipe(path)
+    assert str(error.value).startswith(f"{path}:4: {field}: expected {expected}")
+    assert str(error.value).endswith(", found 0.5")
+    with pytest.raises(InputError, match=rf"command line: {field}: .*, found 0\.25"):
+        read_recipe(path, [f"{field}=0.25"])
+    sound = read_recipe(path, [f"{field}=0"])
+    with pytest.raises(InputError, match=rf"overrides: {field}: .*, found 0\.25"):
+        change(sound, changes={field: 0.25})
+    plain = sound.to_plain()
+    plain["train"][field.partition(".")[2]] = 0.5
+    assert from_plain(plain, name="old", folder=sound.folder, where="old").train  # a run is read as it is
+
+
+@pytest.mark.parametrize(
+    ("rest", "place"),
+    [
+        ("metrics: [mlm_accuracy, nsp_accuracy]\n", "4: metrics[1]"),
+        ("train: {watch: nsp_accuracy}\n", "4: train.watch"),
+        ("train: {epochs: 2}\nexpect: {metric: nsp_accuracy, at_least: 0.5}\n", "5: expect.metric"),
+    ],
+)
+def test_a_figure_of_pairs_is_refused_where_there_are_none(write, rest, place):
+    text = "task: pretrain\ndata: {source: topics, pairs: none}\nmodel: {name: bert}\n" + rest
+    message = f":{place}: expected mlm figures where data.pairs is none, found 'nsp_accuracy'"
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_recipe(write(text))
+    assert read_recipe(write(text), ["data.pairs=next"]).data.pairs == "next"
 
 
 def test_a_beam_wider_than_the_labels_wanted_is_told_how_wide(write):

@@ -355,6 +355,33 @@ def test_a_classifier_begins_with_what_was_pretrained(whole, tmp_path):
         read_recipe(recipe, ["model.name=attentive_classifier"])
 
 
+PAIR = "the dogs wait .\ta cat sleeps ."
+
+
+def test_what_tells_followers_is_noise_only_where_no_run_was_trained_to(whole, tmp_path):
+    never = "what tells followers was never trained (data.pairs: none): its answer is noise"
+    single = ("data.pairs=none", "metrics=[mlm_loss]", "expect=null", "train.epochs=1")
+    knowing = api.train(small(f"train.from={whole}", *single), folder=tmp_path / "knowing")
+    assert knowing.predict(PAIR)[0].notes == () and knowing.untrained.all == ()
+    assert "Never trained" not in (tmp_path / "knowing" / "card.md").read_text()
+    noise = api.train(small(*single), folder=tmp_path / "noise")
+    assert noise.predict(PAIR)[0].notes == (never,) and noise.untrained.anew == ("next", "trunk.pooler")
+    card = (tmp_path / "noise" / "card.md").read_text()
+    assert "- Never trained, since no training asked for them: next, trunk.pooler\n" in card
+    still = api.train(small(f"train.from={tmp_path / 'noise'}", *single), folder=tmp_path / "still")
+    assert api.load(tmp_path / "still").predict(PAIR)[0].notes == (never,) and still.untrained == noise.untrained
+    card = (tmp_path / "still" / "card.md").read_text()
+    assert "never trained there: next, trunk.pooler; nor here: next, trunk.pooler\n" in card
+    learnt = api.train(small(f"train.from={tmp_path / 'still'}", "train.epochs=1"), folder=tmp_path / "learnt")
+    assert learnt.predict(PAIR)[0].notes == () and learnt.untrained.all == ()
+
+
+def test_a_run_of_single_texts_that_is_older_than_what_it_would_say_is_known_by_its_recipe(task, network, tmp_path):
+    recipe = small("data.pairs=none", "metrics=[mlm_loss]", "expect=null")
+    bundle = api.Bundle(recipe, Pretrain(recipe.data, task.tokenizer), network, folder=tmp_path, figures={"valid": {}})
+    assert "was never trained (data.pairs: none)" in bundle.predict(PAIR)[0].notes[0]
+
+
 def test_the_examples_are_of_the_made_language(task, network):
     for text in task.examples(Path(), 1):
         for word in text.replace("\t", " ").split():
@@ -387,3 +414,11 @@ def test_a_vocabulary_and_several_files_are_found_beside_the_recipe_or_where_the
     monkeypatch.chdir(tmp_path)
     elsewhere = read_recipe("bert_topics", ["data.source=null", "data.train=[c.txt]"])
     assert elsewhere.data.train == (str(tmp_path / "c.txt"),)
+
+
+def test_a_pair_is_refused_by_a_network_of_one_segment():
+    task = Pretrain.learn(replace(DATA, pairs="none"), Pretrain.load(DATA, Path(), 1).train)
+    network = task.network(Bert, replace(CONFIG, segments=1))
+    assert task.predict(network, ["the [MASK] ."], how=Search())[0].value
+    with pytest.raises(InputError, match=r"input 2: expected one text, as model\.segments is 1, found two"):
+        task.predict(network, ["the [MASK] .", "the [MASK] .\tthe ."], how=Search())

@@ -175,11 +175,49 @@ def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
 WILD = ("train.epochs=6", "train.lr=0.3")  # the validation loss goes up and down
 
 
+@pytest.mark.parametrize(
+    ("how", "taken"), [((), "one network was"), (("train.average_every=99",), "no network was")], ids=["one", "none"]
+)
+def test_a_run_with_nothing_to_average_says_so(tmp_path, how, taken):
+    said: list[str] = []
+
+    class Heard(Silence):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    bundle = api.train(tiny("train.average=3", "train.epochs=1", *how), folder=tmp_path / "run", report=Heard())
+    assert f"nothing to average: train.average is 3, but {taken} taken for it, so the kept one stays" in said
+    assert "averaged" not in bundle.figures
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "width"),
+    [
+        ("transformer, layers: 1, width: 6, heads: 3", "", 6),
+        ("transformer, layers: 1, width: 6, heads: 3", ", width: 512", 512),
+        ("rnnsearch, hidden: 5", "", 512),
+    ],
+    ids=["own", "given", "none"],
+)
+def test_noam_reckons_by_the_models_own_width_unless_one_is_given(tmp_path, model, given, width):
+    (tmp_path / "my.yaml").write_text(
+        "task: translate\ndata: {source: dates, dates: {train: 40, valid: 5, test: 5}}\n"
+        f"model: {{name: {model}}}\n"
+        f"train: {{schedule: noam, lr: 1.0, warmup: 7, epochs: 1, updates: 3, device: cpu{given}}}\n"
+    )
+    bundle = api.train(tmp_path / "my.yaml", folder=tmp_path / "run")
+    rates = [float(lr) for _, _, lr, _ in losses(tmp_path / "run")]
+    assert rates == pytest.approx([width**-0.5 * update * 7**-1.5 for update in range(1, len(rates) + 1)])
+    assert bundle.recipe.train.width == (512 if given else None)
+
+
 def test_the_last_network_is_kept_where_it_is_asked_for_though_an_earlier_one_was_better(tmp_path):
     best = api.train(tiny(*WILD), folder=tmp_path / "best")
     last = api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "last")
     assert best.figures["valid"]["loss"] < last.figures["valid"]["loss"], "the run must be one that gets worse"
     assert best.figures["epoch"] < last.figures["epoch"] == 6
+    told = "Weights: the last of the run; none was chosen by the validation records"
+    assert [told in (tmp_path / name / "card.md").read_text() for name in ("best", "last")] == [False, True]
     there = weights(tmp_path / "last")
     for name, tensor in last.network.state_dict().items():
         assert torch.equal(tensor, there[f"network.{name}"]), name

@@ -1,11 +1,14 @@
 """Learning rates are functions of the progress alone."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from saccade.training.config import Train
-from saccade.training.optimisers import learning_rate, make_optimiser
+from saccade.training.optimisers import learning_rate, make_optimiser, with_width
 
 
 def rate(train: Train, update: int, per_epoch: int = 10, total: int = 100, shrinks: int = 0) -> float:
@@ -26,6 +29,18 @@ def test_noam_rises_to_its_peak_at_warmup_and_falls_with_the_root():
 def test_noam_has_the_rates_of_the_paper(step, expected):
     train = Train(lr=1.0, schedule="noam", warmup=4000, width=512)
     assert rate(train, step - 1) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_width_that_no_heads_part_is_not_the_networks():
+    class Convolved(nn.Module):
+        config = SimpleNamespace(width=3)
+
+    class Attentive(nn.Module):
+        config = SimpleNamespace(width=48, heads=3)
+
+    noam = Train(lr=1.0, schedule="noam", warmup=40)
+    assert [with_width(noam, network()).width for network in (nn.Module, Convolved, Attentive)] == [512, 512, 48]
+    assert rate(noam, 7) == rate(with_width(noam, nn.Module()), 7) == rate(replace(noam, width=512), 7)
 
 
 def test_inverse_root_is_noam_by_the_rate_at_its_peak():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from torch import nn
 
 from saccade.api.ancestry import notes_of_seen
 from saccade.api.trained import IN_MEMORY, Bundle, load
+from saccade.api.untrained import Untrained, is_frozen, still_untrained, thawed, untrained_in, within
 from saccade.bundle import WEIGHTS, read_config
 from saccade.data.gathering import remarks
 from saccade.data.pairs import Tally
@@ -23,14 +25,17 @@ from saccade.data.text import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import check_available
 from saccade.models import network_class
+from saccade.recipes.located import node_at, read_yaml
 from saccade.recipes.recipe import Recipe
 from saccade.splits import Splits, hold_out, settle_overlap
 from saccade.tasks import task_class
+from saccade.tasks.settings import named_metrics
 from saccade.tasks.translate import Translate
 from saccade.training.stepping import freeze
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = 0.05  # of the records, where a task's data say nothing of it
+LOOKING_BACK = ("target", "source")  # the axes of a site that coverage and the copying of unknown words need
 SHOWN = 8  # tokens that a vocabulary lacks, or labels that records lack, by name
 GROWS_NOT = "A vocabulary does not grow: if they matter, train afresh on old and new data together"
 
@@ -38,7 +43,8 @@ GROWS_NOT = "A vocabulary does not grow: if they matter, train afresh on old and
 @dataclass(frozen=True)
 class Beginning:
     """All that training needs; ``origin`` says which run it begins from and what was not taken over, and keeps that run's
-    vocabulary; ``vectors`` says how many words begin with a vector from elsewhere."""
+    vocabulary; ``vectors`` says how many words begin with a vector from elsewhere; ``untrained`` what will not have been
+    trained in the end."""
 
     recipe: Recipe
     splits: Splits
@@ -46,6 +52,7 @@ class Beginning:
     network: nn.Module
     corpora: Mapping[str, Any]
     notes: tuple[str, ...]
+    untrained: Untrained
     origin: Mapping[str, Any] | None = None
     vectors: str = ""
 
@@ -77,20 +84,24 @@ def begin(
     with naming(recipe):
         task = _task(recipe, splits, origin, worded, pretrained=pretrained)
     vectors = worded["note"] if worded is not None else getattr(getattr(task, "found", None), "note", "")
-    if hasattr(task, "check_metrics"):  # what its metrics are may hang on the data
-        task.check_metrics([name for name in (*wanted_metrics(recipe), recipe.train.watch) if name != "loss"])
     with naming(recipe):
+        _check_metrics(task, recipe)
         network = task.network(network_class(recipe.model_name), recipe.model)
+        _check_network(network, task, recipe)
     taken: tuple[str, ...] = () if origin is None else tuple(origin.get("taken", ()))
     anew: list[str] = []
     if parent is not None and pretrained:
-        taken = network.begin_with(parent.network.state_dict())
+        taken = network.begin_with(parent.network.state_dict(), parent.untrained.all)
     elif parent is not None:
         taken, anew = _take_over(network, task, parent, recipe)
-    if parent is not None and origin is not None:
-        origin = {**origin, "taken": list(taken)}
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
     _refuse_frozen_anew(network, anew, recipe)
+    untrained = untrained_in(origin or {}, recipe, task)
+    if parent is not None and origin is not None:
+        before = within(parent.untrained, network) if pretrained else parent.untrained
+        untrained = still_untrained(before, task, network)
+        taken += () if pretrained else _never_trained_there(before, untrained)
+        origin = {**origin, "taken": list(taken), **untrained.figures}
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note), *filter(None, [vectors])]
     if origin is not None:
@@ -98,11 +109,43 @@ def begin(
         notes += [
             f"begun from {origin['folder']}: {what} and its vocabulary",
             *taken,
+            *_frozen_untrained(network, untrained, recipe),
             *strangers(task, corpora["train"]),
         ]
     if parent is not None:
         notes += notes_of_seen(parent.recipe, parent.folder, splits)
-    return Beginning(recipe, splits, task, network, corpora, tuple(notes), origin, vectors)
+    return Beginning(recipe, splits, task, network, corpora, tuple(notes), untrained, origin, vectors)
+
+
+def _check_metrics(task: Any, recipe: Recipe) -> None:
+    """What a task's metrics are may hang on the data."""
+    for field, name in named_metrics(recipe).items() if hasattr(task, "check_metrics") else ():
+        try:
+            task.check_metrics([name])
+        except InputError as error:
+            raise InputError(
+                "recipe", field=field, expected=error.expected, found=error.found, hint=error.hint
+            ) from None
+
+
+def _check_network(network: nn.Module, task: Any, recipe: Recipe) -> None:
+    """Raise where a setting asks for what this network has not, rather than after training."""
+    segments = getattr(recipe.model, "segments", 2)
+    if getattr(task, "reads_pairs", False) and segments < 2:
+        expected = "at least 2 where texts come in pairs"
+        raise InputError("recipe", field="model.segments", expected=expected, found=str(segments))
+    smoothing = recipe.train.label_smoothing
+    if smoothing and getattr(network, "crf", None) is not None:
+        expected = "0: a CRF judges the tags of a row together, and has no share to give"
+        raise InputError("recipe", field="train.label_smoothing", expected=expected, found=f"{smoothing:g}")
+    search, sites = recipe.search, getattr(network, "sites", None)
+    # A user's own network need not name its sites; and a run that began so goes on.
+    if not search.looks or sites is None or not getattr(task, "searches", True) or recipe.beside is None:
+        return
+    if not any((site.query, site.key) == LOOKING_BACK for site in sites):
+        field, found = ("coverage", f"{search.coverage:g}") if search.coverage else ("unknown", "'copy'")
+        expected = f"{'0' if search.coverage else 'keep'}: the network {recipe.model_name} does not look at a source"
+        raise InputError("recipe", field=f"search.{field}", expected=expected, found=found)
 
 
 def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
@@ -122,6 +165,24 @@ def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) ->
     network.load_state_dict({**state, **{name: own[name] for name in knowing}})
     told = f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over"
     return (told,), knowing
+
+
+def _never_trained_there(before: Untrained, now: Untrained) -> tuple[str, ...]:
+    """What to say of parts that the other network had as they were drawn."""
+    stay = [part for part in before.all if part in now.all]
+    told = f"never trained there: {', '.join(before.all)}"
+    nor_here = f"{told}; nor here: {', '.join(stay)}"
+    return (nor_here if stay else told,) if before.all else ()
+
+
+def _frozen_untrained(network: nn.Module, untrained: Untrained, recipe: Recipe) -> list[str]:
+    """What to say where parts are frozen that the task asks, and that nobody has trained."""
+    return [
+        f"train.freeze: {part} was never trained, and stays as it was drawn: others learn upon it. To let it learn, freeze "
+        f"[{', '.join(thawed(network, tuple(recipe.train.freeze), part))}]"
+        for part in untrained.frozen
+        if is_frozen(network, part)
+    ]
 
 
 def _refuse_frozen_anew(network: nn.Module, anew: Sequence[str], recipe: Recipe) -> None:
@@ -163,7 +224,24 @@ def naming(recipe: Recipe) -> Iterator[None]:
         if error.where != "recipe":
             raise
         files = [recipe.beside / f"{recipe.name}{suffix}" for suffix in (".yaml", ".yml")] if recipe.beside else []
-        raise error.at(next((file for file in files if file.is_file()), recipe.name)) from error.__cause__
+        file = next((file for file in files if file.is_file()), None)
+        line = None if file is None else _line(file, error.field, recipe)
+        raise InputError(
+            file or recipe.name,
+            line=line,
+            field=error.field,
+            expected=error.expected,
+            found=error.found,
+            hint=error.hint,
+        ) from error.__cause__
+
+
+def _line(file: Path, field: str | None, recipe: Recipe) -> int | None:
+    """Where a field stands in a recipe's file, unless it was set elsewhere."""
+    if field is None or any(re.match(rf"{re.escape(changed)}\b", field) for changed in recipe.changed):
+        return None
+    node = node_at(read_yaml(file), field)
+    return None if node is None else node.line
 
 
 def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from saccade.errors import InputError, SaccadeError
 from saccade.export.huggingface import Found, read_bert, write_bert
 from saccade.recipes.recipe import from_plain
 from saccade.recipes.schema import to_plain
-from saccade.tasks.blanks import NEEDED
 from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.pretrain import Pretrain
@@ -71,7 +70,8 @@ def import_huggingface(folder: str | Path, out: str | Path, *, pairs: bool = Fal
 def to_huggingface(bundle: Bundle, folder: str | Path) -> tuple[str, ...]:
     """Write a bundle of ``bert``, ``bert_classifier`` or ``bert_tagger`` as a folder that ``transformers`` reads.
 
-    Returns the parts that were not written since they were never trained: whoever reads the folder finds them lacking.
+    Returns the parts that were not written since they were never trained: whoever reads the folder finds them lacking. One
+    that was frozen untrained is written: what was trained upon it means nothing without it.
     """
     if bundle.recipe.model_name not in ("bert", "bert_classifier", "bert_tagger"):
         expected = "a run of bert, bert_classifier or bert_tagger, which Hugging Face knows"
@@ -83,17 +83,11 @@ def to_huggingface(bundle: Bundle, folder: str | Path) -> tuple[str, ...]:
     labels = bundle.task.classes.names if isinstance(bundle.task, Classify) else None
     if isinstance(bundle.task, Label):
         labels = bundle.task.tags.names
-    untrained = _never_trained(bundle)
+    # Nobody misses what a tagger leaves idle, there as here.
+    idle = [name.rpartition(".")[0] for name in getattr(bundle.network, "idle", ())]
+    untrained = tuple(part for part in bundle.untrained.anew if part not in idle)
     write_bert(folder, _calibrated(bundle), tokenizer, labels, without=untrained)
     return untrained
-
-
-def _never_trained(bundle: Bundle) -> tuple[str, ...]:
-    """Parts as they were drawn: what was imported lacked them, or the rows were single texts, of which none follows."""
-    parts = list(bundle.figures.get("anew", ()))
-    if isinstance(bundle.task, Pretrain) and bundle.task.data.pairs == "none" and bundle.recipe.train.from_ is None:
-        parts += NEEDED["followers"]
-    return tuple(dict.fromkeys(parts))
 
 
 def _calibrated(bundle: Bundle) -> nn.Module:

@@ -24,7 +24,7 @@ from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank
 from saccade.tasks.translate import Translate
-from saccade.training.config import held_back
+from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import resting
 from saccade.training.loop import epoch_ends
@@ -81,6 +81,8 @@ class Plan:
         vocabulary: tokens by side.
         batches, updates, looks: batches an epoch, updates in all, looks at the validation set.
         watch, keep: the figure that is looked at, and whether the best network by it is kept or the last.
+        average, average_of: how many networks there will be to average, the last or the best ones; 0 or 1: none is.
+        stop_after: looks without progress after which training stops early.
         exact: whether ``updates`` was counted out; of a very long run it is reckoned from the first epoch.
         expect: the figure the recipe is held to, in words.
     """
@@ -102,6 +104,9 @@ class Plan:
     looks: int
     watch: str
     keep: str
+    average: int
+    average_of: str
+    stop_after: int | None
     parts: Sequence[Part]
     memory: Memory
     time: Time
@@ -158,6 +163,9 @@ def _plan(beginning: Beginning, folder: Path) -> Plan:
         looks=looks,
         watch=settings.watch,
         keep=settings.keep,
+        average=min(settings.average, _averageable(settings, ends, looks)),
+        average_of=settings.average_of,
+        stop_after=settings.stop_after,
         parts=_parts(beginning.network),
         memory=memory,
         time=seconds,
@@ -175,6 +183,13 @@ def _epoch(beginning: Beginning, epoch: int) -> list[list[int]]:
 def _looks(every: int | None, ends: Sequence[int]) -> int:
     """At the end of each epoch, and every so many updates; where both fall together, once."""
     return len({*ends, *(range(every, ends[-1] + 1, every) if every else ())})
+
+
+def _averageable(settings: Train, ends: Sequence[int], looks: int) -> int:
+    """How many networks :class:`saccade.training.averaging.Snapshots` comes by."""
+    if settings.average_of == "best":
+        return looks
+    return len(ends) if settings.average_every is None else ends[-1] // settings.average_every
 
 
 def _tokens(beginning: Beginning) -> dict[str, dict[str, int]]:

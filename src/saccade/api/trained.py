@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from saccade.api.runs import checksum_of_data
+from saccade.api.untrained import Untrained, untrained_in
 from saccade.api.wishes import Words, wishes_of
 from saccade.bundle import Contents, load_bundle, save_bundle
 from saccade.card import write_card
@@ -62,7 +63,7 @@ class Bundle:
         self.recipe, self.task, self.network = recipe, task, network
         self.folder, self.figures, self.threads = folder, dict(figures), threads
         if hasattr(task, "untrained"):
-            task.untrained = tuple(self.figures.get("anew", ()))
+            task.untrained = self.untrained.anew
         self._held = Held()
         self.test_records: Sequence[Any] | None = None  # where training has them in hand still
 
@@ -76,6 +77,11 @@ class Bundle:
     def parameters(self) -> int:
         """How many numbers the network learnt."""
         return sum(parameter.numel() for parameter in self.network.parameters())
+
+    @property
+    def untrained(self) -> Untrained:
+        """The parts of the network that were never trained."""
+        return untrained_in(self.figures, self.recipe, self.task)
 
     def predict(
         self,
@@ -131,7 +137,7 @@ class Bundle:
         return refused
 
     def _searching(self, search: Search | None, *, require: bool = False, copying: bool = False) -> Search:
-        _check_kind("search", search, Search, "a saccade.nn.search.Search, as in Search(beam=4)")
+        _check_kind("search", search, Search, "a saccade.nn.Search, as in Search(beam=4)")
         how = search or self.recipe.search
         if search is None and require and how.sample is None and how.diverse is None:
             how = replace(how, beam=max(how.beam, WIDE))
@@ -180,7 +186,10 @@ class Bundle:
         named (``instead``)."""
         recipe = self.recipe
         if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
-            raise SaccadeError("this model was trained on data given in memory: pass data= to evaluate it")
+            # An ensemble has no figures of its own; one that was trained has those of its validation.
+            imported = not self.members and "valid" not in self.figures
+            came = "imported" if imported else "trained on data given in memory"
+            raise SaccadeError(f"{self.folder}: {came}, so it has no test set of its own; name records: {instead}")
         if data is None:
             return list(self.held_out("test", instead)), "test"
         if isinstance(data, str | Path):

@@ -211,10 +211,11 @@ def _headline(beginning: Beginning) -> str:
 
 def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> Job:
     recipe = beginning.recipe
-    bundle = Bundle(recipe, beginning.task, beginning.network, folder=folder, figures={})
+    untrained = beginning.untrained.figures
+    bundle = Bundle(recipe, beginning.task, beginning.network, folder=folder, figures=untrained)
 
     def save_kept(evaluation: Evaluation, progress: Progress) -> None:
-        bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1}
+        bundle.figures = {"valid": dict(evaluation.figures), "epoch": progress.best_epoch + 1, **untrained}
         if beginning.vectors:
             bundle.figures["vectors"] = beginning.vectors
         if beginning.origin is not None and beginning.origin.get("taken"):

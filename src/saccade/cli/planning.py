@@ -37,14 +37,23 @@ def _page(plan: Plan) -> dict[str, list[str]]:
     if plan.vocabulary:
         page["vocabulary"] = [", ".join(f"{count:,} {side} tokens" for side, count in plan.vocabulary.items())]
     epochs, looks = _many(plan.epochs, "epoch"), _many(plan.looks, "look")
-    steps = f"{epochs} of {_many(plan.batches, 'batch', 'es')}: {about}{_many(plan.updates, 'update')}"
-    page["training"] = [f"{steps}, {looks} at the validation {plan.watch}; the {plan.keep} network is kept"]
+    most = "at most " if plan.stop_after is not None else ""
+    steps = f"{epochs} of {_many(plan.batches, 'batch', 'es')}: {most}{about}{_many(plan.updates, 'update')}"
+    page["training"] = [f"{steps}, {looks} at the validation {plan.watch}; {_kept(plan)}"]
     page["parameters"] = _parameters(plan)
     page["memory"] = _memory(plan)
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
     timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
     page["time"] = [f"{spent}, estimated ({timed}); the test set comes on top"]
     return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
+
+
+def _kept(plan: Plan) -> str:
+    """Which network is kept in the end: one, or the mean of several."""
+    if plan.average < 2:
+        return f"the {plan.keep} network is kept"
+    mean = f"the mean of the {plan.average_of} {plan.average}"
+    return f"{mean} is kept" if plan.keep == "last" else f"the best network is kept, or {mean} if as good"
 
 
 def _many(count: int, noun: str, ending: str = "s") -> str:

@@ -14,7 +14,7 @@ Legend: B batch, S positions, K chosen places, D width, V vocabulary, C labels, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -186,14 +186,23 @@ class _Finetuned(nn.Module):
         start(self.output, config.init)
         self.sites = self.trunk.encoder.sites
 
-    def begin_with(self, pretrained: Mapping[str, Tensor]) -> tuple[str, ...]:
-        """Take the trunk of a pre-trained network's state; says what was taken over and what starts anew."""
+    def begin_with(self, pretrained: Mapping[str, Tensor], untrained: Sequence[str] = ()) -> tuple[str, ...]:
+        """Take the trunk of a pre-trained network's state; says what was taken over, what of it was never trained (parts of
+        that network in ``untrained``) and what starts anew."""
         trunk = {name.removeprefix("trunk."): part for name, part in pretrained.items() if name.startswith("trunk.")}
         self.trunk.load_state_dict(trunk)
         taken, new = (sum(part.numel() for part in each.parameters()) for each in (self.trunk, self.output))
         left = sorted({name.partition(".")[0] for name in pretrained if not name.startswith("trunk.")})
         behind = f"left behind: {', '.join(left) or 'nothing'}"
-        return (f"taken over: trunk, {taken:,} parameters; starts anew: output, {new:,}; {behind}",)
+        drawn = {part: self.get_submodule(part).parameters() for part in untrained if part.startswith("trunk.")}
+        sizes = {part: sum(each.numel() for each in parameters) for part, parameters in drawn.items()}
+        unasked = {part for part in sizes if f"{part}.weight" in getattr(self, "idle", ())}
+        never = "".join(
+            f"; never trained: {part}, {size:,}{' (not asked here)' if part in unasked else ''}"
+            for part, size in sizes.items()
+        )
+        taken -= sum(sizes.values())
+        return (f"taken over: trunk, {taken:,} parameters{never}; starts anew: output, {new:,}; {behind}",)
 
 
 class BertClassifier(_Finetuned, Classifier):

@@ -248,6 +248,18 @@ def locate(plain: Any, where: str, field: str = "") -> Located:
     raise InputError(where, field=field or None, expected=expected, found=found)
 
 
+def node_at(root: Located, field: str) -> Located | None:
+    """The value of that dotted name, if it was written: ``model.hidden``, ``metrics[1]``."""
+    node: Located | None = root
+    for key in re.findall(r"[^.\[\]]+", field):
+        inner: Any = node.value if node is not None else None
+        if isinstance(inner, dict):
+            node = inner.get(key)
+        else:
+            node = inner[int(key)] if isinstance(inner, list) and key.isdigit() and int(key) < len(inner) else None
+    return node
+
+
 # ---- Overriding: key=value from the command line
 
 

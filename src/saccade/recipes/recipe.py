@@ -24,7 +24,7 @@ from saccade.errors import InputError
 from saccade.models import MODELS, network_class
 from saccade.parts import FORM, is_own, searching
 from saccade.recipes.lineage import inherit, parent_folder
-from saccade.recipes.located import Located, locate, override, parse_override, read_yaml, refusal
+from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from saccade.nn.search import Search
 
 SHIPPED = Path(__file__).parent
+_UNSEARCHED = "the task {} finds the likeliest without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
 # The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
 DATA = {
@@ -135,7 +136,7 @@ def read_recipe(name: str | Path, overrides: Sequence[str] = (), changes: Mappin
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
     whole = _with_parent(root, path.parent, path.parent)
-    recipe = _read(whole, path.stem, path.parent, beside=path.parent, asked=True)
+    recipe = _read(whole, path.stem, path.parent, beside=path.parent, asked=True, fresh=True)
     return replace(recipe, changed=changed)
 
 
@@ -146,10 +147,13 @@ def read_written(path: Path, *, name: str, folder: Path) -> Recipe:
 
 def change(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file."""
-    root, changed = _overridden(locate(recipe.to_plain(), recipe.name), overrides, changes or {})
+    plain = recipe.to_plain()
+    if not getattr(task_class(recipe.task), "searches", True):
+        del plain["search"]["beam"]  # it is as large as n_best, which may change
+    root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
     whole = _with_parent(root, recipe.folder, recipe.beside)
     asked = any(key.partition(".")[0] == "search" for key in changed)
-    again = _read(whole, recipe.name, recipe.folder, beside=recipe.beside, asked=asked)
+    again = _read(whole, recipe.name, recipe.folder, beside=recipe.beside, asked=asked, fresh=True)
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
@@ -209,9 +213,18 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
     return inherit(root, parent, place)
 
 
-def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None, asked: bool = False) -> Recipe:
+def _read(
+    root: Located,
+    name: str,
+    folder: Path,
+    *,
+    beside: Path | None = None,
+    asked: bool = False,
+    fresh: bool = False,
+) -> Recipe:
     """A recipe from its tree; a user's own parts are also looked for in ``beside``. A search that the task has no use for is
-    refused where it is ``asked`` for now; a run that was trained with one is read as it is."""
+    refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run that was trained with
+    them is read as it is."""
     root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
@@ -226,20 +239,60 @@ def _read(root: Located, name: str, folder: Path, *, beside: Path | None = None,
     # From here on torch is needed: the search lives beside its network.
     from saccade.nn.search import Search
 
-    search = Search() if outline.search is None else build(Search, outline.search, "search")
-    if asked and outline.search is not None:
-        _check_searched(outline.search, search, task, outline.task)
+    search = Search()
+    if outline.search is not None:
+        searches = getattr(task, "searches", True)
+        if asked and not searches:
+            _refuse_kinds(outline.search, outline.task)
+        search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
+        if asked and not searches:
+            _check_searched(outline.search, search, task, outline.task)
     metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
-    return Recipe(
+    recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
         outline.about, beside=beside,
     )  # fmt: skip
+    if fresh:
+        _check_task(root, recipe, task)
+    return recipe
+
+
+def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
+    """What a task refuses of a recipe by the field alone is told with its line."""
+    try:
+        getattr(task, "check_recipe", lambda recipe: None)(recipe)
+    except InputError as error:
+        if error.where != "recipe" or error.field is None:
+            raise
+        node = node_at(root, error.field) or Located(None, root.where)
+        raise refusal(node, error.field, error.expected, error.found, error.hint) from None
+
+
+def _as_wide(node: Located) -> Located:
+    """A search of a task that does not search: several outputs need no beam, so it is taken as large."""
+    said = {name: each.value for name in ("n_best", "beam", "sample", "diverse") for each in _entry(node, name)}
+    wanted = said.pop("n_best", None)
+    if (
+        said.pop("beam", 1) != 1
+        or not isinstance(wanted, int)
+        or wanted < 2
+        or any(each is not None for each in said.values())
+    ):
+        return node
+    tree: Any = node.value
+    return replace(node, value={**tree, "beam": tree["n_best"]})
+
+
+def _refuse_kinds(node: Located, name: str) -> None:
+    """Other kinds of search are refused by their names, before what they ask of a beam is."""
+    for field_name in ("sample", "diverse"):
+        for part in _entry(node, field_name):
+            if part.value is not None:
+                raise refusal(part, f"search.{field_name}", f"nothing: {_UNSEARCHED.format(name)}")
 
 
 def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
     """A search is refused where the likeliest is found without one; how many are wanted may be said where there are more."""
-    if getattr(task, "searches", True):
-        return
     tree: Any = node.value
     if search.n_best > 1 and not getattr(task, "alternatives", True):
         raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
@@ -249,7 +302,7 @@ def _check_searched(node: Located, search: Search, task: Any, name: str) -> None
         if field_name == "n_best" or given == least or (field_name == "beam" and given == search.n_best):
             continue
         wanted = f"{search.n_best}, as n_best" if field_name == "beam" and search.n_best > 1 else "nothing"
-        raise refusal(part, f"search.{field_name}", f"{wanted}: the task {name} finds the likeliest without a search")
+        raise refusal(part, f"search.{field_name}", f"{wanted}: {_UNSEARCHED.format(name)}")
 
 
 def _outline(root: Located) -> _Outline:

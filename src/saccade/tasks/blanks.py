@@ -53,15 +53,17 @@ def filling(asked: Asked, likely: Sequence[Mapping[str, float]], judged: Sequenc
 def never_trained(
     part: Literal["words", "followers"], untrained: Sequence[str], pairs: Literal["next", "none"]
 ) -> tuple[str, ...]:
-    """A note where the part of the network that answers was never trained: it was not in what was imported, or rows were
-    single texts (``pairs``).
+    """A note where the part of the network that answers is among the ``untrained``: it was not in what was imported, or rows
+    were single texts (``pairs``) in every run.
 
-    >>> never_trained("followers", (), "none")
+    >>> never_trained("followers", ("next", "trunk.pooler"), "none")
     ('what tells followers was never trained (data.pairs: none): its answer is noise',)
+    >>> never_trained("followers", (), "none")  # of a network that was begun from one which can
+    ()
     """
-    single = part == "followers" and pairs == "none"
-    if not single and not any(each in untrained for each in NEEDED[part]):
+    if not any(each in untrained for each in NEEDED[part]):
         return ()
+    single = part == "followers" and pairs == "none"
     does, why = "finds words" if part == "words" else "tells followers", "not in what was imported"
     return (f"what {does} was never trained ({'data.pairs: none' if single else why}): its answer is noise",)
 

@@ -45,6 +45,7 @@ from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.calibration import Calibration, judged, shares_of
 from saccade.tasks.reading import Asked, reading_of, texts_of
 from saccade.tasks.rows import BREAK
+from saccade.tasks.settings import refuse_sampling
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
@@ -83,6 +84,11 @@ class Classify:
     def __init__(self, data: LabelledData, tokenizer: Tokenizer, classes: Classes, found: Found | None = None) -> None:
         self.data, self.tokenizer, self.classes, self.found = data, tokenizer, classes, found
         self.reading = reading_of(data, tokenizer, pairs=classes.pairs)
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting means nothing to this task."""
+        refuse_sampling(recipe)
 
     @staticmethod
     def load(data: LabelledData, folder: Path, seed: int) -> Splits:
@@ -129,6 +135,11 @@ class Classify:
         pairs = isinstance(train[0].source, tuple)
         classes = replace(kept.classes.counted(train), pairs=pairs) if same else Classes.of(train, data.labels)
         return cls(data, kept.tokenizer, classes)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether texts come in pairs, each with its segment."""
+        return self.classes.pairs
 
     @property
     def outputs(self) -> tuple[str, ...]:

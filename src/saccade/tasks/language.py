@@ -32,6 +32,7 @@ from saccade.nn.searching.plain import Recorder
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction, Wish
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
+from saccade.tasks.settings import refuse_rate
 from saccade.tasks.wishes import Spelling, Wanted
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record, assemble
@@ -102,6 +103,12 @@ class Language:
 
     def __init__(self, data: TextData, tokenizer: Tokenizer) -> None:
         self.data, self.tokenizer = data, tokenizer
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting does not go with how texts are read."""
+        if getattr(recipe.data, "streams", None):
+            refuse_rate(recipe, "sampling", "with data.streams what is carried is the text's own state")
 
     @staticmethod
     def load(data: TextData, folder: Path, seed: int) -> Splits:

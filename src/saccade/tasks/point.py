@@ -45,6 +45,7 @@ from saccade.nn.search import Hypothesis, Search
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
+from saccade.tasks.settings import refuse_rate
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -96,6 +97,13 @@ class Point:
 
     def __init__(self, data: PointData, width: int, least: int, most: int) -> None:
         self.data, self.width, self.least, self.most = data, width, least, most
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting does not go with pointing."""
+        refuse_rate(recipe, "label_smoothing", "it would reward pointing at what is not there")
+        if not getattr(recipe.model, "revisit", True):
+            refuse_rate(recipe, "sampling", "with model.revisit false a point cannot be chosen again")
 
     @staticmethod
     def load(data: PointData, folder: Path, seed: int) -> Splits:

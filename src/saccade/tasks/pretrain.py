@@ -35,6 +35,7 @@ from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.blanks import Asked, filling, never_trained
 from saccade.tasks.rows import BREAK
+from saccade.tasks.settings import named_metrics, refuse_sampling
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
@@ -45,6 +46,7 @@ BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and i
 EVALUATED_TOGETHER = 16_384  # positions
 ENCODED_TOGETHER = 4_000  # documents
 SHOWN = 10  # words for a blank
+FOLLOWERS, NO_PAIRS = "nsp_accuracy", "mlm figures where data.pairs is none"
 HOLLOW = 0.25  # the share of rows inside one sentence from which on next-sentence figures are warned of
 
 
@@ -76,12 +78,20 @@ class Pretrain:
     """The task: a tokenizer with a mark for what is to be found, and how rows are made."""
 
     name = "pretrain"
-    metrics = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy")
+    metrics = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", FOLLOWERS)
     searches = False  # a word is not searched for: beams mean nothing
 
     def __init__(self, data: PretrainData, tokenizer: WordPieces) -> None:
         self.data, self.tokenizer = data, tokenizer
         self.untrained: tuple[str, ...] = ()  # parts that an imported network lacked; a bundle knows them
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting means nothing to this task, or a figure is wanted of what is not trained."""
+        refuse_sampling(recipe)
+        for field, name in named_metrics(recipe).items():
+            if name == FOLLOWERS and recipe.data.pairs == "none":
+                raise InputError("recipe", field=field, expected=NO_PAIRS, found=repr(name))
 
     @staticmethod
     def load(data: PretrainData, folder: Path, seed: int) -> Splits:
@@ -114,6 +124,11 @@ class Pretrain:
         if FILE not in files:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
         return cls(data, _with_blanks(stored_tokenizer(files[FILE], FILE)))
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether texts come in pairs, each with its segment."""
+        return self.data.pairs == "next"
 
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json()}
@@ -214,6 +229,10 @@ class Pretrain:
         if how.sample is not None or how.diverse is not None:
             raise SaccadeError("the task pretrain says the likeliest words: it does not sample or search")
         asked = [self._read(each, number, network.longest) for number, each in enumerate(inputs)]
+        single = getattr(getattr(network, "config", None), "segments", 2) < 2
+        pair = next((number for number, each in enumerate(asked, start=1) if each.pair), None) if single else None
+        if pair is not None:
+            raise InputError(f"input {pair}", expected="one text, as model.segments is 1", found="two")
         with resting(network):
             found = [self._filled(network, self._warned(each), how, lens) for each in asked]
         if lens is not None and inputs:
@@ -301,15 +320,19 @@ class Pretrain:
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise where a metric is asked for that there is not, or that is of pairs where there are none."""
+        unknown = [name for name in names if name not in self.metrics]
+        if unknown:
+            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
+        if FOLLOWERS in names and self.data.pairs == "none":
+            raise InputError("metrics", expected=NO_PAIRS, found=repr(FOLLOWERS))
+
     def evaluate(
         self, network: Any, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
     ) -> Evaluation:
         """How well blanks are filled and followers told, on one draw that is always the same; ``limit``: documents."""
-        unknown = [name for name in metrics if name not in self.metrics]
-        if unknown:
-            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
-        if "nsp_accuracy" in metrics and self.data.pairs == "none":
-            raise InputError("metrics", expected="mlm figures where data.pairs is none", found="'nsp_accuracy'")
+        self.check_metrics(metrics)
         if limit is not None and limit < len(corpus.documents):
             corpus = self._first(corpus, max(limit, 2 if self.data.pairs == "next" else 1))
         sums = self._sums(network, corpus)

@@ -42,6 +42,7 @@ from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.asking import Asked, Reading, typed
 from saccade.tasks.rows import BREAK, row_axis
+from saccade.tasks.settings import refuse_sampling
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
@@ -76,10 +77,16 @@ class Rank:
     name = "rank"
     metrics = RANKING_METRICS
     searches = False  # candidates are given, not searched for: beams mean nothing
+    reads_pairs = True  # a question and a candidate
 
     def __init__(self, data: RankedData, tokenizer: Tokenizer, shared: SharedWords, found: Found | None = None) -> None:
         self.data, self.tokenizer, self.shared, self.found = data, tokenizer, shared, found
         self.reading = Reading(data, tokenizer, shared)
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting means nothing to this task."""
+        refuse_sampling(recipe)
 
     @staticmethod
     def load(data: RankedData, folder: Path, seed: int) -> Splits:

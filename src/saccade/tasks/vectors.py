@@ -39,6 +39,7 @@ from saccade.models import name_of
 from saccade.nn.search import Search
 from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks.settings import refuse_rate, refuse_sampling
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
 from saccade.training.evaluation import resting
@@ -80,6 +81,12 @@ class WordVectors:
     def __init__(self, data: WordData, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
         self.data, self.tokenizer, self.counts = data, tokenizer, list(counts)
         self._read: tuple[Sequence[Text], Stretches] | None = None  # what was learnt from is not read twice
+
+    @staticmethod
+    def check_recipe(recipe: Any) -> None:
+        """Raise where a setting means nothing to this task."""
+        refuse_sampling(recipe)
+        refuse_rate(recipe, "label_smoothing", "the task vectors learns from pairs, which are there or drawn")
 
     @staticmethod
     def load(data: WordData, folder: Path, seed: int) -> Splits:

@@ -50,6 +50,12 @@ class Snapshots:
         self.kept[progress.update] = _copied(network)
         self.kept = dict(sorted(self.kept.items())[-self.settings.average :])
 
+    @property
+    def too_few(self) -> str:
+        """Why there is no mean, where fewer than two networks were taken."""
+        taken = "one network was" if self.kept else "no network was"
+        return f"train.average is {self.settings.average}, but {taken} taken for it"
+
     def __str__(self) -> str:
         count, every = len(self.kept), self.settings.average_every
         if self.settings.average_of == "best":

@@ -30,7 +30,7 @@ class Train:
 
     schedule: Literal["constant", "noam", "inverse_root", "linear", "cosine", "plateau", "halving"] = "constant"
     warmup: int = 0  # updates from 0 to lr (noam: until its peak)
-    width: int = 512  # noam: the model's width
+    width: int | None = None  # noam: the width D; unless given the model's own, where it has one and heads, else 512
     patience: int = 2  # plateau: evaluations without progress before lr shrinks
     factor: float = 0.5  # plateau, halving: what lr is multiplied by
     halve_after: float = 5.0  # halving: epochs at full lr …

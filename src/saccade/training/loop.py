@@ -23,7 +23,7 @@ from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
-from saccade.training.optimisers import learning_rate
+from saccade.training.optimisers import learning_rate, with_width
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
 from saccade.training.stepping import Sent, Stepper
@@ -72,7 +72,7 @@ def fit(job: Job, *, resume: bool = False) -> Outcome:
 
 class _Loop:
     def __init__(self, job: Job, resume: bool) -> None:
-        self.job, self.settings = job, job.settings
+        self.job, self.settings = job, with_width(job.settings, job.network)
         settings = self.settings
         self.stepper = Stepper(job.task, job.network, settings, job.report.say)
         self._awaited = deque[_Awaited]()
@@ -239,7 +239,9 @@ class _Loop:
         shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
         smoothed = " (smoothed)" if settings.label_smoothing else ""  # the other is not, and so compares
         line = f"train loss {train_loss:.4f}{smoothed}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
-        self.job.report.evaluated(progress.epoch, progress.update, line + ("  ← best" if better else ""), shown)
+        self.job.report.evaluated(
+            progress.epoch, progress.update, line + ("  ← best" if better and settings.keep == "best" else ""), shown
+        )
 
     def _evaluate(self) -> Evaluation:
         job, watch = self.job, self.settings.watch
@@ -262,6 +264,8 @@ class _Loop:
         nothing is picked by that."""
         kept = self.snapshots.kept
         if len(kept) < 2:
+            if self.settings.average:
+                self.job.report.say(f"nothing to average: {self.snapshots.too_few}, so the kept one stays")
             return
         before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
         self.job.network.load_state_dict(mean_of([kept[update] for update in sorted(kept)]))

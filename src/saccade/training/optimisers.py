@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from saccade.training.config import Train
+
+WIDTH = 512  # of the paper's network
 
 
 def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.optim.Optimizer:
@@ -33,6 +36,14 @@ def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.op
             return torch.optim.Adagrad(parameters, lr=train.lr, eps=train.epsilon, weight_decay=decay)
 
 
+def with_width(train: Train, network: nn.Module) -> Train:
+    """The settings with the width that noam reckons by: the one given, or the network's own. Of a network without heads a
+    field ``width`` is something else, such as that of a convolution."""
+    config = getattr(network, "config", None)
+    own = getattr(config, "width", None) if hasattr(config, "heads") else None
+    return train if train.width is not None else replace(train, width=own or WIDTH)
+
+
 def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks: int) -> float:
     """The rate of update number ``update`` (from 0).
 
@@ -50,7 +61,7 @@ def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks
     """
     if train.schedule == "noam":
         count = update + 1
-        return float(train.lr * train.width**-0.5 * min(count**-0.5, count * train.warmup**-1.5))
+        return float(train.lr * (train.width or WIDTH) ** -0.5 * min(count**-0.5, count * train.warmup**-1.5))
     ramp = min(1.0, (update + 1) / train.warmup) if train.warmup else 1.0
     if train.schedule == "plateau":
         return train.lr * ramp * train.factor**shrinks
