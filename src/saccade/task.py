@@ -86,7 +86,12 @@ class Evaluation:
 
 
 class Task(Protocol):
-    """A task is made from its data and restored from a bundle's files; it owns what turns records into tensors."""
+    """A task is made from its data and restored from a bundle's files; it owns what turns records into tensors.
+
+    It may say more: ``searches`` and ``alternatives`` False where outputs are found without a search, or there is no second
+    best; ``reads_pairs`` where texts come in pairs; ``check_recipe(recipe)`` raises where a setting means nothing to it
+    (:mod:`saccade.tasks.settings`), ``check_metrics(names)`` where a figure does not.
+    """
 
     name: str
     data: Any

@@ -174,7 +174,7 @@ def told_shares(
     found = shares.new_zeros(len(said), len(names))
     for word, (before, after) in enumerate(zip(around[:-2], around[2:], strict=True)):
         becomes = [number[_told_between(before, tag, after, tags)] for tag in tags.names]
-        found[word].index_add_(0, torch.tensor(becomes), shares[word])
+        found[word].index_add_(0, torch.tensor(becomes, device=shares.device), shares[word])
     return names, found
 
 
