@@ -68,3 +68,19 @@ def test_a_test_set_in_another_scheme_would_not_train(run) -> None:
     status, out, _ = run("data", "label.conll", "--test", "iob1.conll", "--recipe", "my.yaml")
     assert status == 1 and not Path("my.yaml").exists()
     assert "It would not train: 9 of 10 sentences of iob1.conll are no records" in out and "written as iob1" in out
+
+
+def test_answered_questions_are_held_out_by_the_recipes_own_seed(run) -> None:
+    asked = "".join(f"who is this {n}\tnumber {m}\t{int(n < 6 and not m)}\n" for n in range(40) for m in range(3))
+    Path("rank.tsv").write_text(f"question\tcandidate\trelevance\n{asked}")
+    judged = []
+    for seed in range(1, 9):
+        Path("my.yaml").write_text(
+            f"task: rank\ndata: {{train: rank.tsv, hold_out: 0.2}}\nmodel: {MODELS['rank']}\n"
+            f"train: {{epochs: 1, batch_records: 8, seed: {seed}}}\n"
+        )
+        judged.append((run("data", "my.yaml")[0] == 0, run("train", "my.yaml", "--dry-run")[0] == 0))
+    assert {surveyed for surveyed, _ in judged} == {True, False}, (
+        "some seeds hold out an answered question, some do not"
+    )
+    assert all(surveyed == trained for surveyed, trained in judged), judged

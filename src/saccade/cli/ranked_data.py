@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.surveying import check_options, data_asked, is_recipe_of, shares, show_survey, verdict
+from saccade.cli.surveying import check_options, data_asked, is_recipe_of, seed_of, shares, show_survey, verdict
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def shown_as_ranked(
     keys = ("question", "candidate", "relevance", "group")
     path, data, held_out = data_asked(RankedData, RankColumns, keys, files[0], options, tests, recipe)
     show_survey(
-        lambda told: survey_ranked(path, data, held_out, told, planned=recipe is None), page, recipe, save,
-        force=force, as_json=as_json, progress=progress,
+        lambda told: survey_ranked(path, data, held_out, told, planned=recipe is None, seed=seed_of(recipe)),
+        page, recipe, save, force=force, as_json=as_json, progress=progress,
     )  # fmt: skip
     return True
 

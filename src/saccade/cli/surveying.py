@@ -165,3 +165,13 @@ def check_vectors(recipe: Path | None) -> None:
     file = named["file"].value if isinstance(named, dict) and "file" in named else named
     if recipe is not None and isinstance(file, str) and file.strip():
         next(words_in(Vectors(str(locate(file, recipe.parent))), Path()), None)
+
+
+def seed_of(recipe: Path | None) -> int:
+    """The recipe's ``train.seed``, by which records are held out; 1, as training has it, where it does not say."""
+    from saccade.recipes.located import node_at, read_yaml
+    from saccade.recipes.schema import build
+    from saccade.training.config import Train
+
+    node = None if recipe is None else node_at(read_yaml(recipe), "train")
+    return Train().seed if node is None else build(Train, node, "train").seed
