@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from saccade.api.comparisons_probabilities import measured_probabilities
-from saccade.api.contests import Contest, Speed, decode, enter, size_on_disk, speeds
+from saccade.api.contests import Contest, Speed, decode, enter, loaded, size_on_disk, speeds
 from saccade.api.references import Form
-from saccade.api.trained import Bundle, load
+from saccade.api.trained import Bundle
 from saccade.errors import SaccadeError
 from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.lengths import EDGES, Bucket, BucketScore, buckets, quantile_edges, score_by_length
@@ -179,9 +179,7 @@ def _enter(
     device: str,
 ) -> tuple[Contest, list[str]]:
     """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
-    if isinstance(runs, str | Path) or not runs:
-        return enter(runs, data, metrics, beam, text, device), []  # which says what is wrong
-    bundles = [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    bundles = loaded(runs, device)
     asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
     likely = [name for name in asked if name in PROBABILITY_METRICS and hasattr(bundles[0].task, "judgements")]
     said = metrics

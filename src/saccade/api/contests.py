@@ -153,6 +153,13 @@ def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
     ]
 
 
+def loaded(runs: Sequence[str | Path | Bundle], device: str) -> list[Bundle]:
+    """The runs as bundles; those that are ones stay as they are."""
+    if isinstance(runs, str | Path) or not runs:
+        raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
+    return [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+
+
 def enter(
     runs: Sequence[str | Path | Bundle],
     data: Any,
@@ -162,9 +169,7 @@ def enter(
     device: str,
 ) -> Contest:
     """Load the runs and find what they can be compared by; everything that speaks against it is said here."""
-    if isinstance(runs, str | Path) or not runs:
-        raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
-    bundles = [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    bundles = loaded(runs, device)
     for bundle in bundles:
         if bundle.recipe.task in UNPAIRED:
             raise SaccadeError(

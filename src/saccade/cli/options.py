@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from saccade.cli.completion import trained_runs
-from saccade.errors import SaccadeError
+from saccade.errors import InputError, SaccadeError
 
 Run = Annotated[
     Path,
@@ -18,11 +18,22 @@ Run = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
 Beam = Annotated[
     int | None,
     typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),
 ]
 TOLD = 60  # characters of an input in a note
+
+
+def refuse_existing(out: Path | None, *, force: bool) -> None:
+    """Raise where writing ``out`` would cost what stands there: it may be the file that the run was trained on."""
+    if out is None and force:
+        raise SaccadeError("--force: expected --out FILE beside it, found none")
+    if out is not None and out.is_dir():
+        raise InputError(out, field="--out", expected="the name of a file to write", found="a folder")
+    if out is not None and out.exists() and not force:
+        raise InputError(out, field="--out", expected="a new file", found="one that exists", hint="add --force")
 
 
 def lines() -> list[str]:

@@ -157,13 +157,14 @@ def check_vectors(recipe: Path | None) -> None:
     """Refuse a recipe whose vectors cannot be read, as training would: their first word is looked at."""
     from saccade.data.sources import locate
     from saccade.data.vectors import Vectors, words_in
-    from saccade.recipes.located import read_yaml
+    from saccade.recipes.located import node_at, read_yaml
 
-    root: Any = read_yaml(recipe).value if recipe is not None and recipe.is_file() else None
-    data = root["data"].value if isinstance(root, dict) and "data" in root else None
-    named = data["vectors"].value if isinstance(data, dict) and "vectors" in data else None
-    file = named["file"].value if isinstance(named, dict) and "file" in named else named
-    if recipe is not None and isinstance(file, str) and file.strip():
+    if recipe is None or not recipe.is_file():
+        return
+    root = read_yaml(recipe)
+    node = node_at(root, "data.vectors.file") or node_at(root, "data.vectors")
+    file = None if node is None else node.value
+    if isinstance(file, str) and file.strip():
         next(words_in(Vectors(str(locate(file, recipe.parent))), Path()), None)
 
 

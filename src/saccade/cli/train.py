@@ -140,9 +140,9 @@ def _show(bundle: Any, report: Any, as_json: bool) -> None:
 
     verdict = api.verdict(bundle)
     if as_json:
-        judged = bundle.recipe.expect is not None and not bundle.recipe.changed
-        told = {"run": str(bundle.folder), "figures": bundle.figures, "reached": verdict.met if judged else None}
-        print(json.dumps({**told, "notes": report.notes}))
+        reached = verdict.met if verdict.judged else None
+        told = {"run": str(bundle.folder), "figures": bundle.figures, "reached": reached, "notes": report.notes}
+        print(json.dumps(told))
     else:
         _show_result(bundle, verdict.text)
     if not verdict.met:

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Json, Run
-from saccade.cli.words import Force, refuse_existing
+from saccade.cli.options import Force, Json, Run, refuse_existing
 
 
 def vectors(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Json, Run
-from saccade.errors import InputError, SaccadeError
+from saccade.cli.options import Force, Json, Run, refuse_existing
+from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
     from saccade.explain.words import Rank, Whose, Word, Words
@@ -23,8 +23,6 @@ PICTURES = (".png", ".svg", ".pdf")
 HEADER = ("word", "count", "mean weight", "total weight", "× even")
 TOP = 20  # words of a label, where not all are listed
 FEW = 12  # labels whose tables are printed; of more the first
-
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
 
 
 def words(
@@ -108,16 +106,6 @@ def _check_ending(out: Path | None, *, single: bool) -> None:
     if out is not None and out.suffix.lower() not in endings:
         found = out.suffix or "no ending"
         raise SaccadeError(f"{out}: expected a file ending in one of {', '.join(endings)}, found {found!r}")
-
-
-def refuse_existing(out: Path | None, *, force: bool) -> None:
-    """Raise where writing ``out`` would cost what stands there: it may be the file that the run was trained on."""
-    if out is None and force:
-        raise SaccadeError("--force: expected --out FILE beside it, found none")
-    if out is not None and out.is_dir():
-        raise InputError(out, field="--out", expected="the name of a file to write", found="a folder")
-    if out is not None and out.exists() and not force:
-        raise InputError(out, field="--out", expected="a new file", found="one that exists", hint="add --force")
 
 
 @contextmanager

@@ -61,9 +61,7 @@ class LabelSurvey:
     words: Lengths = field(default_factory=Lengths)
     characters: Lengths = field(default_factory=Lengths)
     letters: Counter[str] = field(default_factory=Counter)  # every character, and how often it occurs
-    tokens: Lengths = field(
-        default_factory=Lengths
-    )  # as a recipe cuts, of held-out files too; empty where none does yet
+    tokens: Lengths = field(default_factory=Lengths)  # as a recipe cuts, held-out files too; empty where none does yet
     units: dict[str, int] = field(default_factory=dict)  # of each label: texts or groups to hold out, counted up to FEW
     parted: int = 0  # of all labels, counted up to FEW
     grouped: bool = False  # whether any of them is a group

@@ -60,9 +60,7 @@ class RankedSurvey:
     asked_characters: Lengths = field(default_factory=Lengths)
     said_characters: Lengths = field(default_factory=Lengths)
     letters: Counter[str] = field(default_factory=Counter)  # every character, and how often it occurs
-    tokens: Lengths = field(
-        default_factory=Lengths
-    )  # as a recipe cuts, of held-out files too; empty where none does yet
+    tokens: Lengths = field(default_factory=Lengths)  # as a recipe cuts, held-out files too; empty where none does yet
     different: int = 0  # questions, by what they say
     unmet: int = 0  # of these, those that no held-out file has
     unheld: str = ""  # why what training would hold out serves nothing
