@@ -19,7 +19,7 @@ import saccade  # noqa: E402
 from saccade import api  # noqa: E402
 from saccade.errors import SaccadeError  # noqa: E402
 from saccade.explain import erasure  # noqa: E402
-from saccade.nn.search import Search  # noqa: E402
+from saccade.nn.search.beam_search import Search  # noqa: E402
 from saccade.recipes.recipe import read_recipe  # noqa: E402
 from saccade.trace.lens import DETAILS, Lens  # noqa: E402
 from saccade.trace.maps import Trace  # noqa: E402

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from saccade.attention.windows import padding
+from saccade.data.splits import Splits
 from saccade.nn import AttentionPool
-from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.trace import Lens, Site, Tokens
-from saccade.training.evaluation import corpus_loss, resting
+from saccade.training.evaluation import corpus_loss, eval_mode
 
 LETTERS = "abc"
 SITE = Site("pool", query="answer", key="word")
@@ -139,7 +139,7 @@ class Count:
     @torch.no_grad()
     def predict(self, network, inputs, *, how, lens=None):
         predictions = []
-        with resting(network):
+        with eval_mode(network):
             for text in inputs:
                 batch = self.batch(Corpus(self.records([text], self.data)), [0])
                 looking = None if lens is None else lens.fresh()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.search.beam_search import Hypothesis, Search, search
 from saccade.trace import Lens, Site
 
 BOS, EOS = 0, 1

@@ -1,7 +1,6 @@
 """Good pairs, a table of them, and its survey, for tests of what a survey says."""
 
-from saccade.data.census import Reading
-from saccade.data.survey import survey
+from saccade.data.survey.pairs import Reading, survey
 
 GOOD = [
     ("The dog is in the house.", "O cachorro está na casa."),

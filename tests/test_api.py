@@ -10,9 +10,9 @@ import torch
 
 import saccade
 from saccade import api
-from saccade.bundle import _checksum
+from saccade.bundle_format import _checksum
 from saccade.errors import InputError, SaccadeError
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
 from saccade.trace import Lens, Mask, Set
 from tests.tiny import SMALL, tiny

@@ -16,7 +16,8 @@ import pytest
 import torch
 
 import saccade
-from saccade import api, parts
+from saccade import api
+from saccade import plugins as parts
 from saccade.cli import main
 from saccade.errors import Interrupted
 from saccade.models import luong

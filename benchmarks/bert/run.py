@@ -28,8 +28,8 @@ import torch
 
 import saccade
 from saccade.api import Bundle, load, train
-from saccade.data.labelled import Labelled, load_labelled
-from saccade.data.opinions import Opinions, generate
+from saccade.data.labels.records import Labelled, load_labelled
+from saccade.data.toy.opinions import Opinions, generate
 from saccade.recipes.recipe import Recipe, read_recipe
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -91,7 +91,7 @@ def write(results: list[dict[str, Any]], changes: list[str], jobs: int, folder: 
 
     from saccade.metrics.lengths import buckets, score_by_length
     from saccade.metrics.significance import Statistics
-    from saccade.views.lines import Chart, Line, save
+    from saccade.views.charts.by_length import Chart, Line, save
 
     into = buckets(results[0]["lengths"], edges=EDGES)
     into = [*into[:-1], type(into[-1])(into[-1].least, 200, into[-1].sentences)]

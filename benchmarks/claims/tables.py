@@ -17,9 +17,9 @@ from networks import FORMULAS, layers_to_see, steps_seen
 from recall import CHANCE
 
 from saccade.storage import write_bytes
-from saccade.views.figure import METADATA, settings
-from saccade.views.lines import COLOURS, MARKERS
-from saccade.views.page import HAIRLINE, INK, QUIET
+from saccade.views.charts.by_length import COLOURS, MARKERS
+from saccade.views.figure.figure import METADATA, settings
+from saccade.views.figure.page import HAIRLINE, INK, QUIET
 
 Cells = dict[str, dict[str, Any]]
 NOTHING = "–"

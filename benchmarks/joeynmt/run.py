@@ -200,7 +200,7 @@ def decode(folder: str, device: str, greedy: int, outputs: Path) -> None:
     import saccade.tasks.decoding
     import saccade.tasks.translate
     from saccade.api import load
-    from saccade.nn.search import Search
+    from saccade.nn.search.beam_search import Search
 
     together = TOGETHER_ON_A_CPU if greedy else TOGETHER
     saccade.tasks.translate.PREDICTED_TOGETHER = saccade.tasks.decoding.PREDICTED_TOGETHER = together

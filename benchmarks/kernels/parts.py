@@ -19,7 +19,7 @@ import triton
 from saccade.kernels.additive import direct, separable_fused
 from saccade.kernels.additive.direct_forms import FORMS
 from saccade.kernels.additive.tables import TILED_RANKS, table_for, tolerance
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 
 def parts() -> dict[str, Callable[[], object]]:

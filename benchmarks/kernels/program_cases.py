@@ -24,6 +24,8 @@ from saccade.kernels.additive.guarded import guarded
 from saccade.kernels.additive.reach import reach_of
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.additive.tables import TILED_RANKS, table_for, tolerance
+from saccade.kernels.beam_kv import fused as kept
+from saccade.kernels.beam_kv import reference as kept_reference
 from saccade.kernels.decoder import fused as decoder
 from saccade.kernels.decoder import reference as decoder_reference
 from saccade.kernels.decoder.loop import Memory
@@ -31,17 +33,15 @@ from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.edges import fused as edges
 from saccade.kernels.edges import reference as edges_reference
 from saccade.kernels.edges.graph import Graph
-from saccade.kernels.kept import fused as kept
-from saccade.kernels.kept import reference as kept_reference
 from saccade.kernels.local import fused as local
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.location import fused as location
 from saccade.kernels.location import reference as location_reference
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import fused as statistics
 from saccade.kernels.statistics import reference as statistics_reference
 from saccade.kernels.statistics.reference import Wanted
 from saccade.kernels.trial import launched
+from saccade.kernels.visibility import Seen
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 

@@ -24,7 +24,7 @@ from triton.runtime.errors import OutOfResources
 
 from saccade.kernels.additive.seen_products import Tiles, score_tiles, scores_of, weighted, weighted_tiles
 from saccade.kernels.additive.separable_fused import products
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 TILES = [
     Tiles(rows, columns, step, warps=warps, stages=stages)

@@ -25,9 +25,9 @@ from torch.nn import functional
 
 import saccade
 from saccade.kernels.dot.reference import dot_scores
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked, fused
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 
 CAUSAL = Seen(after=0)
 Inputs = tuple[Tensor, Tensor, Tensor]

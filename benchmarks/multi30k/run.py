@@ -89,7 +89,7 @@ def start(row: str, seed: int, changes: list[str], folder: Path) -> dict[str, An
 
 def references() -> tuple[list[str], list[str]]:
     """The test set's sources and references, as the recipes' tokenizer writes them."""
-    from saccade.data.text import Tokenizer
+    from saccade.data.tokenizers.tokenizer import Tokenizer
     from saccade.recipes.recipe import read_recipe
     from saccade.tasks.translate import Translate
 
@@ -140,7 +140,7 @@ def by_length(results: list[dict[str, Any]], picture: Path) -> str:
     """BLEU by source length, the seeds' outputs pooled: a picture, and the same as a table."""
     from saccade.metrics.lengths import buckets, score_by_length
     from saccade.metrics.significance import statistics as statistics_of
-    from saccade.views.lines import Chart, Line, save
+    from saccade.views.charts.by_length import Chart, Line, save
 
     sources, expected = references()
     lengths = [len(source.split()) for source in sources]

@@ -51,7 +51,7 @@ def classifier(words: Sequence[str], tiny: bool) -> Any:
     import torch
 
     from saccade.api import Bundle
-    from saccade.data.labelled import Labelled, LabelledData, WordTokens
+    from saccade.data.labels.records import Labelled, LabelledData, WordTokens
     from saccade.models import network_class
     from saccade.recipes.recipe import read_recipe
     from saccade.tasks.classify import Classify
@@ -104,7 +104,7 @@ def measured(bundle: Any, texts: Sequence[str], repeats: int) -> dict[str, list[
 
 def task_threads(bundle: Any, inputs: int) -> Any:
     """The threads that ``predict`` takes for so many inputs."""
-    from saccade.api.trained import threads
+    from saccade.api.bundle import threads
 
     return threads(bundle._threads(inputs, bundle.recipe.search))
 

@@ -38,7 +38,7 @@ from playwright.sync_api import Browser, Error, Route, sync_playwright
 
 from saccade.trace.axes import Tokens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views import html
+from saccade.views.html import page as html
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

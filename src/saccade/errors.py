@@ -48,7 +48,7 @@ class Interrupted(SaccadeError):
     """The person asked to stop; everything was saved."""
 
 
-def begins(text: str, most: int = 40) -> str:
+def preview(text: str, most: int = 40) -> str:
     """How a text begins, quoted: by this a person finds a record whose number was counted after others were held out.
 
     >>> begins("a text that goes on for longer than is shown here")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from saccade.splits import Splits
+from saccade.data.splits import Splits
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
 
@@ -64,7 +64,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Wish:
+class OutputConstraints:
     """What one input's output must begin with, must hold, and may not hold, as text."""
 
     prefix: str = ""
@@ -90,7 +90,7 @@ class Task(Protocol):
 
     It may say more: ``searches`` and ``alternatives`` False where outputs are found without a search, or there is no second
     best; ``reads_pairs`` where texts come in pairs; ``check_recipe(recipe)`` raises where a setting means nothing to it
-    (:mod:`saccade.tasks.settings`), ``check_metrics(names)`` where a figure does not.
+    (:mod:`saccade.tasks.unsupported`), ``check_metrics(names)`` where a figure does not.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Task(Protocol):
     def records(given: Any, data: Any) -> list[Any]:
         """Records from what a program has in hand (lists, dicts, a DataFrame), read as the recipe's ``data`` says.
 
-        A task whose ``data`` may say ``faults: drop`` also takes ``left_out``, a :class:`saccade.data.pairs.Tally`: what is no
+        With ``faults: drop`` it also takes ``left_out``, a :class:`saccade.data.reading.FaultCounts`: what is no
         record is counted there rather than refused. It is passed only where training reads what the caller gave.
         """
 

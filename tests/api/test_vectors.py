@@ -11,7 +11,7 @@ import torch
 
 from saccade import api
 from saccade.api.vectors import save_vectors
-from saccade.data.opinions import Opinions, generate
+from saccade.data.toy.opinions import Opinions, generate
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.recipes.recipe import read_recipe
 from saccade.training.report import Silence

@@ -11,7 +11,7 @@ from saccade.attention.own import OwnNormaliser, OwnScore, OwnWindow, normaliser
 from saccade.attention.windows import band
 from saccade.errors import SaccadeError
 from saccade.models import luong, rnnsearch
-from saccade.parts import PartError
+from saccade.plugins import PartError
 from saccade.testing import check_model, check_normaliser, check_score, check_window
 from tests import own
 

@@ -18,10 +18,10 @@ def test_a_note_names_its_input_and_of_a_long_one_the_beginning(capsys):
 
 
 def test_the_reference_lists_every_format_that_data_may_be_said_to_have() -> None:
-    from saccade.cli.tag_data import FORMATS as TAGGED
-    from saccade.data.files.blocks import BLOCKS
+    from saccade.cli.data.tags import FORMATS as TAGGED
     from saccade.data.files.fields import FORMATS as FIELDS
-    from saccade.data.pairs import FORMATS as PAIRS
+    from saccade.data.files.semeval import BLOCKS
+    from saccade.data.pairs.records import FORMATS as PAIRS
 
     page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
     [row] = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `--format F`")]

@@ -175,7 +175,7 @@ def test_programs_are_told_that_a_run_could_not_be_calibrated(saccade, monkeypat
     asked = ("train", "attentive_opinions", *small, "train.calibrate=true", "train.device=cpu", "--json")
     status, out, _ = saccade(*asked)
     assert status == 0 and json.loads(out)["notes"] == []
-    monkeypatch.setattr("saccade.api.calibrating.fitted", refused)
+    monkeypatch.setattr("saccade.api.calibration.fitted", refused)
     status, out, _ = saccade(*asked)
     assert status == 0
     assert json.loads(out)["notes"] == ["not calibrated: all of the 9 records are labelled rightly"]

@@ -12,7 +12,7 @@ import pytest
 from saccade import api, server
 from saccade.recipes.recipe import read_recipe
 from saccade.trace import Trace
-from saccade.views import html
+from saccade.views.html import page as html
 
 RECIPE = """
 task: translate

@@ -16,8 +16,8 @@ from torch.nn import functional
 from saccade.models import lstmn, recurrent_lm, transformer
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.language import LanguageModel
-from saccade.nn.search import Search, search, select
-from saccade.nn.searching.sampling import Sampling
+from saccade.nn.search.beam_search import Search, search, select
+from saccade.nn.search.sampling import Sampling
 from saccade.trace.lens import Lens, assemble
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

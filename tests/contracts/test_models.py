@@ -18,7 +18,7 @@ from torch import Tensor
 from saccade.models import MODELS, luong, network_class, pointer, rnnsearch, seq2seq, transformer
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.language import LanguageModel
-from saccade.nn.search import Hypothesis, Search, search
+from saccade.nn.search.beam_search import Hypothesis, Search, search
 from saccade.testing import check_model
 from saccade.trace import Lens, Mask, Trace, assemble
 

@@ -11,18 +11,18 @@ from saccade.attention.normalise import entmax15, sharpened, softmax, sparsemax
 from saccade.attention.own import NORMALISERS
 from saccade.attention.scores import additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import band, causal, everywhere, gaussian, padding
-from saccade.data.agreement import Agreement
-from saccade.data.dates import Dates
-from saccade.data.facts import Facts
-from saccade.data.labelled import LabelledData
-from saccade.data.opinions import Opinions
-from saccade.data.points import PointData
-from saccade.data.ranked import RankedData
-from saccade.data.sources import PairData
-from saccade.data.text import Tokens
-from saccade.data.texts import TextData
-from saccade.data.topics import Topics
-from saccade.data.word_texts import CommonWords, WordData
+from saccade.data.labels.records import LabelledData
+from saccade.data.pairs.records import PairData
+from saccade.data.points.records import PointData
+from saccade.data.rankings.records import RankedData
+from saccade.data.texts.documents import CommonWords, WordData
+from saccade.data.texts.records import TextData
+from saccade.data.tokenizers.tokenizer import TokenizerConfig
+from saccade.data.toy.agreement import Agreement
+from saccade.data.toy.dates import Dates
+from saccade.data.toy.facts import Facts
+from saccade.data.toy.opinions import Opinions
+from saccade.data.toy.topics import Topics
 from saccade.models import attentive_classifier, luong, pointer, recurrent_lm, rnnsearch, siamese, skipgram
 from saccade.tasks import TASKS
 from saccade.testing import check_normaliser, check_score, check_task, check_window
@@ -77,7 +77,7 @@ DATES = PairData(source="dates", dates=Dates(train=23, valid=5, test=7, language
 TASK_CASES = {
     "translate": [
         (DATES, "rnnsearch", rnnsearch.Config(6, 4, 3)),
-        (replace(DATES, shared=True, tokens=Tokens(kind="words")), "luong", luong.Config(6, 4, dropout=0.3)),
+        (replace(DATES, shared=True, tokens=TokenizerConfig(kind="words")), "luong", luong.Config(6, 4, dropout=0.3)),
         (replace(DATES, max_length=9, too_long="truncate"), "luong", luong.Config(6, 4)),
     ],
     "point": [
@@ -86,7 +86,9 @@ TASK_CASES = {
     ],
     "language": [
         (
-            TextData(source="agreement", agreement=Agreement(23, 5, 7), tokens=Tokens(kind="words"), longest=9),
+            TextData(
+                source="agreement", agreement=Agreement(23, 5, 7), tokens=TokenizerConfig(kind="words"), longest=9
+            ),
             "recurrent_lm",
             recurrent_lm.Config(6, 4, dropout=0.3),
         ),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.batching import collate, plan
+from saccade.data.batching import plan
+from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 
 

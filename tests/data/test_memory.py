@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saccade.data.memory import pairs_of
-from saccade.data.pairs import Columns, GroupedPair, Pair
+from saccade.data.pairs.records import Columns, GroupedPair, Pair, pairs_of
 from saccade.errors import InputError
 
 TWO = [Pair("ein Haus", "a house"), Pair("zwei", "two")]

@@ -198,13 +198,13 @@ def check_install(line: str) -> None:
 
 def hasten(monkeypatch: Any) -> None:
     """Recipes are read and checked as they stand; then what would take long is cut down, and no figure is expected."""
-    from saccade.data.agreement import Agreement
-    from saccade.data.dates import Dates
-    from saccade.data.facts import Facts
-    from saccade.data.needles import Needles
-    from saccade.data.opinions import Opinions
-    from saccade.data.points import PointData
-    from saccade.data.topics import Topics
+    from saccade.data.points.records import PointData
+    from saccade.data.toy.agreement import Agreement
+    from saccade.data.toy.dates import Dates
+    from saccade.data.toy.facts import Facts
+    from saccade.data.toy.needles import Needles
+    from saccade.data.toy.opinions import Opinions
+    from saccade.data.toy.topics import Topics
     from saccade.recipes.recipe import Expect
     from saccade.training.config import Train
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade import parts
+from saccade import plugins as parts
 from tests.docs.blocks import PAGES, ROOT, Block, read_blocks
 from tests.docs.runner import Reader, check_command, check_install, hasten
 

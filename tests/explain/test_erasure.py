@@ -13,7 +13,7 @@ import saccade
 from saccade import api
 from saccade.attention.core import attend
 from saccade.attention.scores import dot
-from saccade.data.batching import collate
+from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 from saccade.explain import erasure
 from saccade.recipes.recipe import read_recipe

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.foreign.masks import DeferredMask, Sight, recognised, sight_of_mask
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 T, S = 7, 11
 ROWS, KEYS = torch.arange(T)[:, None], torch.arange(S)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import attention, reference
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 B, H, T, S, D, E = 2, 3, 5, 7, 9, 4
 LENGTHS = torch.tensor([7, 3])

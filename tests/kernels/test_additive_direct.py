@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import direct, direct_forms, reference
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EPS = torch.finfo(torch.float32).eps

@@ -15,7 +15,7 @@ from saccade.kernels.additive import direct, engines, reach, reference
 from saccade.kernels.additive.attention import additive_attention
 from saccade.kernels.additive.direct_forms import Guard
 from saccade.kernels.additive.guarded import guarded, limit_of
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU")
 

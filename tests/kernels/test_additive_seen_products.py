@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.seen import OPEN, Seen
+from saccade.kernels.visibility import OPEN, Seen
 
 products = pytest.importorskip("saccade.kernels.additive.seen_products", reason="needs triton")
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import separable, tables
 from saccade.kernels.additive.tables import Table, table_for
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 from tests.kernels.live import LiveMemory
 
 fused = pytest.importorskip("saccade.kernels.additive.separable_fused", reason="needs triton")

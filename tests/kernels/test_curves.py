@@ -13,7 +13,7 @@ import torch
 from saccade.attention import fast
 from saccade.kernels.additive import engines
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kernels" / "curves.py"
 

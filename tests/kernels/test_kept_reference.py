@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.kept.reference import in_line, kept_attention
+from saccade.kernels.beam_kv.reference import in_line, kept_attention
 
 R, H, P, D = 6, 2, 5, 3
 

@@ -19,7 +19,7 @@ from saccade.kernels.edges.graph import Graph
 from saccade.kernels.local import blocked as local_blocked
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.second_order import gradients_through
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # query [N, S, D], key and value [N, S, D]
 N, S, D = 2, 5, 3

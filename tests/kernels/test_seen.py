@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from saccade.attention.windows import Extent, Window, band, causal, everywhere, mask, padding
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 LENGTHS = torch.tensor([7, 3])
 HEADS = torch.rand(2, 3, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.6

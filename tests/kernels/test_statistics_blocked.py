@@ -11,9 +11,9 @@ from torch import Tensor
 
 from saccade.kernels.additive.blocked import additive_scores
 from saccade.kernels.dot.reference import dot_scores
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked, reference
 from saccade.kernels.statistics.reference import Wanted
+from saccade.kernels.visibility import Seen
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 B, H, T, S, D = 2, 3, 11, 7, 5

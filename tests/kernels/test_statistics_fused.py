@@ -13,9 +13,9 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 from saccade.errors import SaccadeError
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import fused, reference
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 
 T, S, D = 19, 21, 24  # tiles of 16 × 16: two by two, and vectors of 24 in rows of 32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -12,8 +12,8 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.dot.reference import dot_scores
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics.reference import Statistics, Wanted, of_scores, statistics
+from saccade.kernels.visibility import Seen
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import same
 

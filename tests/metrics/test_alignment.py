@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.alignments import Gold, read_gold, read_links
+from saccade.data.pairs.gold import Gold, read_gold, read_links
 from saccade.errors import SaccadeError
 from saccade.metrics.alignment import (
     alignment_error_rate,

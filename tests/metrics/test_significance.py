@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.significance import (
-    Statistics,
-    bootstrap,
-    interval,
-    paired_difference,
-    statistics,
-)
+from saccade.metrics.significance import Statistics, bootstrap, interval, paired_difference, statistics
 from saccade.metrics.text import METRICS, score
 
 WORDS = [f"w{number}" for number in range(37)]

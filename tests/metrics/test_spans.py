@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.data.schemes import spans_of
+from saccade.data.tags.schemes import spans_of
 from saccade.errors import SaccadeError
 from saccade.metrics.significance import bootstrap
 from saccade.metrics.spans import by_tag, by_type, mistaken, span_statistics, tag_accuracy

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from saccade.data.labelled import Labelled, LabelledData
+from saccade.data.labels.records import Labelled, LabelledData
 from saccade.errors import InputError
 from saccade.models.atae_lstm import AtaeLstm, Config
 from saccade.tasks.classify import Classify

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from saccade.models.lstmn import ClassifierConfig, Config, Lstmn, LstmnLM, State
-from saccade.nn.captured import Plainly
+from saccade.nn.cuda_graphs import EagerDevice
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.language import Memory
-from saccade.nn.search import Search, search, select
-from saccade.nn.searching.plain import AHEAD, Recorder
+from saccade.nn.search.beam_search import Search, search, select
+from saccade.nn.search.fast_beam import AHEAD, Recorder
 from saccade.testing import check_classifier
 from saccade.trace import Lens, Mask
 
@@ -112,10 +112,10 @@ def test_steps_in_a_room_keep_their_shapes_and_write_in_it() -> None:
 @pytest.mark.parametrize("members", [1, 2])
 @torch.no_grad()
 def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
     each = [network(1), network(2, query="code", layers=1)][:members]
     model: Any = each[0] if members == 1 else Ensemble(each).eval()
-    recorder, options = Recorder(Plainly()), {"bos": 1, "eos": -1, "forbidden": (0, 1)}
+    recorder, options = Recorder(EagerDevice()), {"bos": 1, "eos": -1, "forbidden": (0, 1)}
     lengths = torch.tensor([5, 1, 3])
     for how in (Search(beam=3, n_best=2), Search()):
         recorded = search(model, model.encode(TOKENS, lengths), [36] * 3, how, recorder=recorder, **options)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from saccade.models.pointer import END, SITE, Config, Pointer
-from saccade.nn.search import Search, search
+from saccade.nn.search.beam_search import Search, search
 from saccade.trace import Lens
 
 POINTS, LENGTHS = torch.rand(2, 5, 2, generator=torch.Generator().manual_seed(0)), torch.tensor([5, 3])

@@ -11,21 +11,21 @@ from torch import Tensor
 
 from saccade.attention.layers import MultiHead
 from saccade.attention.normalise import sparsemax
-from saccade.data.sources import PairData
-from saccade.data.text import Tokenizer
+from saccade.data.pairs.records import PairData
+from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.models.rnnsearch import Config as RNNSearchConfig
 from saccade.models.rnnsearch import RNNSearch
 from saccade.models.transformer import Config, LanguageConfig, Transformer, TransformerLM
 from saccade.nn.cache import make_room
-from saccade.nn.captured import Plainly
+from saccade.nn.cuda_graphs import EagerDevice
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.search import Hypothesis, Search, search
-from saccade.nn.searching.beams import follow
-from saccade.nn.searching.constraints import Constraints
-from saccade.nn.searching.plain import AHEAD, Recorder
-from saccade.nn.searching.sampling import Sampling
-from saccade.task import Wish
+from saccade.nn.search.beam_search import Hypothesis, Search, search
+from saccade.nn.search.constraints import Constraints
+from saccade.nn.search.fast_beam import AHEAD, Recorder
+from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.topk import follow
+from saccade.task import OutputConstraints
 from saccade.tasks.translate import Translate
 from saccade.trace import Lens, assemble
 
@@ -172,10 +172,10 @@ def test_an_ensemble_keeps_a_cache_for_each_member() -> None:
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("members", [1, 2])
 def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
     each = [network(seed, positions=positions) for seed, positions in ((1, "sinusoidal"), (2, "rotary"))][:members]
     model: Any = each[0] if members == 1 else Ensemble(each).eval()
-    recorder = Recorder(Plainly())
+    recorder = Recorder(EagerDevice())
     options: dict[str, Any] = {"limit": 40, "eos": -1}  # an end that can never be written
     for how in (Search(beam=3, n_best=2), Search(), Search(beam=3, n_best=2)):
         recorded = searched(model, how, **options, recorder=recorder)
@@ -190,11 +190,11 @@ def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, mo
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("first", [0, 1])
 def test_an_ensemble_shares_its_memory_only_if_all_members_do(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
     other = RNNSearch(RNNSearchConfig(hidden=5, embedding=4, maxout=3), 9, 11).eval()
     together = Ensemble([network(1), other][:: 1 - 2 * first]).eval()
     assert not together.shares_memory and Ensemble([network(1), network(2)]).shares_memory
-    recorder = Recorder(Plainly())
+    recorder = Recorder(EagerDevice())
     recorded = searched(together, Search(beam=3, n_best=3), recorder=recorder)
     assert recorder.refused == ""
     agrees_with_teaching(together, recorded)
@@ -218,7 +218,7 @@ def test_a_look_of_another_kind_is_honoured_in_every_beam() -> None:
         ):
             each.decoder.layers[0].cross.look_once(torch.zeros(1, 2, 1, 4), *[torch.zeros(1, 2, 3, 4)] * 2, LENGTHS[:1])
         agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3)))
-        agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3), recorder=Recorder(Plainly())))
+        agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3), recorder=Recorder(EagerDevice())))
 
 
 def test_dropout_of_weights_goes_the_long_way() -> None:
@@ -310,7 +310,7 @@ def test_a_trace_is_labelled_on_all_three_axes() -> None:
             assert {map.site for map in trace.maps} == {site.name for site in model.sites}
             for map in trace.maps:
                 assert (map.queries, map.keys) == (len(labels[map.query]), len(labels[map.key]))
-    wished = task.predict(model, ["abc"], how=Search(beam=4), wishes=[Wish(prefix="ba")], lens=Lens())[0]
+    wished = task.predict(model, ["abc"], how=Search(beam=4), wishes=[OutputConstraints(prefix="ba")], lens=Lens())[0]
     assert wished.trace is not None
     assert wished.trace.axes["prefix"].labels[:3] == ("<bos>", "b", "a")
 
@@ -329,11 +329,11 @@ def test_recorded_beams_continue_prompts_of_unequal_length_as_others_do(monkeypa
     model = language(positions="rotary")
     torch.nn.init.normal_(model.embedding.weight, std=0.5)
     memory = model.encode(torch.tensor([[1, 4, 5, 6], [1, 7, 0, 0], [1, 0, 0, 0]]), torch.tensor([4, 2, 1]))
-    limits, recorder = [40, 33, 35], Recorder(Plainly())  # more than the first room has
+    limits, recorder = [40, 33, 35], Recorder(EagerDevice())  # more than the first room has
     asked: dict[str, Any] = {"bos": BOS, "eos": -1}
     how = Search(beam=3, n_best=3)
     plain = search(model, memory, limits, how, **asked)
-    monkeypatch.setattr(sys.modules["saccade.nn.search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
     for _ in range(2):
         for ours, theirs in zip(search(model, memory, limits, how, **asked, recorder=recorder), plain, strict=True):
             assert [one.tokens for one in ours] == [other.tokens for other in theirs]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import saccade
-from saccade.data.labelled import Labelled, LabelledData
+from saccade.data.labels.records import Labelled, LabelledData
 from saccade.errors import InputError
 from saccade.models.transformer_reader import ClassifierConfig, TaggerConfig, TransformerClassifier, TransformerTagger
 from saccade.nn.positions import sinusoids

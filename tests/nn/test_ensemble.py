@@ -14,8 +14,8 @@ from saccade.models.seq2seq import Config as PlainConfig
 from saccade.models.seq2seq import Seq2Seq
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble, mean_log_prob
-from saccade.nn.search import Search, search
-from saccade.nn.searching.sampling import Sampling
+from saccade.nn.search.beam_search import Search, search
+from saccade.nn.search.sampling import Sampling
 from saccade.trace import Lens, Mask, Set, assemble
 from tests.known import EOS, Looking, words_of
 

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.data.vectors import Found
+from saccade.data.tokenizers.vectors import VectorMatch
 from saccade.errors import InputError
 from saccade.nn.word_vectors import begin_words
 
 
-def found(width: int = 3) -> Found:
+def found(width: int = 3) -> VectorMatch:
     matrix = np.arange(5 * width, dtype=np.float32).reshape(5, width)
-    return Found(matrix, np.array([False, True, False, True, True]), "", "v.txt")
+    return VectorMatch(matrix, np.array([False, True, False, True, True]), "", "v.txt")
 
 
 class Network(nn.Module):

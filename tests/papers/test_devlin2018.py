@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from saccade.data.masking import FOLLOWS
+from saccade.data.texts.masking import FOLLOWS
 from saccade.models.bert import BASE, LARGE, Bert, Config, Trunk
 
 VOCABULARY = 30_522

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.skipgrams import Batch, Frequencies
-from saccade.data.text import Tokenizer
-from saccade.data.word_texts import CommonWords, WordData
+from saccade.data.texts.documents import CommonWords, WordData
+from saccade.data.texts.skipgrams import Batch, Frequencies
+from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.models.skipgram import Config, Skipgram
 from saccade.tasks.vectors import WordVectors
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from saccade.models.seq2seq import Config, Seq2Seq
 from saccade.nn.recurrent import reverse_within
-from saccade.nn.search import Search, search
+from saccade.nn.search.beam_search import Search, search
 
 PAPER = {"hidden": 1000, "embedding": 1000, "layers": 4, "cell": "lstm", "context": "start", "reverse": True}
 LENGTHS = torch.tensor([4, 7, 2])

@@ -27,7 +27,7 @@ def bundle(run) -> saccade.Bundle:
 @pytest.fixture
 def explorer(monkeypatch) -> None:
     """Pages are made although the explorer's script may not be built here."""
-    monkeypatch.setattr("saccade.views.html.asset", lambda name: f"/* {name} */")
+    monkeypatch.setattr("saccade.views.html.page.asset", lambda name: f"/* {name} */")
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from fastapi.testclient import TestClient
 
 import saccade
 from saccade.errors import InputError, SaccadeError
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
 from saccade.server import Limits, create_app
 from saccade.trace import Boost, Lens, Mask, Set
 from saccade.trace.lens import DETAILS
-from saccade.views.payload.page import page_data
+from saccade.views.html.payload import page_data
 
 TEXT = "der hund ist rot"
 ADDRESS = "/v1/models/my/predict"

@@ -8,10 +8,10 @@ import math
 import pytest
 import torch
 
-from saccade.data.labelled import Labelled, LabelledData
+from saccade.data.labels.records import Labelled, LabelledData
 from saccade.errors import InputError
 from saccade.models.attentive_classifier import AttentiveClassifier, Config
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.tasks.calibration import CALIBRATION, Calibration, differences, fitted
 from saccade.tasks.classify import Classify
 

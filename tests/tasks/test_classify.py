@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 import saccade
-from saccade.data.documents import IGNORED
-from saccade.data.labelled import Labelled, LabelledData
-from saccade.data.opinions import Opinions, deciding
+from saccade.data.labels.batch import IGNORED
+from saccade.data.labels.records import Labelled, LabelledData
+from saccade.data.toy.opinions import Opinions, deciding
 from saccade.errors import InputError, SaccadeError
 from saccade.models.attentive_classifier import AttentiveClassifier, Config
 from saccade.nn.classifier import Classifier
-from saccade.nn.search import Sampling, Search
+from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.classify import Classify
 from saccade.testing import check_task
@@ -77,7 +77,7 @@ def test_the_task_keeps_every_promise_of_a_task(config) -> None:
 def test_it_does_so_with_pairs_and_with_a_network_that_wants_marks(tmp_path) -> None:
     lines = "".join(f"{a}\t{b}\t{label}\n" for (a, b), label in ((each.source, each.target) for each in PAIRS))
     (tmp_path / "x.tsv").write_text(f"text\tother\tlabel\n{lines}")
-    columns = saccade.data.labelled.LabelColumns(second="other")
+    columns = saccade.data.labels.records.LabelColumns(second="other")
     data = LabelledData(train="x.tsv", columns=columns, hold_out=0.2, max_length=6)
     for kind in (AttentiveClassifier, Marked):
         check_task(Classify, data, kind, SMALL, folder=tmp_path)

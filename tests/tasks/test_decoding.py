@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from saccade.models.transformer import Config, Transformer
-from saccade.nn.captured import Plainly
-from saccade.nn.search import Search
-from saccade.nn.searching.plain import Recorder
+from saccade.nn.cuda_graphs import EagerDevice
+from saccade.nn.search.beam_search import Search
+from saccade.nn.search.fast_beam import Recorder
 from saccade.tasks.decoding import read_and_search
 
 LENGTHS, LIMITS = torch.tensor([67, 3, 5]), [70, 33, 5]
@@ -27,7 +27,7 @@ def test_recorded_steps_write_the_same_up_to_the_last_place(positions: str, beam
         read_and_search(
             network, source, LENGTHS, LIMITS, Search(beam=beam), bos=1, eos=2, forbidden=(0, 1), recorder=how
         )
-        for how in (None, Recorder(Plainly()))
+        for how in (None, Recorder(EagerDevice()))
     ]
     tokens = [[hypotheses[0].tokens for hypotheses, _ in each] for each in found]
     assert tokens[0] == tokens[1]

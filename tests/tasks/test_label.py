@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 import torch
+from saccade.views.payload import page_data
 from torch.nn import functional
 
 import saccade
-from saccade.data.repeats import Repeats, first_of
-from saccade.data.schemes import tags_with
-from saccade.data.tagged import Tagged, TaggedData, TagTokens
-from saccade.data.tags import Tags
+from saccade.data.tags.records import Tagged, TaggedData, TagTokens
+from saccade.data.tags.schemes import tags_with
+from saccade.data.tags.tagset import Tags
+from saccade.data.toy.repeats import Repeats, first_of
 from saccade.errors import InputError, SaccadeError
 from saccade.explain import erasure
 from saccade.models.attentive_classifier import AttentiveClassifier
 from saccade.models.attentive_tagger import AttentiveTagger, Config
 from saccade.models.bert import BertTagger
 from saccade.models.bert import Config as BertConfig
-from saccade.nn.search import Sampling, Search
+from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.label import Label
-from saccade.tasks.tag_answers import told_shares
+from saccade.tasks.label_inputs import told_shares
 from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs
-from saccade.views.payload import page_data
 from tests.training.recorders import Repeater
 
 SMALL = Config(5, character_embedding=3, character_hidden=4, hidden=3, dropout=0.0)

@@ -11,18 +11,18 @@ import pytest
 import torch
 
 from saccade import api
-from saccade.data.text import Tokens
-from saccade.data.texts import Text, TextData
+from saccade.data.texts.records import Text, TextData
+from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.recurrent_lm import Config, RecurrentLM
 from saccade.models.rnnsearch import Config as OtherConfig
 from saccade.models.rnnsearch import RNNSearch
 from saccade.models.transformer import LanguageConfig, TransformerLM
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.search import Search
-from saccade.nn.searching.sampling import Sampling
+from saccade.nn.search.beam_search import Search
+from saccade.nn.search.sampling import Sampling
 from saccade.recipes.recipe import Recipe, read_recipe
-from saccade.task import Wish
+from saccade.task import OutputConstraints
 from saccade.tasks.language import Language
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens
@@ -45,7 +45,7 @@ def small(*overrides: str) -> Recipe:
 
 
 def made(kind: str = "words", **fields: object) -> Language:
-    return Language.learn(TextData(train="x", tokens=Tokens(kind=kind, size=60), **fields), TEXTS)  # type: ignore[arg-type]
+    return Language.learn(TextData(train="x", tokens=TokenizerConfig(kind=kind, size=60), **fields), TEXTS)  # type: ignore[arg-type]
 
 
 def lstm(task: Language) -> RecurrentLM:
@@ -173,10 +173,10 @@ def test_a_prompt_that_ends_with_a_blank_is_continued_without_another() -> None:
 def test_wishes_steer_a_continuation() -> None:
     task = made(longest=6)
     network = lstm(task)
-    [found] = task.predict(network, ["the"], how=Search(beam=10), wishes=[Wish(require=("bird sings",))])
+    [found] = task.predict(network, ["the"], how=Search(beam=10), wishes=[OutputConstraints(require=("bird sings",))])
     assert "bird sings" in found.value
     free = task.predict(network, ["the"], how=Search())[0].value.split()[0]
-    [found] = task.predict(network, ["the"], how=Search(), wishes=[Wish(forbid=(free,))])
+    [found] = task.predict(network, ["the"], how=Search(), wishes=[OutputConstraints(forbid=(free,))])
     assert free not in found.value.split()
 
 
@@ -190,7 +190,7 @@ def test_what_is_no_prompt_is_refused() -> None:
         short.predict(network, ["the " * 8], how=Search())
     assert len(short.predict(network, ["the " * 7], how=Search())[0].value.split()) <= 1, "one place is left"
     assert len(short.force(network, "the " * 7).labels) == 8
-    [found] = short.predict(network, ["the " * 5], how=Search(), wishes=[Wish(forbid=("zebra",))])
+    [found] = short.predict(network, ["the " * 5], how=Search(), wishes=[OutputConstraints(forbid=("zebra",))])
     assert len(found.value.split()) <= 3, "no more than it has places for"
 
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from saccade import api
-from saccade.data.points import PointData, Points, generate
+from saccade.data.points.records import PointData, Points, generate
 from saccade.errors import InputError, SaccadeError
 from saccade.models.pointer import Config, Pointer
 from saccade.models.rnnsearch import Config as TextConfig
 from saccade.models.rnnsearch import RNNSearch
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.point import IGNORED, STOP, Point, collate, point_labels
 from saccade.trace.edits import Mask, Set

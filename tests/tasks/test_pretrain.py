@@ -13,16 +13,16 @@ import torch
 from torch.nn import functional
 
 from saccade import api
-from saccade.data.masking import IGNORED
-from saccade.data.raw import PieceTokens, PretrainData
-from saccade.data.texts import Text
-from saccade.data.topics import DETERMINERS, TOPICS, Topics
-from saccade.data.wordpieces import MARKS
+from saccade.data.texts.documents import PieceTokens, PretrainData
+from saccade.data.texts.masking import IGNORED
+from saccade.data.texts.records import Text
+from saccade.data.tokenizers.wordpiece import MARKS
+from saccade.data.toy.topics import DETERMINERS, TOPICS, Topics
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.bert import Bert, Config
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.blanks import _best, filled
+from saccade.tasks.fill_mask import _best, filled
 from saccade.tasks.pretrain import Pretrain
 from saccade.trace import Lens, Mask
 from saccade.training import stepping

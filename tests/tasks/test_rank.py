@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import saccade
-from saccade.data.facts import Facts
-from saccade.data.ranked import Ranked, RankedData
+from saccade.data.rankings.records import Ranked, RankedData
+from saccade.data.toy.facts import Facts
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.ranking import ranking_statistics
 from saccade.models import attentive_classifier, bert
 from saccade.models.siamese import Config, Siamese
-from saccade.nn.search import Sampling, Search
+from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.rank import Rank
 from saccade.testing import check_task
@@ -328,7 +328,7 @@ def test_a_bundle_that_lacks_a_file_is_refused() -> None:
 
 def test_words_begin_with_vectors_and_stay_when_frozen(tmp_path) -> None:
     (tmp_path / "v.txt").write_text("who 1 2 3 4 5\nhas 5 4 3 2 1\nunseen 0 0 0 0 1\n")
-    of = task(vectors=saccade.data.vectors.Vectors(str(tmp_path / "v.txt"), extend=True, frozen=True))
+    of = task(vectors=saccade.data.tokenizers.vectors.Vectors(str(tmp_path / "v.txt"), extend=True, frozen=True))
     made = of.network(Siamese, SMALL)
     assert made.embedding.weight[of.tokenizer.encode("who")[0]].tolist() == [1, 2, 3, 4, 5]
     assert of.tokenizer.UNK not in of.tokenizer.encode("unseen") and not made.embedding.weight.requires_grad

@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from saccade.data.sources import PairData
-from saccade.data.text import Tokenizer, Tokens
+from saccade.data.pairs.records import PairData
+from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Sampling, Search
-from saccade.nn.searching.constraints import holds
-from saccade.task import Wish
+from saccade.nn.search.beam_search import Sampling, Search
+from saccade.nn.search.constraints import holds
+from saccade.task import OutputConstraints
 from saccade.tasks.decoding import inputs_together
+from saccade.tasks.steering import Spelling
 from saccade.tasks.translate import Translate
-from saccade.tasks.wishes import Spelling
 from saccade.trace import Lens, Site
 
 SITE = Site("decoder.attention", "target", "source")
@@ -59,13 +59,19 @@ class Told(EncoderDecoder):
 
 
 def task_of(kind: str, lower: bool = False) -> Translate:
-    tokens = Tokens(kind=kind, lower=lower, size=60)  # type: ignore[arg-type]
+    tokens = TokenizerConfig(kind=kind, lower=lower, size=60)  # type: ignore[arg-type]
     tokenizer = Tokenizer.train(TEXTS, tokens)
     return Translate(PairData(train="-", tokens=tokens), tokenizer, tokenizer)
 
 
 def said(
-    task: Translate, told: str, wish: Wish | None = None, *, how: Search | None = None, seed: int = 0, **options: Any
+    task: Translate,
+    told: str,
+    wish: OutputConstraints | None = None,
+    *,
+    how: Search | None = None,
+    seed: int = 0,
+    **options: Any,
 ):
     network = Told(task.target.size, task.target.encode(told), seed, options.pop("preference", 6.0))
     wishes = [] if wish is None else [wish]
@@ -94,7 +100,7 @@ def test_what_tokens_add_to_a_text_spells_it(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_output_begins_with_its_prefix_and_goes_on(kind: str) -> None:
     task = task_of(kind)
-    found = said(task, "die maus und das haus", Wish(prefix="der hund"))
+    found = said(task, "die maus und das haus", OutputConstraints(prefix="der hund"))
     assert found.value.startswith("der hund")
     assert len(found.value) > len("der hund")
     assert found.notes == ()
@@ -104,7 +110,9 @@ def test_an_output_begins_with_its_prefix_and_goes_on(kind: str) -> None:
 def test_a_space_after_a_prefix_closes_its_word(kind: str) -> None:
     task = task_of(kind)
     for seed in range(6):
-        found = said(task, "", Wish(prefix="das haus "), seed=seed, preference=0.0, how=Search(block_ngrams=1))
+        found = said(
+            task, "", OutputConstraints(prefix="das haus "), seed=seed, preference=0.0, how=Search(block_ngrams=1)
+        )
         assert words(found.value)[:2] == ["das", "haus"]
 
 
@@ -112,28 +120,33 @@ def test_without_a_space_a_subword_prefix_may_be_the_beginning_of_a_word() -> No
     task = task_of("bpe")
     told = [*task.target.encode("das haus"), *task.target.encode("hauses")[1:]]
     network = Told(task.target.size, told)
-    [open_] = task.predict(network, ["ein haus"], how=Search(), wishes=[Wish(prefix="das haus")])
+    [open_] = task.predict(network, ["ein haus"], how=Search(), wishes=[OutputConstraints(prefix="das haus")])
     assert words(open_.value)[:2] == ["das", "hauses"]
-    [closed] = task.predict(network, ["ein haus"], how=Search(), wishes=[Wish(prefix="das haus ")])
+    [closed] = task.predict(network, ["ein haus"], how=Search(), wishes=[OutputConstraints(prefix="das haus ")])
     assert words(closed.value)[:2] == ["das", "haus"]
 
 
 def test_with_characters_a_prefix_is_a_string_and_its_spaces_count() -> None:
     task = task_of("characters")
-    assert said(task, "xxxxxx", Wish(prefix="das ha")).value.startswith("das ha")
-    assert said(task, "xxxxxx", Wish(prefix="das ")).value.startswith("das ")
+    assert said(task, "xxxxxx", OutputConstraints(prefix="das ha")).value.startswith("das ha")
+    assert said(task, "xxxxxx", OutputConstraints(prefix="das ")).value.startswith("das ")
 
 
 def test_each_input_has_its_own_prefix() -> None:
     task = task_of("words")
     network = Told(task.target.size, task.target.encode("rot"))
     texts = ["das haus ist rot", "der hund", "die maus und"]
-    found = task.predict(network, texts, how=Search(), wishes=[Wish("der markt"), Wish(), Wish("ein")])
+    found = task.predict(
+        network,
+        texts,
+        how=Search(),
+        wishes=[OutputConstraints("der markt"), OutputConstraints(), OutputConstraints("ein")],
+    )
     assert [each.value.split()[0] for each in found] == ["der", "rot", "ein"]
 
 
 def test_an_unknown_word_of_a_prefix_stays_as_it_was_written() -> None:
-    found = said(task_of("words"), "x x ist rot", Wish(prefix="das Zebra"), lens=Lens())
+    found = said(task_of("words"), "x x ist rot", OutputConstraints(prefix="das Zebra"), lens=Lens())
     assert found.value.split()[:2] == ["das", "Zebra"]
     assert found.notes == ("prefix: 'Zebra' is not in the target's vocabulary",)
     assert found.trace.axes["target"].labels[:2] == ("das", "‹Zebra›")
@@ -142,7 +155,7 @@ def test_an_unknown_word_of_a_prefix_stays_as_it_was_written() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_blank_prefix_asks_for_nothing(kind: str) -> None:
     task = task_of(kind)
-    assert said(task, "rot", Wish(prefix="")).value == said(task, "rot").value
+    assert said(task, "rot", OutputConstraints(prefix="")).value == said(task, "rot").value
 
 
 # Required and forbidden words ---------------------------------------------------------------------------------------------
@@ -154,7 +167,11 @@ def test_required_words_stand_in_the_output_as_whole_words(kind: str, beam: int)
     task = task_of(kind)
     for seed in range(4):
         found = said(
-            task, "die maus und der hund", Wish(require=("haus", "am markt")), seed=seed, how=Search(beam=beam)
+            task,
+            "die maus und der hund",
+            OutputConstraints(require=("haus", "am markt")),
+            seed=seed,
+            how=Search(beam=beam),
         )
         assert "haus" in (words(found.value) if kind != "characters" else found.value)
         assert "am markt" in found.value
@@ -166,7 +183,7 @@ def test_forbidden_words_are_not_written_however_they_are_cut(kind: str) -> None
     task = task_of(kind)
     for seed in range(8):
         for told in ("das haus ist rot", "ein haus (haus) und haus!"):
-            found = said(task, told, Wish(forbid=("haus", "ist rot")), seed=seed, preference=3.0)
+            found = said(task, told, OutputConstraints(forbid=("haus", "ist rot")), seed=seed, preference=3.0)
             assert "haus" not in (words(found.value) if kind != "characters" else found.value)
             assert "ist rot" not in found.value
 
@@ -183,33 +200,37 @@ def test_a_forbidden_word_leaves_longer_words_alone() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        (Wish(require=("Zebra",)), r"input 1: require: expected words of the target's vocabulary, found 'Zebra' \("),
-        (Wish(require=(" ",)), "input 1: require: expected words, found blanks only"),
-        (Wish(forbid=("",)), "input 1: forbid: expected words, found nothing"),
-        (Wish(require=(3,)), "input 1: require: expected words, found int"),  # type: ignore[arg-type]
-        (Wish(prefix=3), "input 1: prefix: expected a text, found int"),  # type: ignore[arg-type]
-        (Wish(prefix="das haus", forbid=("haus",)), "forbid: expected words that no other wish asks for, found 'haus'"),
-        (Wish(require=("rot", "das haus"), forbid=("haus",)), "found 'haus', which require asks for"),
+        (OutputConstraints(require=("Zebra",)), r"require: expected words of the target's vocabulary, found 'Zebra' \("),
+        (OutputConstraints(require=(" ",)), "input 1: require: expected words, found blanks only"),
+        (OutputConstraints(forbid=("",)), "input 1: forbid: expected words, found nothing"),
+        (OutputConstraints(require=(3,)), "input 1: require: expected words, found int"),  # type: ignore[arg-type]
+        (OutputConstraints(prefix=3), "input 1: prefix: expected a text, found int"),  # type: ignore[arg-type]
+        (OutputConstraints(prefix="das haus", forbid=("haus",)), "words that no other wish asks for, found 'haus'"),
+        (OutputConstraints(require=("rot", "das haus"), forbid=("haus",)), "found 'haus', which require asks for"),
     ],
 )  # fmt: skip
-def test_wishes_that_cannot_come_true_are_errors(wish: Wish, message: str) -> None:
+def test_wishes_that_cannot_come_true_are_errors(wish: OutputConstraints, message: str) -> None:
     with pytest.raises(InputError, match=message):
         said(task_of("words"), "rot", wish)
 
 
 def test_what_could_not_be_held_is_noted() -> None:
-    found = said(task_of("words"), "rot", Wish(require=("haus haus", "rot")), how=Search(beam=4, block_ngrams=1))
+    found = said(
+        task_of("words"), "rot", OutputConstraints(require=("haus haus", "rot")), how=Search(beam=4, block_ngrams=1)
+    )
     assert "required but not written: 'haus haus'" in found.notes
     assert "rot" in found.value.split()
 
 
 def test_required_words_are_not_for_samples() -> None:
     with pytest.raises(SaccadeError, match="required words must be searched for with a plain beam: got sampling"):
-        said(task_of("words"), "rot", Wish(require=("haus",)), how=Search(sample=Sampling()))
+        said(task_of("words"), "rot", OutputConstraints(require=("haus",)), how=Search(sample=Sampling()))
 
 
 def test_a_word_that_is_required_twice_is_required_once() -> None:
-    assert said(task_of("words"), "die maus", Wish(require=("haus", "haus"))).value.split().count("haus") == 1
+    assert (
+        said(task_of("words"), "die maus", OutputConstraints(require=("haus", "haus"))).value.split().count("haus") == 1
+    )
 
 
 # Unknown words ------------------------------------------------------------------------------------------------------------
@@ -256,7 +277,7 @@ def test_copies_are_written_as_the_network_writes() -> None:
 def test_a_forbidden_word_is_not_copied() -> None:
     task = task_of("words")
     network, how = unknown(task, "das", "X"), Search(unknown="copy")
-    [found] = task.predict(network, ["das Zebra"], how=how, wishes=[Wish(forbid=("Zebra",))])
+    [found] = task.predict(network, ["das Zebra"], how=how, wishes=[OutputConstraints(forbid=("Zebra",))])
     assert found.value == "das <unk>"
 
 
@@ -330,7 +351,9 @@ def test_a_forbidden_word_is_not_written_first_by_a_piece_that_continues_words(k
         word = task.target.decode([token])
         if re.fullmatch(r"\w+", word):
             network = Told(task.target.size, [token], preference=20)
-            written = task.predict(network, ["das haus"], how=Search(), wishes=[Wish(forbid=(word,))])[0].value
+            written = task.predict(network, ["das haus"], how=Search(), wishes=[OutputConstraints(forbid=(word,))])[
+                0
+            ].value
             assert re.search(rf"(?<!\w){word}(?!\w)", written) is None, (word, written)
 
 
@@ -338,22 +361,22 @@ def test_an_unknown_word_ends_the_word_before_it():
     task = task_of("words")
     told = [*task.target.encode("das haus"), Tokenizer.UNK]
     network = Told(task.target.size, told, preference=20)
-    for wishes in ([], [Wish(require=("haus",))], [Wish(prefix="das ")]):
+    for wishes in ([], [OutputConstraints(require=("haus",))], [OutputConstraints(prefix="das ")]):
         assert task.predict(network, ["das haus"], how=Search(beam=10), wishes=wishes)[0].value == "das haus <unk>"
 
 
 def test_what_a_prefix_begins_with_cannot_be_forbidden_even_where_it_is_unknown():
     with pytest.raises(InputError, match="forbid: expected words that no other wish asks for, found 'Zebra'"):
-        said(task_of("words"), "das haus", Wish(prefix="Zebra", forbid=("Zebra",)))
+        said(task_of("words"), "das haus", OutputConstraints(prefix="Zebra", forbid=("Zebra",)))
 
 
 def test_a_copied_word_does_not_complete_a_forbidden_phrase():
     task = task_of("words")
     network = Told(task.target.size, [*task.target.encode("das"), Tokenizer.UNK], preference=20)
-    how, wishes = Search(beam=3, unknown="copy"), [Wish(forbid=("das Zebra",))]
+    how, wishes = Search(beam=3, unknown="copy"), [OutputConstraints(forbid=("das Zebra",))]
     assert task.predict(network, ["das Zebra"], how=how)[0].value == "das Zebra"
     assert task.predict(network, ["das Zebra"], how=how, wishes=wishes)[0].value == "das <unk>"
 
 
 def test_an_unknown_word_of_wordpieces_keeps_its_space():
-    assert said(task_of("wordpiece"), "das haus", Wish(prefix="das ☃ haus")).value.startswith("das ☃ haus")
+    assert said(task_of("wordpiece"), "das haus", OutputConstraints(prefix="das ☃ haus")).value.startswith("das ☃ haus")

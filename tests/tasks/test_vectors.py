@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from saccade import api
-from saccade.data.masking import Visit
-from saccade.data.text import SPECIAL, Tokenizer
-from saccade.data.texts import Text
-from saccade.data.topics import Topics
-from saccade.data.word_texts import CommonWords, WordData
+from saccade.data.texts.documents import CommonWords, WordData
+from saccade.data.texts.masking import Visit
+from saccade.data.texts.records import Text
+from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
+from saccade.data.toy.topics import Topics
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.bert import Bert
 from saccade.models.bert import Config as BertConfig
 from saccade.models.skipgram import Config, Skipgram
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.vectors import WordVectors
 from saccade.trace import Lens

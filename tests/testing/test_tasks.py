@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from saccade.data.pairs import Pair
-from saccade.data.sources import PairData
+from saccade.data.pairs.records import Pair, PairData
+from saccade.data.splits import Splits
 from saccade.models.rnnsearch import Config
-from saccade.splits import Splits
 from saccade.task import Loss
 from saccade.tasks.translate import Translate
 from saccade.testing import ContractBroken, check_task

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from saccade.data.batching import Batch, collate
+from saccade.data.pairs.batch import Batch, collate
 from saccade.models.luong import Config as LuongConfig
 from saccade.models.luong import Luong
 from saccade.models.rnnsearch import Config, RNNSearch
@@ -19,7 +19,7 @@ from saccade.models.seq2seq import Config as Seq2SeqConfig
 from saccade.models.seq2seq import Seq2Seq
 from saccade.models.transformer import Config as TransformerConfig
 from saccade.models.transformer import Transformer
-from saccade.nn.captured import Unrecordable
+from saccade.nn.cuda_graphs import Unrecordable
 from saccade.tasks.translate import Translate
 from saccade.training import graphs, stepping
 from saccade.training.config import Train

@@ -13,11 +13,11 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Sentences, Tokens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views.blocks import Prose, Reading
 from saccade.views.document import documents
-from saccade.views.figure import draw, save
+from saccade.views.figure.blocks import Prose, Reading
+from saccade.views.figure.figure import draw, save
 from saccade.views.panels import Limits, panels
-from saccade.views.terminal import render
+from saccade.views.terminal.show import render
 
 TEXT = "It was dull. But the end, superb!"
 LABELS = ("It", "was", "dull", ".", "But", "the", "end", ",", "superb", "!")
@@ -137,7 +137,7 @@ def test_the_picture_has_the_words_the_bars_and_what_they_mean(tmp_path) -> None
 
 
 def test_bars_are_as_long_as_the_weights_and_lines_break_between_words() -> None:
-    from saccade.views.fonts import Typeface
+    from saccade.views.figure.fonts import Typeface
 
     (panel,) = panels(nested(), Limits(4, (100, 100), (100, 100)))
     block = Prose(panel, panel.document, Typeface(LABELS), panel.greatest, width=1.0)

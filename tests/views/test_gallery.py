@@ -62,7 +62,7 @@ def test_a_kept_trace_comes_back_bit_for_bit_and_as_the_same_bytes(traces, tmp_p
 
 
 def test_the_page_holds_all_of_them(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("saccade.views.html.asset", lambda name: f"/* {name} */")
+    monkeypatch.setattr("saccade.views.html.page.asset", lambda name: f"/* {name} */")
     page = shown.save(tmp_path / "gallery.html").read_text(encoding="utf-8")
     assert all(title.replace("'", "&#x27;") in page or title in page for title in shown.MODELS.values())
     assert f"<title>{shown.TITLE}</title>" in page

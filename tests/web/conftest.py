@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import saccade
 from saccade.trace.maps import Trace
-from saccade.views import html
+from saccade.views.html import page as html
 from tests.web import made_model
 from tests.web.explorer import TOUR, Explorer, Watch
 from tests.web.gallery import GALLERY, NAMES

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from saccade.data.labelled import Labelled, LabelledData
-from saccade.data.ranked import Ranked, RankedData
-from saccade.data.tagged import Tagged, TaggedData
+from saccade.data.labels.records import Labelled, LabelledData
+from saccade.data.rankings.records import Ranked, RankedData
+from saccade.data.tags.records import Tagged, TaggedData
 from saccade.models import attentive_classifier, attentive_tagger, siamese
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank

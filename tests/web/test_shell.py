@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from saccade.views import html
+from saccade.views.html import page as html
 from tests.web import made
 
 

@@ -4,10 +4,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from saccade.data.pairs import Pair
-from saccade.data.sources import PairData
-from saccade.data.text import Tokens
-from saccade.splits import hold_out
+from saccade.data.pairs.records import Pair, PairData
+from saccade.data.splits import hold_out
+from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.tasks.translate import Translate
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -16,7 +15,7 @@ WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 @dataclass(frozen=True)
 class AloudData(PairData):
     source: Literal["digits"] | None = "digits"
-    target_tokens: Tokens | None = field(default_factory=lambda: Tokens(kind="words"))
+    target_tokens: TokenizerConfig | None = field(default_factory=lambda: TokenizerConfig(kind="words"))
     count: int = 1000  # numbers
     longest: int = 6  # digits
 

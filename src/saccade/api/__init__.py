@@ -6,27 +6,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from saccade.api.alignments import Alignment, align, align_both_ways, alignment_error
-    from saccade.api.calibrating import Calibrated, calibrate, undo_calibration
-    from saccade.api.comparisons import Comparison, compare
-    from saccade.api.exchange import from_huggingface, import_huggingface, to_huggingface
-    from saccade.api.plans import Plan, plan
+    from saccade.api.alignment import Alignment, align, align_both_ways, alignment_error
+    from saccade.api.bundle import Bundle, load
+    from saccade.api.calibration import Calibrated, calibrate, undo_calibration
+    from saccade.api.comparison.compare import Comparison, compare
+    from saccade.api.dry_run import Plan, plan
+    from saccade.api.huggingface import from_huggingface, import_huggingface, to_huggingface
     from saccade.api.runs import Run, find_runs, read_run
     from saccade.api.sweeps import Sweep, resume_sweep, sweep
-    from saccade.api.trained import IN_MEMORY, Bundle, load
     from saccade.api.training import Verdict, new_folder, resume, train, verdict
     from saccade.api.vectors import save_vectors
+    from saccade.data.memory import IN_MEMORY
     from saccade.task import Prediction
 
 _HOMES = {
-    "saccade.api.alignments": ("Alignment", "align", "align_both_ways", "alignment_error"),
-    "saccade.api.calibrating": ("Calibrated", "calibrate", "undo_calibration"),
-    "saccade.api.comparisons": ("Comparison", "compare"),
-    "saccade.api.exchange": ("from_huggingface", "import_huggingface", "to_huggingface"),
-    "saccade.api.plans": ("Plan", "plan"),
+    "saccade.api.alignment": ("Alignment", "align", "align_both_ways", "alignment_error"),
+    "saccade.api.calibration": ("Calibrated", "calibrate", "undo_calibration"),
+    "saccade.api.comparison.compare": ("Comparison", "compare"),
+    "saccade.api.huggingface": ("from_huggingface", "import_huggingface", "to_huggingface"),
+    "saccade.api.dry_run": ("Plan", "plan"),
     "saccade.api.runs": ("Run", "find_runs", "read_run"),
     "saccade.api.sweeps": ("Sweep", "resume_sweep", "sweep"),
-    "saccade.api.trained": ("IN_MEMORY", "Bundle", "load"),
+    "saccade.api.bundle": ("Bundle", "load"),
+    "saccade.data.memory": ("IN_MEMORY",),
     "saccade.api.training": ("Verdict", "new_folder", "resume", "train", "verdict"),
     "saccade.api.vectors": ("save_vectors",),
     "saccade.task": ("Prediction",),

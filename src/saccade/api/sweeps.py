@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from saccade.api.beginning import begin, read_splits
-from saccade.api.runs import SWEEP, Run, read_run
-from saccade.api.status import Status, now, refuse_living
+from saccade.api.prepare import prepare, read_splits
+from saccade.api.runs import SWEEP, Run, Status, now, read_run, refuse_if_running
 from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.recipes.grid import Member, read_grid
@@ -141,11 +140,11 @@ def resume_sweep(folder: str | Path, data: Any = None, *, report: Reporting | No
 def _go_through(home: Path, data: Any, report: Reporting | None) -> Sweep:
     members = list(_read_members(home))
     for name, _ in members:
-        refuse_living(home / name)
+        refuse_if_running(home / name)
     for number, (name, member) in enumerate(members, start=1):
         if read_run(home / name).state == "done":
             continue
-        refuse_living(home / name)  # that is no failure of the member, which another process trains by now
+        refuse_if_running(home / name)  # that is no failure of the member, which another process trains by now
         settings = " ".join(f"{key}={text}" for key, text in member.settings.items())
         place = f"{number}/{len(members)} {settings}".strip()
         told = Silence() if report is None else report(place)
@@ -166,7 +165,7 @@ def _train_member(folder: Path, member: Member, data: Any, report: Report) -> No
         resume(folder, data, report=report)
     else:
         recipe = checked_recipe(member.recipe, data, {})
-        train_in(folder, begin(recipe, read_splits(recipe, data)), report)
+        train_in(folder, prepare(recipe, read_splits(recipe, data)), report)
 
 
 def _keep_failure(folder: Path, error: Exception) -> str:

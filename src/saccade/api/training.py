@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from saccade import __version__
-from saccade.api.beginning import Beginning, begin, read_splits, wanted_metrics
-from saccade.api.calibrating import calibrated_in_training
-from saccade.api.runs import SWEEP, is_run
-from saccade.api.status import Status, now, recorded, refuse_living
-from saccade.api.trained import IN_MEMORY, Bundle, load, threads
-from saccade.bundle import CONFIG
+from saccade.api.bundle import Bundle, load, threads
+from saccade.api.calibration import calibrated_in_training
+from saccade.api.prepare import PreparedRun, prepare, read_splits, wanted_metrics
+from saccade.api.runs import SWEEP, Status, is_run, now, recorded, refuse_if_running
+from saccade.bundle_format import CONFIG
+from saccade.data.memory import IN_MEMORY
+from saccade.data.splits import fingerprint
 from saccade.errors import InputError, SaccadeError
-from saccade.parts import searching
+from saccade.plugins import searching
 from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
-from saccade.splits import fingerprint
 from saccade.storage import read_json, write_json, write_text
 from saccade.task import Evaluation
 from saccade.training.config import PURPOSES
@@ -54,7 +54,7 @@ def train(
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
     recipe = checked_recipe(recipe, data, overrides)
-    beginning = begin(recipe, read_splits(recipe, data))
+    beginning = prepare(recipe, read_splits(recipe, data))
     home = Path(folder) if folder is not None else new_folder(recipe.name)
     refuse_taken(home)
     return train_in(home, beginning, report or Silence())
@@ -66,12 +66,12 @@ def refuse_taken(home: Path) -> None:
         return
     found, hint = "a run" if is_run(home) else "a sweep", f"saccade train --resume {home}"
     if (home / RUN).is_file() and not (home / CONFIG).is_file() and not checkpoints(home / CHECKPOINTS):
-        refuse_living(home)
+        refuse_if_running(home)
         found, hint = "a run that never came to a checkpoint", "remove that folder, or name another"
     raise InputError(home, expected="a new folder", found=found, hint=hint)
 
 
-def train_in(home: Path, beginning: Beginning, report: Report) -> Bundle:
+def train_in(home: Path, beginning: PreparedRun, report: Report) -> Bundle:
     """Train from the beginning in a folder, whatever is there: a member of a sweep that did not come to a checkpoint."""
     _write_beginning(beginning, home)
     return _run(beginning, home, report, again=False)
@@ -93,7 +93,7 @@ def checked_recipe(recipe: str | Path | Recipe, data: Any, overrides: dict[str, 
         ) from None
 
 
-def _write_beginning(beginning: Beginning, home: Path) -> None:
+def _write_beginning(beginning: PreparedRun, home: Path) -> None:
     recipe = beginning.recipe
     write_text(home / RECIPE, dump_yaml(recipe.to_plain()))
     if beginning.origin is not None:
@@ -127,7 +127,7 @@ def resume(folder: str | Path, data: Any = None, *, report: Report | None = None
 
 def _resume(folder: Path, data: Any, report: Report) -> Bundle:
     recipe, data_print = _read_beginning(folder)
-    refuse_living(folder)
+    refuse_if_running(folder)
     if not checkpoints(folder / CHECKPOINTS):
         raise SaccadeError(
             f"{folder}: expected a checkpoint to resume from, found none: the run never came to one; remove "
@@ -139,7 +139,7 @@ def _resume(folder: Path, data: Any, report: Report) -> Bundle:
     # A run that began from another one keeps its vocabulary itself: the other may be gone by now.
     origin = None if recipe.train.from_ is None else read_json(folder / ORIGIN)
     worded = read_json(folder / WORDED) if (folder / WORDED).is_file() else None
-    return _run(begin(recipe, splits, origin, worded), folder, report, again=True)
+    return _run(prepare(recipe, splits, origin, worded), folder, report, again=True)
 
 
 def _read_beginning(folder: Path) -> tuple[Recipe, str]:
@@ -188,8 +188,8 @@ def new_folder(name: str, ending: str = "") -> Path:
     return folder
 
 
-def _run(beginning: Beginning, folder: Path, report: Report, *, again: bool) -> Bundle:
-    refuse_living(folder)  # another process may have begun while this one read its data
+def _run(beginning: PreparedRun, folder: Path, report: Report, *, again: bool) -> Bundle:
+    refuse_if_running(folder)  # another process may have begun while this one read its data
     with recorded(folder) as status:
         for note in beginning.notes:
             report.say(note)
@@ -198,7 +198,7 @@ def _run(beginning: Beginning, folder: Path, report: Report, *, again: bool) -> 
         return _finish(beginning, folder, outcome, report)
 
 
-def _headline(beginning: Beginning) -> str:
+def _headline(beginning: PreparedRun) -> str:
     recipe, sizes = beginning.recipe, [len(corpus) for corpus in beginning.corpora.values()]
     learning = [parameter.numel() for parameter in beginning.network.parameters() if parameter.requires_grad]
     parameters = sum(parameter.numel() for parameter in beginning.network.parameters())
@@ -209,7 +209,7 @@ def _headline(beginning: Beginning) -> str:
     )
 
 
-def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> Job:
+def _job(beginning: PreparedRun, folder: Path, report: Report, status: Status) -> Job:
     recipe = beginning.recipe
     untrained = beginning.untrained.figures
     bundle = Bundle(recipe, beginning.task, beginning.network, folder=folder, figures=untrained)
@@ -233,7 +233,7 @@ def _job(beginning: Beginning, folder: Path, report: Report, status: Status) -> 
     return Job(beginning.task, beginning.network, train, valid, recipe.train, folder, recipe.search, report, save_kept)
 
 
-def _finish(beginning: Beginning, folder: Path, outcome: Outcome, report: Report) -> Bundle:
+def _finish(beginning: PreparedRun, folder: Path, outcome: Outcome, report: Report) -> Bundle:
     """The kept network's figures on the held-out set go into its bundle."""
     bundle = load(folder)
     bundle.recipe = replace(bundle.recipe, changed=beginning.recipe.changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from saccade.data.run_vectors import Side, run_vectors, write_vectors
+from saccade.data.tokenizers.vectors import Side, run_vectors, write_vectors
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """One core: every attention mechanism is score → window → normalise → read."""
 
-from saccade.attention import normalise, scores, windows
 from saccade.attention.core import attend, explain_choice, read, weigh
 from saccade.attention.layers import Attention, AttentionPool, MultiHead
 from saccade.attention.spatial import SelfAttention2d

@@ -29,7 +29,7 @@ from saccade.kernels.dot.attention import dot_attention
 from saccade.kernels.dtypes import result_dtype
 from saccade.kernels.exporting import is_exporting
 from saccade.kernels.launching import has_fused
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from saccade.attention.own import OwnScore
 from saccade.attention.scores import Prepared, Score, additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import Window, everywhere
 from saccade.errors import SaccadeError
-from saccade.kernels.kept.attention import kept_attention
-from saccade.parts import is_own
+from saccade.kernels.beam_kv.attention import kept_attention
+from saccade.plugins import is_own
 from saccade.trace.lens import Lens, Site
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
@@ -257,7 +257,7 @@ class MultiHead(nn.Module):
         line: Int[Tensor, "R P"] | None = None,
     ) -> Float[Tensor, "R 1 D"]:
         """The look of a decoder's step at what is kept, the first ``counts`` places of each item, without its weights: R / N
-        rows share an item, or each has its line of descent (:mod:`saccade.kernels.kept.reference`)."""
+        rows share an item, or each has its line of descent (:mod:`saccade.kernels.beam_kv.reference`)."""
         if not self.looks_once:
             raise SaccadeError("look_once takes scaled_dot and softmax alone, without dropout: use look")
         context = kept_attention(queries.squeeze(2), keys, values, counts, line, scale=queries.shape[-1] ** -0.5)

@@ -29,7 +29,7 @@ from saccade.attention.normalise import Normaliser, entmax15, softmax, sparsemax
 from saccade.attention.scores import Prepared
 from saccade.attention.windows import Window
 from saccade.kernels.choose import Choice
-from saccade.parts import FORM, PartError, call, is_own, kind_of, load, load_class
+from saccade.plugins import FORM, PartError, call, is_own, kind_of, load, load_class
 
 NORMALISERS: dict[str, Normaliser] = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
 

@@ -20,9 +20,9 @@ from saccade.attention.windows import Extent, Window
 from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.launching import has_fused
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 
 KEPT_IN_REGISTERS = 64
 """The fused kernel keeps up to so many weights a row."""

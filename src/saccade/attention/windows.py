@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.seen import Seen, beside
+from saccade.kernels.visibility import Seen, beside
 
 
 @dataclass(frozen=True)

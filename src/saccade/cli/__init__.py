@@ -10,19 +10,19 @@ import typer
 from saccade.cli.align import align
 from saccade.cli.calibrate import calibrate
 from saccade.cli.compare import compare
-from saccade.cli.data import data
+from saccade.cli.data.command import data
 from saccade.cli.evaluate import evaluate
-from saccade.cli.exchange import export, import_model
+from saccade.cli.import_export import export, import_model
 from saccade.cli.predict import predict
 from saccade.cli.recipes import recipes
 from saccade.cli.runs import runs
-from saccade.cli.searching import Grouped
+from saccade.cli.search_options import Grouped
 from saccade.cli.train import train
 from saccade.cli.vectors import vectors
 from saccade.cli.view import view
 from saccade.cli.words import words
 from saccade.errors import Interrupted, SaccadeError
-from saccade.parts import blame
+from saccade.plugins import blame
 
 __all__ = ["app", "main"]
 

@@ -16,7 +16,7 @@ from saccade.cli.options import Json, Run
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
-    from saccade.api.alignments import Alignment
+    from saccade.api.alignment import Alignment
     from saccade.metrics.alignment import AlignmentScore
 
 Backward = Annotated[
@@ -59,8 +59,9 @@ def align(
     saccade align runs/rnnsearch pairs.tsv --out links.txt
     saccade align runs/rnnsearch enfr.src-tgt --gold enfr.gold --first-word 1
     """
-    from saccade.api import alignments, load
-    from saccade.data.alignments import is_jsonl, read_gold
+    from saccade.api import alignment as alignments
+    from saccade.api import load
+    from saccade.data.pairs.gold import is_jsonl, read_gold
     from saccade.metrics.alignment import Symmetry
 
     if symmetrise not in get_args(Symmetry):
@@ -84,7 +85,7 @@ def align(
 
 
 def _write(found: Sequence[Alignment], score: AlignmentScore | None, out: Path | None, as_json: bool) -> None:
-    from saccade.data.alignments import write_links
+    from saccade.data.pairs.gold import write_links
     from saccade.storage import write_text
 
     lines = [write_links(each.links) for each in found]

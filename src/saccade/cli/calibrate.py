@@ -14,7 +14,7 @@ from saccade.cli.tables import table
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
-    from saccade.api.calibrating import Calibrated
+    from saccade.api.calibration import Calibrated
 
 METRICS = ("accuracy", "ece", "brier", "nll")
 
@@ -41,8 +41,8 @@ def calibrate(
     saccade calibrate runs/my held-out.tsv
     saccade calibrate runs/my --undo
     """
-    from saccade.api.calibrating import calibrate, undo_calibration
-    from saccade.api.trained import load
+    from saccade.api.bundle import load
+    from saccade.api.calibration import calibrate, undo_calibration
 
     if undo and (data is not None or test is not None):
         raise SaccadeError("command line: --undo takes a calibration back: it needs no data")

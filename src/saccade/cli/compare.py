@@ -14,7 +14,7 @@ from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
-    from saccade.api.comparisons import Comparison
+    from saccade.api.comparison.compare import Comparison
 
 Runs = Annotated[
     list[Path],
@@ -61,10 +61,10 @@ def compare(
     """
     from rich.console import Console
 
-    from saccade.api import comparisons
+    from saccade.api.comparison import compare as comparisons
 
     if plot is not None:
-        from saccade.views.lines import check_ending
+        from saccade.views.charts.by_length import check_ending
 
         check_ending(plot)  # before an hour of decoding, not after it
     edges: Any = buckets if buckets == "quantiles" else _edges(buckets)

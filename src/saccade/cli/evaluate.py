@@ -10,7 +10,7 @@ import typer
 
 from saccade.cli.completion import metric_names
 from saccade.cli.options import Json, Run
-from saccade.cli.searching import SearchOptions, with_options
+from saccade.cli.search_options import SearchOptions, with_options
 
 
 @with_options(SearchOptions)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from saccade.cli.options import Json, Run, lines, print_notes
-from saccade.cli.searching import SEARCH, Steering, with_options
+from saccade.cli.search_options import SEARCH, Steering, with_options
 
 
 @with_options(Steering)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saccade.cli.completion import begun_runs, recipe_names
 from saccade.cli.options import Json
+from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
+from saccade.training.config import PURPOSES
+
+if TYPE_CHECKING:
+    from saccade.api.dry_run import Plan
+    from saccade.api.runs import Run
+    from saccade.api.sweeps import Sweep
+
 
 OFFERED = 100  # characters of a document in a command that is offered
 
@@ -94,7 +102,6 @@ def _resume(folder: Path, as_json: bool) -> None:
 
 def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
     from saccade import api
-    from saccade.cli.planning import show_plan
     from saccade.recipes.recipe import read_recipe
 
     show_plan(api.plan(read_recipe(recipe, overrides), folder=out), as_json=as_json)
@@ -108,7 +115,6 @@ def _sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -
 
 def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
     from saccade import api
-    from saccade.cli.planning import show_plans
     from saccade.recipes.grid import read_grid
 
     members = read_grid(recipe, overrides)
@@ -119,15 +125,14 @@ def _reporting(as_json: bool) -> Any:
     """What makes the report of a run from its place among several; its settings are too long to stand before a bar."""
     from rich.console import Console
 
-    from saccade.cli.train_notes import Notes
-    from saccade.training.report import Terminal
+    from saccade.api.calibration import UNCALIBRATED
+    from saccade.training.report import Notes, Terminal
 
     console = Console()
-    return lambda name: Notes() if as_json else Terminal(console, name.partition(" ")[0])
+    return lambda name: Notes(UNCALIBRATED) if as_json else Terminal(console, name.partition(" ")[0])
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:
-    from saccade.cli.sweeping import show_sweep
 
     show_sweep(sweep, as_json=as_json)
     if sweep.failed:
@@ -182,7 +187,7 @@ def _writes_on(bundle: Any) -> bool:
 def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
     """Predictions with where the network looked, and the first one's picture; of many maps one site of the first."""
     from saccade.trace import Lens
-    from saccade.views.terminal import MOST_MAPS
+    from saccade.views.terminal.show import MOST_MAPS
 
     picture: Path | None = None
     for number, (text, prediction) in enumerate(zip(shown, bundle.predict(shown, lens=Lens()), strict=True)):
@@ -200,3 +205,170 @@ def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
             one = f"saccade view {bundle.folder} {_offered(bundle, text)} --site {next(iter(trace.sites))} --head 0"
             print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; another, or one head: {one}")
     return picture
+
+
+# ----------------------------------------------------------------------------------------------------
+# What ``saccade train --dry-run`` prints: one plan, or the plans of a sweep's members.
+
+
+def show_plan(plan: Plan, *, as_json: bool) -> None:
+    """One plan, as a page or as JSON."""
+    if as_json:
+        print(json.dumps(plan.to_plain(), ensure_ascii=False))
+        return
+    print(f"{plan.name}: {plan.model} for the task {plan.task}, on {plan.device}; a dry run, nothing is written\n")
+    for name, lines in _page(plan).items():
+        for number, line in enumerate(lines):
+            print(f"{name if number == 0 else '':<12}{line}")
+
+
+def _page(plan: Plan) -> dict[str, list[str]]:
+    counts = [plan.records[name] for name in ("train", "valid", "test")]
+    data = [f"{counts[0]:,} records to train on, {counts[1]:,} {PURPOSES[plan.keep]}, {counts[2]:,} held out"]
+    if plan.tokens:
+        data.append(
+            ", ".join(f"{count:,} {side} tokens" for side, count in plan.tokens["train"].items()) + " to train on"
+        )
+    about = "" if plan.exact else "about "
+    page = {"begins from": [plan.origin]} if plan.origin else {}
+    page["data"] = [*data, *plan.notes]
+    if plan.vocabulary:
+        page["vocabulary"] = [", ".join(f"{count:,} {side} tokens" for side, count in plan.vocabulary.items())]
+    epochs, looks = _many(plan.epochs, "epoch"), _many(plan.looks, "look")
+    most = "at most " if plan.stop_after is not None else ""
+    steps = f"{epochs} of {_many(plan.batches, 'batch', 'es')}: {most}{about}{_many(plan.updates, 'update')}"
+    page["training"] = [f"{steps}, {looks} at the validation {plan.watch}; {_kept(plan)}"]
+    page["parameters"] = _parameters(plan)
+    page["memory"] = _memory(plan)
+    spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
+    timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
+    page["time"] = [f"{spent}, estimated ({timed}); the test set comes on top"]
+    return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
+
+
+def _kept(plan: Plan) -> str:
+    """Which network is kept in the end: one, or the mean of several."""
+    if plan.average < 2:
+        return f"the {plan.keep} network is kept"
+    mean = f"the mean of the {plan.average_of} {plan.average}"
+    return f"{mean} is kept" if plan.keep == "last" else f"the best network is kept, or {mean} if as good"
+
+
+def _many(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else ending}"
+
+
+def _parameters(plan: Plan) -> list[str]:
+    rows = [(part.name, f"{part.parameters:,}", "frozen" if part.frozen else "") for part in plan.parts]
+    frozen = sum(part.frozen for part in plan.parts)
+    total = f"{plan.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else "")
+    width = max(len(name) for name, _, _ in rows)
+    return [total, *(f"  {name:<{width}}  {count:>12}  {state}".rstrip() for name, count, state in rows)]
+
+
+def _memory(plan: Plan) -> list[str]:
+    memory = plan.memory
+    parts = {"weights": memory.weights, "gradients": memory.gradients, "optimiser": memory.optimiser}
+    known = ", ".join(f"{name} {size(count)}" for name, count in parts.items())
+    return [
+        f"about {size(memory.total)}: {known},",
+        f"  and {size(memory.activations)} for the largest batch (estimated)",
+    ]
+
+
+def show_plans(plans: Sequence[tuple[Mapping[str, str], Plan]], *, as_json: bool) -> None:
+    """The plans of a sweep's members, a line each, and what they come to together."""
+    if as_json:
+        print(json.dumps([{"settings": dict(settings), **plan.to_plain()} for settings, plan in plans]))
+        return
+    names = list(plans[0][0])
+    header = ["run", *names, "parameters", "updates", "memory", "time (estimated)"]
+    rows = [
+        [str(number), *settings.values(), f"{plan.parameters:,}", f"{plan.updates:,}", size(plan.memory.total),
+         f"{duration(plan.time.least)} to {duration(plan.time.most)}"]
+        for number, (settings, plan) in enumerate(plans, start=1)
+    ]  # fmt: skip
+    print(f"a sweep of {len(plans)} runs; a dry run, nothing is written\n")
+    print(table(header, rows, right=["parameters", "updates", "memory"]))
+    least, most = sum(plan.time.least for _, plan in plans), sum(plan.time.most for _, plan in plans)
+    print(f"\ntogether {duration(least)} to {duration(most)}, estimated")
+
+
+# ----------------------------------------------------------------------------------------------------
+# What ``saccade train`` prints at the end of a sweep: who did best on the validation set, and what failed.
+
+
+def show_sweep(sweep: Sweep, *, as_json: bool) -> None:
+    """The table of a sweep, best first, or the sweep as JSON."""
+    if as_json:
+        print(json.dumps(sweep.to_plain(), ensure_ascii=False))
+        return
+    direction = "higher" if sweep.higher_is_better else "lower"
+    print(
+        f"\n{len(sweep.members)} runs in {sweep.folder}, by {sweep.watch} on the validation set ({direction} is better)\n"
+    )
+    print(_members(sweep))
+    for settings, run in sweep.failed:
+        print(f"\n{run.state}: {_words(settings)}: {run.reason}")
+    if any(group.runs > 1 for group in sweep.groups) and any(group.settings for group in sweep.groups):
+        print(f"\nover seeds, mean ± standard deviation:\n\n{_groups(sweep)}")
+    _show_best(sweep)
+
+
+def _show_best(sweep: Sweep) -> None:
+    best = sweep.best
+    if best is None:
+        print("\nno run ended well")
+        return
+    reached = f"{sweep.watch} {figure(best.valid, best.valid_deviation)} on the validation set"
+    tested = ", ".join(f"{name} {figure(value, best.test_deviation.get(name))}" for name, value in best.test.items())
+    print(f"\nbest: {_words(best.settings) or f'{best.done} seeds'}: {reached}; {tested} on the test set")
+    first = sweep.ranking[0][1]
+    print(f"try next:\n  saccade runs {first.folder}\n  saccade evaluate {first.folder}")
+
+
+def _members(sweep: Sweep) -> str:
+    keys, tests = _keys(sweep.members), _tests([run for _, run in sweep.members])
+    watch, told = f"valid {sweep.watch}", [f"test {name}" for name in tests]
+    header = ["", *keys.values(), watch, *told, "parameters", "seconds", "run"]
+    rows = []
+    for place, (settings, run) in enumerate(sweep.ranking, start=1):
+        done = run.state == "done"
+        rows.append([
+            str(place) if done else "",
+            *(settings[key] for key in keys),
+            figure(run.valid.get(sweep.watch)) if done else run.state,
+            *(figure(run.test.get(name)) for name in tests),
+            f"{run.parameters:,}" if run.parameters is not None else "",
+            f"{run.seconds:.1f}" if run.seconds is not None else "",
+            run.folder.name,
+        ])  # fmt: skip
+    return table(header, rows, right=["", watch, *told, "parameters", "seconds"])
+
+
+def _groups(sweep: Sweep) -> str:
+    groups = sweep.groups
+    keys, tests = _keys([(group.settings, None) for group in groups]), list(groups[0].test)
+    header = [*keys.values(), f"valid {sweep.watch}", *(f"test {name}" for name in tests), "seeds", "time"]
+    rows = [
+        [*(group.settings[key] for key in keys), figure(group.valid, group.valid_deviation),
+         *(figure(group.test.get(name), group.test_deviation.get(name)) for name in tests),
+         str(group.done) if group.done == group.runs else f"{group.done} of {group.runs}", duration(group.seconds)]
+        for group in groups
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def _tests(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in run.test))
+
+
+def _keys(members: Sequence[tuple[Mapping[str, str], Run | None]]) -> dict[str, str]:
+    """Swept fields → their headings: ``hidden`` for ``model.hidden``, where no other one ends alike."""
+    keys = list(members[0][0])
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: short if last.count(short) == 1 else key for key, short in zip(keys, last, strict=True)}
+
+
+def _words(settings: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={text}" for key, text in settings.items())

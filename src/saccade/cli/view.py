@@ -12,7 +12,7 @@ import typer
 
 from saccade.cli.completion import trained_runs
 from saccade.cli.options import lines, print_notes
-from saccade.cli.searching import Steering, with_options
+from saccade.cli.search_options import Steering, with_options
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def view(
     shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out, truth)
     chosen = [trace.only(site, head) for trace in shown]
     if out is None or out.suffix.lower() not in (PAGE, KEPT):
-        from saccade.views.aspects import gathered
+        from saccade.views.figure.aspects import gathered
 
         chosen = gathered(chosen)
     if out is None:
@@ -185,7 +185,7 @@ def _read(first: Path, others: Sequence[str], options: Steering) -> list[Trace]:
 
 
 def _draw(traces: Sequence[Trace]) -> None:
-    from saccade.views.terminal import MOST_MAPS
+    from saccade.views.terminal.show import MOST_MAPS
 
     for trace in traces:
         if not trace.maps:
@@ -199,7 +199,7 @@ def _draw(traces: Sequence[Trace]) -> None:
 
 def _write(traces: Sequence[Trace], out: Path) -> None:
     if out.suffix.lower() == PAGE:
-        from saccade.views.html import save
+        from saccade.views.html.page import save
 
         save(traces, out)
         print(f"{_said(traces[0]) if len(traces) == 1 else f'{len(traces)} inputs'}  {out}  ({_size(out)})")

@@ -66,7 +66,7 @@ def words(
     """
     _check_ending(out, single=bool(word))
     refuse_existing(out, force=force)
-    from saccade.api.trained import load
+    from saccade.api.bundle import load
 
     bundle = load(run)
     records, where = bundle.records_of(data, instead="saccade words RUN FILE")
@@ -190,11 +190,11 @@ def _write(found: Words, out: Path, title: str, top: int | None, rank: Rank) -> 
     elif ending == ".html":
         _write_page(found, out, title, top or TOP, rank)
     elif found.weights:
-        from saccade.views.words import save_weights
+        from saccade.views.charts.words import save_weights
 
         save_weights(found.weights, list(found.labels), out, title=title)
     else:
-        from saccade.views.words import Bars, save_bars
+        from saccade.views.charts.words import Bars, save_bars
 
         panels = [
             Bars(
@@ -233,7 +233,7 @@ def _write_csv(found: Words, out: Path, top: int | None, rank: Rank) -> None:
 
 
 def _write_page(found: Words, out: Path, title: str, top: int, rank: Rank) -> None:
-    from saccade.views.words_page import Table, save
+    from saccade.views.charts.words import Table, save
 
     tables = [
         Table(

@@ -12,40 +12,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from saccade.data.files.jsonl import inner
-from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, GroupedPair, Pair, text_fault
-from saccade.data.pairs import Tally
+from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, Pair, text_fault
+from saccade.data.reading import FaultCounts
 from saccade.errors import InputError
 
 WHERE = "data"
-DEFAULT = Columns()
+IN_MEMORY = "(given in memory)"  # what a saved recipe says of data that was passed from Python
+DEFAULT_COLUMNS = Columns()
 ACCEPTED = "pairs of texts, dicts, a DataFrame or a dict of columns"
 T = TypeVar("T")
 R = TypeVar("R")
 Values = tuple[Any, Any, Any]  # source, target, group: still to be checked
 
 
-def pairs_of(data: Any, columns: Columns = DEFAULT, left_out: Tally | None = None) -> list[Pair]:
-    """Pairs from a list of (source, target), of dicts or of pairs, from a dict of columns, or from a DataFrame or table.
-
-    ``columns`` name the keys or columns; those called ``source`` and ``target`` are taken where the named ones are not
-    there. Of a list of tuples they may be numbers from 1. A fault names the record's number, from 1; faults are counted in
-    ``left_out`` where that is given.
-    """
-    values = _values(data, columns)
-    return made_of(values, lambda each, number: _pair(each, number, columns), left_out, expected="pairs of texts")
-
-
-def _pair(values: Values, number: int, columns: Columns) -> Pair:
-    source, target, group = values
-    for name, text in ((columns.source, source), (columns.target, target)):
-        check_text(text, str(name), number, expected="text", filled="text on both sides of a pair")
-    # Subclasses of str, such as numpy's, become plain.
-    pair = Pair(str(source), str(target))
-    grouped = not missing(group) and str(group).strip()
-    return GroupedPair(pair.source, pair.target, str(group)) if grouped else pair
-
-
-def made_of(values: Iterator[T], record: Callable[[T, int], R], left_out: Tally | None, *, expected: str) -> list[R]:
+def made_of(
+    values: Iterator[T], record: Callable[[T, int], R], left_out: FaultCounts | None, *, expected: str
+) -> list[R]:
     """What ``record`` makes of each value and its number, from 1. Where ``left_out`` is given, what it refuses is counted there
     and left out; else the first is raised."""
     records: list[R] = []
@@ -66,7 +48,7 @@ def made_of(values: Iterator[T], record: Callable[[T, int], R], left_out: Tally 
     return records
 
 
-def _leave_out(error: InputError, number: int, left_out: Tally | None) -> None:
+def _leave_out(error: InputError, number: int, left_out: FaultCounts | None) -> None:
     if left_out is None:
         raise error
     left_out.add(Fault(number, f"where {error.expected} was expected", error))
@@ -90,22 +72,6 @@ def check_text(text: Any, name: str, number: int, *, expected: str, filled: str)
     if not text.strip():
         found = "nothing" if not text else "only spaces"
         raise InputError(WHERE, line=number, field=name, expected=filled, found=found)
-
-
-def _values(data: Any, columns: Columns) -> Iterator[Values]:
-    if isinstance(data, str | bytes | Path):
-        hint = "a file is named in the recipe, as data.train"
-        raise InputError(WHERE, expected=ACCEPTED, found=short(data), hint=hint)
-    names = names_of(data)
-    if names is not None and hasattr(data, "__getitem__"):
-        return _of_table(data, names, columns)
-    if hasattr(data, "to_dict") and names is not None:
-        data = data.to_dict("records")
-    if not isinstance(data, Iterable):
-        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}")
-    return map(
-        lambda item, number: _of_record(item, number, columns), data, count(1)
-    )  # goes on after an item it refuses
 
 
 def items_of(

@@ -32,8 +32,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.data.batching import collate
-from saccade.data.pairs import Pair
+from saccade.data.pairs.batch import collate
+from saccade.data.pairs.records import Pair
 from saccade.errors import SaccadeError
 from saccade.task import Prediction
 from saccade.tasks.label import Label
@@ -43,7 +43,7 @@ from saccade.tasks.translate import Translate
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 DRAWS = 8
 NOTHING = 0.01  # a drop below this is none
@@ -172,7 +172,7 @@ def _of_target(bundle: Trained, source: str, target: str, ended: bool) -> Score:
 
     @torch.no_grad()
     def score(lens: Lens) -> Scored:
-        with resting(network):
+        with eval_mode(network):
             logits = network(batch.source, batch.source_lengths, before, lens=lens)
         found = -functional.cross_entropy(logits[0].float(), after, reduction="none")
         return Scored(_kept(found.tolist()), _seen(lens))

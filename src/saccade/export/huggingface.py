@@ -24,8 +24,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from saccade.data.text import Tokens
-from saccade.data.wordpieces import WordPieces
+from saccade.data.tokenizers.tokenizer import TokenizerConfig
+from saccade.data.tokenizers.wordpiece import WordPieces
 from saccade.errors import InputError, SaccadeError
 from saccade.models.bert import Bert, BertClassifier, BertTagger, Config
 from saccade.storage import read_json, write_bytes, write_json, write_text
@@ -237,7 +237,7 @@ def _tokenizer(folder: Path, document: Mapping[str, Any]) -> WordPieces:
         )
     if settings.get("tokenize_chinese_chars", True) is not True:
         raise InputError(folder / TOKENIZER, field="tokenize_chinese_chars", expected="true", found="false")
-    tokens = Tokens(kind="bert", lower=lower)
+    tokens = TokenizerConfig(kind="bert", lower=lower)
     tokenizer = WordPieces.read(path, tokens) if pieces is None else WordPieces.of(pieces, tokens, path)
     size = _number(document, "vocab_size", folder / CONFIG, int)
     if size != tokenizer.size:

@@ -1,5 +1,5 @@
 """Models that were not written here, under the lens: :func:`look`."""
 
-from saccade.foreign.looking import look
+from saccade.foreign.look import look
 
 __all__ = ["look"]

@@ -31,9 +31,9 @@ from saccade.kernels.dot.attention import dot_attention
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.launching import has_fused
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 from saccade.trace.lens import Lens, Record, Site
 
 OURS: ContextVar[bool] = ContextVar("ours", default=False)

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.foreign.attention import Call, attend_under
-from saccade.foreign.gaze import Gaze
 from saccade.foreign.masks import DeferredMask, Sight, everything, of_real_keys, recognised, sight_of_mask
+from saccade.foreign.session import LookSession
 from saccade.kernels.dtypes import working_dtype
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 from saccade.trace.lens import Lens, Site
 
 NAME = "saccade"
@@ -36,7 +36,7 @@ ROWS_CHECKED = 4
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Of the greatest context. In float64 it is float32's: many models take the softmax in float32 whatever their type."""
 
-_gaze: ContextVar[Gaze | None] = ContextVar("gaze", default=None)
+_gaze: ContextVar[LookSession | None] = ContextVar("gaze", default=None)
 
 
 def hosts(model: nn.Module) -> list[Any]:
@@ -54,7 +54,7 @@ def _contains(outer: str, inner: str) -> bool:
 
 
 @contextlib.contextmanager
-def switched(models: list[Any], gaze: Gaze) -> Iterator[None]:
+def switched(models: list[Any], gaze: LookSession) -> Iterator[None]:
     """These models look through ``gaze``; afterwards they are as they were."""
     if not models:
         yield
@@ -224,7 +224,7 @@ def _sight(
 # ---- Is it what the model would have computed? -----------------------------------------------------------------------
 
 
-def _compare(gaze: Gaze, module: nn.Module, call: Call, given: dict[str, Any], added: Tensor | None) -> None:
+def _compare(gaze: LookSession, module: nn.Module, call: Call, given: dict[str, Any], added: Tensor | None) -> None:
     """Raise where the model's own function gives other contexts for a few rows."""
     T, own = call.query.shape[-2], call.value.dtype
     part = call.of(max(0, T - ROWS_CHECKED), T)

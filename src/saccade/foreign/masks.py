@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 BLOCK_NUMBERS = 1 << 22
 """Numbers of a mask, or scores, that are held at a time."""

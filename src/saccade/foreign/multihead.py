@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from saccade.errors import InputError, SaccadeError
 from saccade.foreign.attention import Call, attend_under
-from saccade.foreign.gaze import Gaze
 from saccade.foreign.masks import everything, sight_of_mask
+from saccade.foreign.session import LookSession
 from saccade.trace.lens import Lens, Site
 
 
@@ -28,7 +28,7 @@ def multiheads(model: nn.Module) -> list[nn.MultiheadAttention]:
 
 
 @contextlib.contextmanager
-def replaced(modules: list[nn.MultiheadAttention], gaze: Gaze) -> Iterator[None]:
+def replaced(modules: list[nn.MultiheadAttention], gaze: LookSession) -> Iterator[None]:
     """These modules look through ``gaze``; afterwards they are as they were."""
     if not modules:
         yield
@@ -55,7 +55,7 @@ def replaced(modules: list[nn.MultiheadAttention], gaze: Gaze) -> Iterator[None]
 class _Forward:
     """``MultiheadAttention.forward`` of one module, seen."""
 
-    def __init__(self, module: nn.MultiheadAttention, gaze: Gaze) -> None:
+    def __init__(self, module: nn.MultiheadAttention, gaze: LookSession) -> None:
         self.module, self.gaze = module, gaze
 
     def __call__(

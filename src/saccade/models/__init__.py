@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from saccade.parts import FORM, PartError, is_own, load_class
+from saccade.plugins import FORM, PartError, is_own, load_class
 
 # name → "module:class", so that recipes are checked before torch is loaded
 MODELS: dict[str, str] = {

@@ -28,9 +28,9 @@ from saccade.attention.windows import padding
 from saccade.nn.cache import ROOM, SAME
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
+from saccade.nn.growing_memory import Tape
 from saccade.nn.language import LanguageModel
 from saccade.nn.recurrent import at_end, mean_of
-from saccade.nn.tape import Tape
 from saccade.trace.lens import Lens, Site
 
 Query = Literal["paper", "code"]

@@ -37,7 +37,7 @@ from saccade.attention.windows import Window, band, gaussian, padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
-from saccade.parts import is_own
+from saccade.plugins import is_own
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("decoder.attention", query="target", key="source")

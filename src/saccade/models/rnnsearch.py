@@ -30,7 +30,7 @@ from saccade.nn.config import check
 from saccade.nn.copying import Copying
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
-from saccade.parts import is_own
+from saccade.plugins import is_own
 from saccade.trace.lens import Lens, Site
 
 SITE = Site("decoder.attention", query="target", key="source")

@@ -4,7 +4,7 @@
 
 :class:`Cache` grows by what is read and changes nothing that was there: states of a search can be kept, reordered and gone
 on from twice. :class:`Room` has empty places behind, in which a step writes: its shapes stay, so that steps can be recorded
-(:mod:`saccade.nn.captured`). Each row stands at its own place, ``read``; what lies beyond it is never looked at.
+(:mod:`saccade.nn.cuda_graphs`). Each row stands at its own place, ``read``; what lies beyond it is never looked at.
 
 Legend: B batch, H heads, L places kept, T new tokens, d width of a head.
 """
@@ -40,7 +40,7 @@ class Room(NamedTuple):
     """A cache with empty places behind. At step n of a search at most ``begun`` + n places are taken.
 
     What row b kept at place l lies in row b + ``line[b, l]``: a row that goes on from another does not copy what that one
-    kept (:mod:`saccade.kernels.kept.reference`). Rows may be moved in whole groups that keep together, or one by one as long as
+    kept (:mod:`saccade.kernels.beam_kv.reference`). Rows may be moved in whole groups, or one by one as long as
     none went on from another.
     """
 

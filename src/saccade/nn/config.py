@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from saccade.attention.own import Choices
-from saccade.parts import PartError, is_own
+from saccade.plugins import PartError, is_own
 
 
 def check(config: Any, *at_least_one: str) -> None:

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.nn.captured import leaves
+from saccade.nn.cuda_graphs import leaves
 from saccade.trace.lens import Lens
 
 OUTPUTS_KEPT = 5

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.nn.captured import leaves, like
+from saccade.nn.cuda_graphs import leaves, like
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.trace.lens import Lens, Site
 

@@ -33,6 +33,6 @@ class Ranker(nn.Module):
         """The score of each pair: the higher, the better it answers. Rows are padded on the right; what stands beyond a length
         changes nothing.
 
-        ``features`` are what the two have in common by the letter (:mod:`saccade.data.shared_words`); a network may leave them.
+        ``features`` count the words that both share (:mod:`saccade.data.rankings.word_overlap`); a network may ignore them.
         """
         raise NotImplementedError

@@ -22,8 +22,8 @@ from torch.nn import functional
 
 from saccade.attention.layers import MultiHead
 from saccade.attention.windows import Window, mask, padding
-from saccade.kernels.kept.attention import is_fused
-from saccade.kernels.kept.reference import in_line
+from saccade.kernels.beam_kv.attention import is_fused
+from saccade.kernels.beam_kv.reference import in_line
 from saccade.nn.cache import Cache, Room, after, places_of, window_of, written
 from saccade.nn.config import check
 from saccade.nn.positions import PositionsName, Rotation

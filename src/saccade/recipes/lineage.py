@@ -30,7 +30,7 @@ VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that co
 def parent_folder(root: Located, folder: Path) -> Path | None:
     """The run that ``train.from`` names, if it names one: relative to ``folder`` where a file says so, to the working
     folder where the command line or a call does; ``~`` and variables are filled in."""
-    from saccade.data.sources import locate as locate_path
+    from saccade.data.paths import locate as locate_path
 
     node = _at(root, ["train", "from"])
     if node is not None and node.value is None and node.text == "":  # a variable of the shell that is not set, perhaps

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from saccade.errors import SaccadeError
-from saccade.parts import PartError, blame, is_own
+from saccade.plugins import PartError, blame, is_own
 from saccade.recipes.located import Located, join, refusal
 from saccade.recipes.schema import build
 

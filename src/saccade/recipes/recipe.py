@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
-from saccade.parts import FORM, is_own, searching
+from saccade.plugins import FORM, is_own, searching
 from saccade.recipes.lineage import inherit, parent_folder
 from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal
 from saccade.recipes.own import fill, located
@@ -32,21 +32,21 @@ from saccade.tasks import TASKS, task_class
 from saccade.training.config import Train
 
 if TYPE_CHECKING:
-    from saccade.nn.search import Search
+    from saccade.nn.search.beam_search import Search
 
 SHIPPED = Path(__file__).parent
 _UNSEARCHED = "the task {} finds the likeliest without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
 # The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
 DATA = {
-    "translate": "saccade.data.sources:PairData",
-    "point": "saccade.data.points:PointData",
-    "classify": "saccade.data.labelled:LabelledData",
-    "label": "saccade.data.tagged:TaggedData",
-    "rank": "saccade.data.ranked:RankedData",
-    "language": "saccade.data.texts:TextData",
-    "pretrain": "saccade.data.raw:PretrainData",
-    "vectors": "saccade.data.word_texts:WordData",
+    "translate": "saccade.data.pairs.records:PairData",
+    "point": "saccade.data.points.records:PointData",
+    "classify": "saccade.data.labels.records:LabelledData",
+    "label": "saccade.data.tags.records:TaggedData",
+    "rank": "saccade.data.rankings.records:RankedData",
+    "language": "saccade.data.texts.records:TextData",
+    "pretrain": "saccade.data.texts.documents:PretrainData",
+    "vectors": "saccade.data.texts.documents:WordData",
 }
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
 # Those of tasks that are not measured so; the first is computed where a recipe names none.
@@ -201,7 +201,7 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
     place = parent_folder(root, folder)
     if place is None:
         return root
-    from saccade.bundle import read_config
+    from saccade.bundle_format import read_config
 
     where, config = str(place / "config.json"), read_config(place)
     try:
@@ -237,7 +237,7 @@ def _read(
         model_name, model = _model(outline.model, outline.task)
         task = task_class(outline.task)
     # From here on torch is needed: the search lives beside its network.
-    from saccade.nn.search import Search
+    from saccade.nn.search.beam_search import Search
 
     search = Search()
     if outline.search is not None:

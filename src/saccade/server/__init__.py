@@ -10,12 +10,12 @@ from saccade.extras import need
 if TYPE_CHECKING:
     from saccade.server.app import create_app
     from saccade.server.limits import Limits
-    from saccade.server.running import run
+    from saccade.server.serve import run
 
 _HOMES = {
     "create_app": "saccade.server.app",
     "Limits": "saccade.server.limits",
-    "run": "saccade.server.running",
+    "run": "saccade.server.serve",
 }
 
 __all__ = ["Limits", "create_app", "run"]

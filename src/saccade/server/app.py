@@ -23,13 +23,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from saccade.errors import InputError, SaccadeError
-from saccade.server.answering import answer, described
-from saccade.server.asking import read_ask
-from saccade.server.door import LOCAL, Door
-from saccade.server.front import Front
+from saccade.server.errors import Refusal
+from saccade.server.host_guard import LOCAL, HostGuard
+from saccade.server.landing_page import LandingPage
 from saccade.server.limits import Limits
-from saccade.server.refusal import Refusal
-from saccade.server.worker import Worker
+from saccade.server.queue import Worker
+from saccade.server.requests import read_ask
+from saccade.server.responses import answer, described
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
@@ -64,13 +64,13 @@ def create_app(
             worker.close()
 
     app = FastAPI(title="saccade", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Door, hosts=hosts)
+    app.add_middleware(HostGuard, hosts=hosts)
     _answer_faults(app)
     _serve_models(app, dict(bundles), workers, limits)
-    fronts = {name: Front(name, bundles[name], workers[name], limits, inputs) for name in bundles} if page else {}
+    fronts = {name: LandingPage(name, bundles[name], workers[name], limits, inputs) for name in bundles} if page else {}
     if fronts:
         _serve_page(app, fronts)
-    at_work: tuple[Worker | Front, ...] = (*workers.values(), *fronts.values())
+    at_work: tuple[Worker | LandingPage, ...] = (*workers.values(), *fronts.values())
     app.state.busy = lambda: any(each.busy for each in at_work)
     return app
 
@@ -112,7 +112,7 @@ def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, W
         return Response(made, media_type="application/json")
 
 
-def _serve_page(app: FastAPI, fronts: dict[str, Front]) -> None:
+def _serve_page(app: FastAPI, fronts: dict[str, LandingPage]) -> None:
     @app.get("/")
     async def page(model: str | None = None) -> Response:
         name = next(iter(fronts)) if model is None else model

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from saccade.parts import FORM, PartError, is_own, load_class
+from saccade.plugins import FORM, PartError, is_own, load_class
 
 TASKS: dict[str, str] = {
     "translate": "saccade.tasks.translate:Translate",

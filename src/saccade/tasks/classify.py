@@ -1,6 +1,6 @@
 """A text, or two that are judged together → one label: sentiment, topics, whether one sentence follows from another.
 
-A record becomes a row of ids between marks (:mod:`saccade.data.documents`), the network's logits a loss
+A record becomes a row of ids between marks (:mod:`saccade.data.labels.batch`), the network's logits a loss
 
     loss = Σ_b w(y_b) · −log p(y_b | text_b),        w(c) = 1, or with ``balance: weights``  N / (C · N_c)
 
@@ -22,34 +22,33 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
-from saccade.data.classes import Classes, labels_in, told
-from saccade.data.documents import IGNORED, Batch
-from saccade.data.labelled import Labelled, LabelledData, Text, built_in, load_labelled, read_file
-from saccade.data.labelled_memory import labelled_of
-from saccade.data.nested import NestedBatch
-from saccade.data.pairs import Tally
-from saccade.data.text import Tokenizer
-from saccade.data.vectors import Found, is_frozen, learn_words
-from saccade.data.verbs import MARKS
-from saccade.data.wordpieces import stored_tokenizer
-from saccade.errors import InputError, SaccadeError, begins
+from saccade.data.labels.batch import IGNORED, Batch
+from saccade.data.labels.classes import Classes, labels_in, told
+from saccade.data.labels.nested_batch import NestedBatch
+from saccade.data.labels.records import Labelled, LabelledData, Text, built_in, labelled_of, load_labelled, read_file
+from saccade.data.reading import FaultCounts
+from saccade.data.splits import Splits
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
+from saccade.data.tokenizers.wordpiece import stored_tokenizer
+from saccade.data.toy.relations import MARKS
+from saccade.errors import InputError, SaccadeError, preview
 from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.labels import LABEL_METRICS
 from saccade.metrics.relations import relation_of
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.nn.word_vectors import begin_words
-from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
+from saccade.tasks.axes import BREAK
 from saccade.tasks.calibration import Calibration, judged, shares_of
-from saccade.tasks.reading import Asked, reading_of, texts_of
-from saccade.tasks.rows import BREAK
-from saccade.tasks.settings import refuse_sampling
+from saccade.tasks.classify_inputs import ClassifyInput, reading_of, texts_of
+from saccade.tasks.unsupported import refuse_sampling
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 VOCABULARY, CLASSES = "tokenizer.json", "labels.json"
 
@@ -81,7 +80,9 @@ class Classify:
     searches = False  # a label is not searched for: beams mean nothing
     calibration: Calibration | None = None
 
-    def __init__(self, data: LabelledData, tokenizer: Tokenizer, classes: Classes, found: Found | None = None) -> None:
+    def __init__(
+        self, data: LabelledData, tokenizer: Tokenizer, classes: Classes, found: VectorMatch | None = None
+    ) -> None:
         self.data, self.tokenizer, self.classes, self.found = data, tokenizer, classes, found
         self.reading = reading_of(data, tokenizer, pairs=classes.pairs)
 
@@ -99,7 +100,7 @@ class Classify:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: LabelledData, left_out: Tally | None = None) -> list[Labelled]:
+    def records(given: Any, data: LabelledData, left_out: FaultCounts | None = None) -> list[Labelled]:
         return labelled_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
@@ -259,7 +260,7 @@ class Classify:
             raise SaccadeError("the task classify says the likeliest label: it does not sample or search")
         asked = [self.reading.read(each, number) for number, each in enumerate(inputs)]
         made: dict[int, Prediction] = {}
-        with resting(network):
+        with eval_mode(network):
             for numbers in self.reading.together([each.ids for each in asked]):
                 found = self._distributions(network, [asked[number].ids for number in numbers], lens)
                 for number, (probabilities, records) in zip(numbers, found, strict=True):
@@ -288,7 +289,7 @@ class Classify:
 
     def _prediction(
         self,
-        asked: Asked,
+        asked: ClassifyInput,
         probabilities: list[float],
         records: list[Record],
         how: Search,
@@ -309,7 +310,7 @@ class Classify:
 
     def _trace(
         self,
-        asked: Asked,
+        asked: ClassifyInput,
         shares: dict[str, float],
         order: list[int],
         records: list[Record],
@@ -353,7 +354,7 @@ class Classify:
         """The logits of every record of a corpus, as the network says them: what a calibration is fitted by."""
         device = next(network.parameters()).device
         found = torch.zeros(len(corpus), len(self.classes.names))
-        with resting(network):
+        with eval_mode(network):
             for numbers in self.reading.together(corpus.ids):
                 found[numbers] = self.logits(network, self.batch(corpus, numbers).to(device)).float().cpu()
         return found
@@ -369,7 +370,7 @@ def _check_marks_whole(data: LabelledData) -> None:
 
 def _named(record: Labelled, number: int, where: str = "") -> str:
     """A record, the ``number``-th from 0, in an error."""
-    return f"{where}{', ' * bool(where)}record {number + 1} ({begins(texts_of(record.source)[0])})"
+    return f"{where}{', ' * bool(where)}record {number + 1} ({preview(texts_of(record.source)[0])})"
 
 
 def _typed(source: Text) -> str:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.nn.captured import Gpu
+from saccade.nn.cuda_graphs import Gpu
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search, is_plain, search
-from saccade.nn.searching.constraints import Constraints
-from saccade.nn.searching.held import held_recorder
-from saccade.nn.searching.plain import Recorder
+from saccade.nn.search.beam_search import Hypothesis, Search, is_plain, search
+from saccade.nn.search.constraints import Constraints
+from saccade.nn.search.fast_beam import Recorder
+from saccade.nn.search.graph_cache import held_recorder
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
@@ -36,7 +36,7 @@ def inputs_together(how: Search, most: int, network: EncoderDecoder | None = Non
 
 def recorder_of(network: EncoderDecoder) -> Recorder | None:
     """What replays the network's steps while one prediction lasts, or longer where it is lent for longer
-    (:mod:`saccade.nn.searching.held`); None where that would be no gain."""
+    (:mod:`saccade.nn.search.graph_cache`); None where that would be no gain."""
     device = _device(network)
     return held_recorder(network, Gpu(device)) if device.type == "cuda" else None
 
@@ -60,7 +60,7 @@ def read_and_search(
 ) -> list[tuple[list[Hypothesis], list[Record]]]:
     """For each input its hypotheses, best first, and what was recorded while it was read.
 
-    The arguments are those of :func:`saccade.nn.search.search`; with a ``recorder`` the source is tokens [B, S]. What is
+    The arguments are those of :func:`saccade.nn.search.beam_search.search`; a ``recorder`` needs tokens [B, S]. What is
     drawn by chance depends on the input and the seed alone, not on the inputs beside it.
     """
     device = _device(network)

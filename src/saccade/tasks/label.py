@@ -1,6 +1,6 @@
 """Words → a tag each: parts of speech, chunks, names. Tags may mark spans of words, which are then what is counted.
 
-A record becomes a row of ids (:mod:`saccade.data.tagged_rows`), the network's emissions a loss by its softmax or its CRF
+A record becomes a row of ids (:mod:`saccade.data.tags.batch`), the network's emissions a loss by its softmax or its CRF
 
     loss = −log p(y₁ … yₙ | x₁ … xₙ)
 
@@ -24,30 +24,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.data.batching import plan
-from saccade.data.documents import IGNORED
-from saccade.data.pairs import Tally
-from saccade.data.repeats import EXAMPLES
-from saccade.data.schemes import spans_of
-from saccade.data.tagged import Tagged, TaggedData, load_tagged, read_file
-from saccade.data.tagged_corpus import Corpus, corpus_of, together
-from saccade.data.tagged_memory import tagged_of
-from saccade.data.tagged_rows import MARKS, Batch, collate, parts_of
-from saccade.data.tags import Tags
-from saccade.data.text import unknown_notes
-from saccade.data.vectors import Found, is_frozen
-from saccade.data.word_reader import WordReader
-from saccade.errors import InputError, SaccadeError, begins
+from saccade.data.labels.batch import IGNORED
+from saccade.data.reading import FaultCounts
+from saccade.data.splits import Splits
+from saccade.data.tags.batch import MARKS, Batch, Corpus, collate, corpus_of, parts_of, together
+from saccade.data.tags.records import Tagged, TaggedData, load_tagged, read_file, tagged_of
+from saccade.data.tags.schemes import spans_of
+from saccade.data.tags.tagset import Tags
+from saccade.data.tokenizers.tokenizer import unknown_notes
+from saccade.data.tokenizers.vectors import VectorMatch, is_frozen
+from saccade.data.tokenizers.words import WordReader
+from saccade.data.toy.repeats import EXAMPLES
+from saccade.errors import InputError, SaccadeError, preview
 from saccade.metrics.significance import Statistics
 from saccade.metrics.spans import SPAN_METRICS, TAG_METRICS, by_tag, by_type, mistaken, span_statistics, tag_accuracy
 from saccade.models import name_of
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.nn.tagger import Tagger
 from saccade.nn.word_vectors import begin_words
-from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.settings import refuse_sampling
-from saccade.tasks.tag_answers import (
-    Asked,
+from saccade.tasks.label_inputs import (
+    TagInput,
     answer_spans,
     answer_tokens,
     first_pieces,
@@ -57,17 +54,18 @@ from saccade.tasks.tag_answers import (
     trace_of,
     typed,
 )
+from saccade.tasks.unsupported import refuse_sampling
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 TAGS = "labels.json"
 SHOWN = 12  # types of span, or mistakes, that an evaluation names
 
 
 @dataclass(frozen=True)
-class Said:
+class TagOutput:
     """What the network says to a record: learnt tags, by number, and the probabilities of all [words, K]; what it looked at."""
 
     tags: list[int]
@@ -83,7 +81,7 @@ class Label:
     searches = False  # tags are found exactly: beams mean nothing
     alternatives = False  # nor are the next likeliest
 
-    def __init__(self, data: TaggedData, reader: WordReader, tags: Tags, found: Found | None = None) -> None:
+    def __init__(self, data: TaggedData, reader: WordReader, tags: Tags, found: VectorMatch | None = None) -> None:
         self.data, self.reader, self.tags, self.found = data, reader, tags, found
 
     @property
@@ -105,7 +103,7 @@ class Label:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: TaggedData, left_out: Tally | None = None) -> list[Tagged]:
+    def records(given: Any, data: TaggedData, left_out: FaultCounts | None = None) -> list[Tagged]:
         return tagged_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Tagged] | None = None) -> list[str]:
@@ -176,7 +174,7 @@ class Label:
         sizes = [sum(len(row.ids) + MARKS for row in rows) for rows in corpus.rows]
         longest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
         if tokens is not None and sizes and sizes[longest] > tokens:
-            sentence = f"sentence {longest + 1} ({begins(' '.join(corpus.records[longest].source))})"
+            sentence = f"sentence {longest + 1} ({preview(' '.join(corpus.records[longest].source))})"
             raise SaccadeError(
                 f"{sentence} does not fit into a batch of {tokens} tokens: it has {sizes[longest]}, its marks "
                 "counted; raise train.batch_tokens"
@@ -243,7 +241,7 @@ class Label:
             raise SaccadeError("the task label says the likeliest tags: it does not sample, and has no n-best list")
         asked = [self._read(each, number) for number, each in enumerate(inputs)]
         corpus = self._inputs(asked, lens)
-        with resting(network):
+        with eval_mode(network):
             found = self._said(network, corpus, lens)
         if lens is not None and inputs:
             lens.check()
@@ -253,14 +251,14 @@ class Label:
         """Raise where this input, the ``number``-th from 0, cannot be read."""
         self._inputs([self._read(given, number)], None, first=number + 1)
 
-    def _read(self, given: Any, number: int) -> Asked:
+    def _read(self, given: Any, number: int) -> TagInput:
         asked = read_words(given, f"input {number + 1}")
         ids = self.reader.cut(asked.words).ids
         notes = [f"read in parts of at most {self.data.max_length} tokens"] if len(ids) > self.data.max_length else []
         notes += unknown_notes(ids, self.tokenizer.UNK)
         return replace(asked, notes=tuple(notes))
 
-    def _inputs(self, asked: Sequence[Asked], lens: Lens | None, first: int = 1) -> Corpus:
+    def _inputs(self, asked: Sequence[TagInput], lens: Lens | None, first: int = 1) -> Corpus:
         """Inputs as rows; one that is looked at is read whole."""
         records = [Tagged(one.words, ()) for one in asked]
         corpus = corpus_of(records, self.reader, self.tags, self.data, "input", first)
@@ -270,9 +268,9 @@ class Label:
             raise InputError(f"input {parted + first}", expected=expected, found=str(len(corpus.ids[parted])))
         return corpus
 
-    def _said(self, network: Tagger, corpus: Corpus, lens: Lens | None = None) -> list[Said]:
+    def _said(self, network: Tagger, corpus: Corpus, lens: Lens | None = None) -> list[TagOutput]:
         """What the network says to each record, in batches of similar length."""
-        made: dict[int, Said] = {}
+        made: dict[int, TagOutput] = {}
         for numbers in together(corpus):
             looking = lens.fresh() if lens is not None else None
             tags, shares, batch = self._decoded(network, corpus, numbers, looking)
@@ -286,7 +284,7 @@ class Label:
                     chosen += tags[row, places].tolist()
                     likely.append(shares[row, places])
                     row += 1
-                made[number] = Said(chosen, torch.cat(likely), seen)
+                made[number] = TagOutput(chosen, torch.cat(likely), seen)
         return [made[number] for number in range(len(corpus))]
 
     @torch.no_grad()
@@ -299,10 +297,10 @@ class Label:
         tags, shares = network.decode(emissions, rows.lengths, judged=rows.tags != IGNORED)
         return tags.cpu(), shares.float().cpu(), rows
 
-    def _told(self, said: Said) -> list[str]:
+    def _told(self, said: TagOutput) -> list[str]:
         return self.tags.said([self.tags.names[number] for number in said.tags])
 
-    def _prediction(self, asked: Asked, said: Said, lens: Lens | None, network: Tagger) -> Prediction:
+    def _prediction(self, asked: TagInput, said: TagOutput, lens: Lens | None, network: Tagger) -> Prediction:
         tags = self._told(said)
         chosen = said.shares[torch.arange(len(said.tags)), torch.tensor(said.tags)]
         shares = chosen.tolist()
@@ -319,7 +317,9 @@ class Label:
 
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
-    def _trace(self, asked: Asked, tags: list[str], said: Said, lens: Lens, network: Tagger, made: Prediction) -> Trace:
+    def _trace(
+        self, asked: TagInput, tags: list[str], said: TagOutput, lens: Lens, network: Tagger, made: Prediction
+    ) -> Trace:
         trace = trace_of(asked, tags, said.seen, self.reader, network.layout, last_site(network.sites))
         if lens.wants("outputs"):
             text = trace.axes["text"]
@@ -335,7 +335,7 @@ class Label:
     ) -> tuple[list[float], list[int], Trace]:
         """The probabilities of these tags, the positions of their words in a row, and what was looked at meanwhile."""
         asked = self._read(given, 0)
-        with resting(network):
+        with eval_mode(network):
             (said,) = self._said(network, self._inputs([asked], lens), lens)
         trace = trace_of(asked, tags, said.seen, self.reader, network.layout, last_site(network.sites))
         numbers = self.tags.numbers(tags, "output")
@@ -371,7 +371,7 @@ class Label:
         """``accuracy`` of tags; ``f1``, ``precision`` and ``recall`` of spans. ``details`` has those of each type or tag."""
         self.check_metrics(metrics)
         corpus = corpus.first(limit)
-        with resting(network):
+        with eval_mode(network):
             said = [self._told(each) for each in self._said(network, corpus)]
         true = [list(record.target) for record in corpus.records]
         outputs = [" ".join(tags) for tags in said]

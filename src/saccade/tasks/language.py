@@ -19,25 +19,34 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.data import agreement
-from saccade.data.chunks import Batch, Ids, Piece, collate_pieces, pieces_of, plan_pieces, sequences_of, streams_of
-from saccade.data.text import Tokenizer, unknown_notes
-from saccade.data.texts import Text, TextData, load_texts, read_texts, texts_of
+from saccade.data.splits import Splits
+from saccade.data.texts.chunks import (
+    Batch,
+    Ids,
+    Piece,
+    collate_pieces,
+    pieces_of,
+    plan_pieces,
+    sequences_of,
+    streams_of,
+)
+from saccade.data.texts.records import Text, TextData, load_texts, read_texts, texts_of
+from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
+from saccade.data.toy import agreement
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import bits_per_character, perplexity, word_perplexity
 from saccade.models import name_of
 from saccade.nn.language import LanguageModel
-from saccade.nn.search import Hypothesis, Search
-from saccade.nn.searching.plain import Recorder
-from saccade.splits import Splits
-from saccade.task import Evaluation, Loss, Prediction, Wish
+from saccade.nn.search.beam_search import Hypothesis, Search
+from saccade.nn.search.fast_beam import Recorder
+from saccade.task import Evaluation, Loss, OutputConstraints, Prediction
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
-from saccade.tasks.settings import refuse_rate
-from saccade.tasks.wishes import Spelling, Wanted
+from saccade.tasks.steering import Spelling, TokenConstraints
+from saccade.tasks.unsupported import refuse_rate
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, resting
+from saccade.training.evaluation import corpus_loss, eval_mode
 from saccade.training.losses import sequence_loss
 
 FILE = "tokenizer.json"
@@ -77,17 +86,17 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LanguageInput:
     """A prompt: its text, its ids behind the mark that opens a text, what the reader must know, and what is wished."""
 
     text: str
     ids: list[int]
     notes: tuple[str, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: TokenConstraints = field(default_factory=TokenConstraints)
 
 
 @dataclass(frozen=True)
-class Reading:
+class LanguageReader:
     """How well each token of a text was foreseen: its label, its log-probability, and what was looked at."""
 
     labels: tuple[str, ...]
@@ -213,7 +222,7 @@ class Language:
         *,
         how: Search,
         lens: Lens | None = None,
-        wishes: Sequence[Wish] = (),
+        wishes: Sequence[OutputConstraints] = (),
     ) -> list[Prediction]:
         """How the network continues each prompt: ``prompt + prediction.value`` is the whole text."""
         asked = [self._read(network, text, number) for number, text in enumerate(inputs)]
@@ -221,7 +230,7 @@ class Language:
             pairs = enumerate(zip(asked, wishes, strict=True), start=1)
             asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
         predictions: dict[int, Prediction] = {}
-        with resting(network):
+        with eval_mode(network):
             recorder = recorder_of(network)
             for numbers in self._together(network, asked, how, lens):
                 found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
@@ -241,13 +250,13 @@ class Language:
         """Raise where this prompt, the ``number``-th from 0, cannot be read."""
         self._asked(text, number)
 
-    def _asked(self, text: str, number: int) -> Asked:
+    def _asked(self, text: str, number: int) -> LanguageInput:
         if not isinstance(text, str):
             raise InputError(f"input {number + 1}", expected="a text", found=type(text).__name__)
         ids = self.tokenizer.encode(text) if text else []
-        return Asked(text, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
+        return LanguageInput(text, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
 
-    def _read(self, network: LanguageModel, text: str, number: int) -> Asked:
+    def _read(self, network: LanguageModel, text: str, number: int) -> LanguageInput:
         asked, longest = self._asked(text, number), self._longest(network)
         if longest is not None and len(asked.ids) > longest:
             expected = f"at most {longest - 1} tokens, so that the network can write one"
@@ -260,7 +269,7 @@ class Language:
         return min((each.longest for each in members if each.longest is not None), default=None)
 
     def _together(
-        self, network: LanguageModel, asked: Sequence[Asked], how: Search, lens: Lens | None
+        self, network: LanguageModel, asked: Sequence[LanguageInput], how: Search, lens: Lens | None
     ) -> list[list[int]]:
         """Prompts of similar length share a batch; under a lens those of one length, whose steps stand at one place."""
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
@@ -270,7 +279,12 @@ class Language:
         return [group[start : start + most] for group in groups for start in range(0, len(group), most)]
 
     def _search(
-        self, network: LanguageModel, asked: Sequence[Asked], how: Search, lens: Lens | None, recorder: Recorder | None
+        self,
+        network: LanguageModel,
+        asked: Sequence[LanguageInput],
+        how: Search,
+        lens: Lens | None,
+        recorder: Recorder | None,
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
         lengths = torch.tensor([len(each.ids) for each in asked])
         prompts = nn.utils.rnn.pad_sequence([torch.tensor(each.ids) for each in asked], batch_first=True)
@@ -278,7 +292,7 @@ class Language:
         limits = [self.data.longest + each.wanted.length for each in asked]
         if longest is not None:
             limits = [min(limit, longest - len(each.ids) + 1) for limit, each in zip(limits, asked, strict=True)]
-        wished = any(each.wanted != Wanted() for each in asked)
+        wished = any(each.wanted != TokenConstraints() for each in asked)
         return read_and_search(
             network, prompts, lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
@@ -287,7 +301,7 @@ class Language:
         )  # fmt: skip
 
     def _prediction(
-        self, asked: Asked, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
+        self, asked: LanguageInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
     ) -> Prediction:
         notes = [*asked.notes, *asked.wanted.notes, *asked.wanted.missed(found)]
         if found.stopped == "length":
@@ -324,12 +338,12 @@ class Language:
         }
 
     @torch.no_grad()
-    def force(self, network: LanguageModel, text: str, lens: Lens | None = None) -> Reading:
+    def force(self, network: LanguageModel, text: str, lens: Lens | None = None) -> LanguageReader:
         """Read a text as it stands, its end included: how likely each token was, and what was looked at for it."""
         ids = [*self._read(network, text, 0).ids, Tokenizer.EOS]
         tokens = torch.tensor([ids], device=next(network.parameters()).device)
         seen = None if lens is None else lens.fresh()
-        with resting(network):
+        with eval_mode(network):
             memory = network.encode(tokens[:, :1], torch.ones(1, dtype=torch.int64, device=tokens.device))
             log_probs = torch.log_softmax(network.teach(memory, tokens[:, :-1], lens=seen).float(), dim=-1)
         found: Tensor = log_probs[0].gather(1, tokens[0, 1:, None]).squeeze(1)
@@ -338,7 +352,7 @@ class Language:
             lens.check() if lens is not None else None
             about = {"task": self.name, "input": text, "log_prob": float(found.sum())}
             trace = assemble(seen.records, 0).labelled(axes, **about)
-        return Reading(axes["output"].labels, tuple(found.tolist()), trace)
+        return LanguageReader(axes["output"].labels, tuple(found.tolist()), trace)
 
     # Figures ----------------------------------------------------------------------------------------------------------
 

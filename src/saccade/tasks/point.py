@@ -25,7 +25,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from saccade.data.batching import plan
-from saccade.data.points import (
+from saccade.data.points.records import (
     Coordinates,
     PointData,
     Points,
@@ -36,20 +36,20 @@ from saccade.data.points import (
     read_file,
     records_of,
 )
+from saccade.data.splits import Splits
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import exact_match, perplexity
 from saccade.models import name_of
 from saccade.models.pointer import END
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import Hypothesis, Search
-from saccade.splits import Splits
+from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
-from saccade.tasks.settings import refuse_rate
+from saccade.tasks.unsupported import refuse_rate
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, resting
+from saccade.training.evaluation import corpus_loss, eval_mode
 from saccade.training.losses import sequence_loss
 
 IGNORED = -100  # after the end of a target; every other number is a position
@@ -218,7 +218,7 @@ class Point:
         """Inputs with as many points are searched together: without padding, no hypothesis can point at it."""
         predictions: dict[int, Prediction] = {}
         order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-        with resting(network):
+        with eval_mode(network):
             for _, same in groupby(order, key=lambda number: len(sources[number])):
                 alike = list(same)
                 size = inputs_together(how, PREDICTED_TOGETHER)

@@ -1,6 +1,6 @@
 """Pre-training on raw text: words that were taken out are found again, and whether a second text follows the first is told.
 
-A document becomes rows with blanks, drawn anew in each epoch (:mod:`saccade.data.masking`), the network's logits a loss
+A document becomes rows with blanks, drawn anew in each epoch (:mod:`saccade.data.texts.masking`), the network's logits a loss
 
     loss = mean over the blanks of −log p(word) + mean over the rows of −log p(follows or not)
 
@@ -23,23 +23,33 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
-from saccade.data.masking import IGNORED, Batch, Documents, Marks, Stretches, Visit, collate, draw_of, stretches_of
-from saccade.data.raw import MARKS, PretrainData, documents_of, load_documents, read_documents, sentences_of
-from saccade.data.texts import Text
-from saccade.data.topics import EXAMPLES
-from saccade.data.wordpieces import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
+from saccade.data.splits import Splits
+from saccade.data.texts.documents import MARKS, PretrainData, documents_of, load_documents, read_documents, sentences_of
+from saccade.data.texts.masking import (
+    IGNORED,
+    Batch,
+    Documents,
+    Marks,
+    Stretches,
+    Visit,
+    collate,
+    draw_of,
+    stretches_of,
+)
+from saccade.data.texts.records import Text
+from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
+from saccade.data.toy.topics import EXAMPLES
 from saccade.errors import InputError, SaccadeError
 from saccade.models import name_of
-from saccade.nn.search import Search
-from saccade.splits import Splits
+from saccade.nn.search.beam_search import Search
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.blanks import Asked, filling, never_trained
-from saccade.tasks.rows import BREAK
-from saccade.tasks.settings import named_metrics, refuse_sampling
+from saccade.tasks.axes import BREAK
+from saccade.tasks.fill_mask import FillMaskInput, filling, never_trained
+from saccade.tasks.unsupported import named_metrics, refuse_sampling
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 FILE = "tokenizer.json"
 BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and in what is said
@@ -233,13 +243,13 @@ class Pretrain:
         pair = next((number for number, each in enumerate(asked, start=1) if each.pair), None) if single else None
         if pair is not None:
             raise InputError(f"input {pair}", expected="one text, as model.segments is 1", found="two")
-        with resting(network):
+        with eval_mode(network):
             found = [self._filled(network, self._warned(each), how, lens) for each in asked]
         if lens is not None and inputs:
             lens.check()
         return found
 
-    def _warned(self, asked: Asked) -> Asked:
+    def _warned(self, asked: FillMaskInput) -> FillMaskInput:
         """With a note where what is asked for was never trained."""
         part: Literal["words", "followers"] = "words" if asked.blanks else "followers"
         return replace(asked, notes=(*asked.notes, *never_trained(part, self.untrained, self.data.pairs)))
@@ -248,7 +258,7 @@ class Pretrain:
         """Raise where this input, the ``number``-th from 0, cannot be read."""
         self._read(given, number, None)
 
-    def _read(self, given: Any, number: int, longest: int | None) -> Asked:
+    def _read(self, given: Any, number: int, longest: int | None) -> FillMaskInput:
         where = f"input {number + 1}"
         if not isinstance(given, str):
             raise InputError(where, expected="a text", found=type(given).__name__)
@@ -268,7 +278,7 @@ class Pretrain:
         unknown = asked.ids.count(self.tokenizer.UNK)
         return replace(asked, notes=(f"{unknown} of {len(asked.ids)} tokens are {'[UNK]'}",)) if unknown else asked
 
-    def _laid_out(self, texts: Sequence[str]) -> Asked:
+    def _laid_out(self, texts: Sequence[str]) -> FillMaskInput:
         ids, spans, segments, start = [self.tokenizer.BOS], [(0, 0)], [0], 0
         for segment, text in enumerate(texts):
             here, places = self.tokenizer.blanked(text)
@@ -279,10 +289,10 @@ class Pretrain:
             segments += [segment] * (len(here) + 1)
             start += len(BETWEEN)
         blanks = [place for place, token in enumerate(ids) if token == self.tokenizer.MASK]
-        return Asked(BETWEEN.join(texts), ids, spans, segments, blanks)
+        return FillMaskInput(BETWEEN.join(texts), ids, spans, segments, blanks)
 
     @torch.no_grad()
-    def _filled(self, network: Any, asked: Asked, how: Search, lens: Lens | None) -> Prediction:
+    def _filled(self, network: Any, asked: FillMaskInput, how: Search, lens: Lens | None) -> Prediction:
         device = next(network.parameters()).device
         rows = [torch.tensor([each], device=device) for each in (asked.ids, asked.segments, asked.blanks or [0])]
         lengths = torch.tensor([len(asked.ids)], device=device)
@@ -307,7 +317,7 @@ class Pretrain:
             for row, share in zip(ids.tolist(), values.tolist(), strict=True)
         ]
 
-    def _trace(self, asked: Asked, made: Prediction, seen: Trace) -> Trace:
+    def _trace(self, asked: FillMaskInput, made: Prediction, seen: Trace) -> Trace:
         pieces = self.tokenizer
         marks = (pieces.BOS, pieces.EOS)
         written = [asked.text[first:last] for first, last in asked.spans]
@@ -360,7 +370,7 @@ class Pretrain:
     def _sums(self, network: Any, corpus: Corpus) -> Sums:
         device, tokens = next(network.parameters()).device, max(EVALUATED_TOGETHER, self.data.length)
         loss, blanks, found, rows, told = 0.0, 0, 0, 0, 0
-        with resting(network):
+        with eval_mode(network):
             for numbers in self.plan(corpus, tokens=tokens, records=None, seed=0, epoch=0):
                 batch = self.batch(corpus, numbers).to(device)
                 words, follows = network(batch.text, batch.lengths, self._segments(batch), batch.chosen)

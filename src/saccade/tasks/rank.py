@@ -23,30 +23,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
-from saccade.data.candidates import Batch, Row, collate, joined
-from saccade.data.documents import marks_of
-from saccade.data.facts import EXAMPLES
-from saccade.data.pairs import Tally
-from saccade.data.ranked import Ranked, RankedData, load_ranked, read_file
-from saccade.data.ranked_memory import ranked_of
-from saccade.data.shared_words import FEATURES, SharedWords
-from saccade.data.text import Tokenizer
-from saccade.data.vectors import Found, is_frozen, learn_words
-from saccade.data.wordpieces import stored_tokenizer
-from saccade.errors import InputError, SaccadeError, begins
+from saccade.data.labels.batch import marks_of
+from saccade.data.rankings.batch import Batch, Row, collate, joined
+from saccade.data.rankings.records import Ranked, RankedData, load_ranked, ranked_of, read_file
+from saccade.data.rankings.word_overlap import FEATURES, SharedWords
+from saccade.data.reading import FaultCounts
+from saccade.data.splits import Splits
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
+from saccade.data.tokenizers.wordpiece import stored_tokenizer
+from saccade.data.toy.facts import EXAMPLES
+from saccade.errors import InputError, SaccadeError, preview
 from saccade.metrics.ranking import RANKING_METRICS, by_chance, order, ranking_scores
 from saccade.models import name_of
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.nn.word_vectors import begin_words
-from saccade.splits import Splits
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.asking import Asked, Reading, typed
-from saccade.tasks.rows import BREAK, row_axis
-from saccade.tasks.settings import refuse_sampling
+from saccade.tasks.axes import BREAK, row_axis
+from saccade.tasks.rank_inputs import RankInput, RankReader, typed
+from saccade.tasks.unsupported import refuse_sampling
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 VOCABULARY, SHARED = "tokenizer.json", "shared_words.json"
 TOGETHER = 256  # rows scored in one batch …
@@ -79,9 +78,11 @@ class Rank:
     searches = False  # candidates are given, not searched for: beams mean nothing
     reads_pairs = True  # a question and a candidate
 
-    def __init__(self, data: RankedData, tokenizer: Tokenizer, shared: SharedWords, found: Found | None = None) -> None:
+    def __init__(
+        self, data: RankedData, tokenizer: Tokenizer, shared: SharedWords, found: VectorMatch | None = None
+    ) -> None:
         self.data, self.tokenizer, self.shared, self.found = data, tokenizer, shared, found
-        self.reading = Reading(data, tokenizer, shared)
+        self.reading = RankReader(data, tokenizer, shared)
 
     @staticmethod
     def check_recipe(recipe: Any) -> None:
@@ -97,7 +98,7 @@ class Rank:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: RankedData, left_out: Tally | None = None) -> list[Ranked]:
+    def records(given: Any, data: RankedData, left_out: FaultCounts | None = None) -> list[Ranked]:
         return ranked_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Ranked] | None = None) -> list[str]:
@@ -161,7 +162,7 @@ class Rank:
         sizes = [len(rows) * width for rows, width in zip(corpus.rows, widths, strict=True)]
         largest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
         if tokens is not None and sizes and sizes[largest] > tokens:
-            record = f"record {largest + 1} ({begins(corpus.records[largest].source)})"
+            record = f"record {largest + 1} ({preview(corpus.records[largest].source)})"
             raise SaccadeError(
                 f"{record} does not fit into a batch of {tokens} tokens: its {len(corpus.rows[largest])} "
                 f"candidates have {sizes[largest]} with the question; raise train.batch_tokens"
@@ -265,7 +266,7 @@ class Rank:
         """The score of each row, and what was recorded while it was read."""
         device = next(network.parameters()).device
         scores, seen = [0.0] * len(rows), list[Seen]([([], 0)]) * len(rows)
-        with resting(network):
+        with eval_mode(network):
             for numbers in _together(rows):
                 looking = lens.fresh() if lens is not None else None
                 batch = self._batch([[rows[n]] for n in numbers], [[0.0]] * len(numbers), numbers, 0).to(device)
@@ -276,7 +277,13 @@ class Rank:
         return scores, seen
 
     def _prediction(
-        self, asked: Asked, scores: Sequence[float], seen: Sequence[Seen], how: Search, lens: Lens | None, network: Any
+        self,
+        asked: RankInput,
+        scores: Sequence[float],
+        seen: Sequence[Seen],
+        how: Search,
+        lens: Lens | None,
+        network: Any,
     ) -> Prediction:
         ranked = order(scores)
         raw = torch.tensor(scores, dtype=torch.float64)
@@ -294,7 +301,7 @@ class Rank:
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
     def _trace(
-        self, asked: Asked, number: int, shares: dict[str, float], seen: Seen, lens: Lens, network: Any
+        self, asked: RankInput, number: int, shares: dict[str, float], seen: Seen, lens: Lens, network: Any
     ) -> Trace:
         candidate, (question, said, _) = asked.candidates[number], asked.rows[number]
         verdict = f"{shares[candidate]:.3f}"

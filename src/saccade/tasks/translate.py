@@ -15,27 +15,28 @@ from typing import Any
 
 from torch import nn
 
-from saccade.data.batching import CLOSING, Batch, collate, plan
-from saccade.data.lengths import fit, fit_all
-from saccade.data.made import EXAMPLES
-from saccade.data.pairs import Pair, Tally
-from saccade.data.sources import PairData, load_splits, pairs_of, read_file
-from saccade.data.text import Tokenizer, unknown_notes
+from saccade.data.batching import CLOSING, plan
+from saccade.data.config import fit, fit_all
+from saccade.data.pairs.batch import Batch, collate
+from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
+from saccade.data.reading import FaultCounts
+from saccade.data.splits import Splits
+from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
+from saccade.data.toy.pairs import EXAMPLES
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
 from saccade.models import name_of
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
-from saccade.nn.search import Hypothesis, Search
-from saccade.nn.searching.plain import Recorder
-from saccade.splits import Splits
-from saccade.task import Evaluation, Loss, Prediction, Wish
+from saccade.nn.search.beam_search import Hypothesis, Search
+from saccade.nn.search.fast_beam import Recorder
+from saccade.task import Evaluation, Loss, OutputConstraints, Prediction
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
-from saccade.tasks.wishes import Spelling, Wanted, source_word
+from saccade.tasks.steering import Spelling, TokenConstraints, source_word
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, resting
+from saccade.training.evaluation import corpus_loss, eval_mode
 from saccade.training.losses import sequence_loss
 
 Progress = Callable[[int, int], None]
@@ -58,13 +59,13 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TranslateInput:
     """An input: its text, its ids, what the reader must know of it, and what is wished of its output."""
 
     text: str
     ids: list[int]
     notes: tuple[str, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: TokenConstraints = field(default_factory=TokenConstraints)
 
 
 class Translate:
@@ -84,7 +85,7 @@ class Translate:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: PairData, left_out: Tally | None = None) -> list[Pair]:
+    def records(given: Any, data: PairData, left_out: FaultCounts | None = None) -> list[Pair]:
         return pairs_of(given, data.columns, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
@@ -168,7 +169,7 @@ class Translate:
         *,
         how: Search,
         lens: Lens | None = None,
-        wishes: Sequence[Wish] = (),
+        wishes: Sequence[OutputConstraints] = (),
         dictionary: Mapping[str, str] | None = None,
     ) -> list[Prediction]:
         """The network's output for each text, searched in batches of similar length.
@@ -190,7 +191,7 @@ class Translate:
     def _predict(
         self,
         network: EncoderDecoder,
-        asked: Sequence[Asked],
+        asked: Sequence[TranslateInput],
         how: Search,
         lens: Lens | None,
         dictionary: Mapping[str, str],
@@ -199,7 +200,7 @@ class Translate:
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
         predictions: dict[int, Prediction] = {}
         most = inputs_together(how, PREDICTED_TOGETHER, network)
-        with resting(network):
+        with eval_mode(network):
             recorder = recorder_of(network)
             for start in range(0, len(order), most):
                 numbers = order[start : start + most]
@@ -228,16 +229,16 @@ class Translate:
         if not text.strip():
             raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
 
-    def _asked(self, text: str, ids: list[int], number: int) -> Asked:
+    def _asked(self, text: str, ids: list[int], number: int) -> TranslateInput:
         ids, cut = fit(ids, self.data.max_length, self.data.too_long, f"input {number + 1}")
         notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
         notes += unknown_notes(ids, Tokenizer.UNK)
-        return Asked(text, ids, tuple(notes))
+        return TranslateInput(text, ids, tuple(notes))
 
     def _search(
         self,
         network: EncoderDecoder,
-        asked: Sequence[Asked],
+        asked: Sequence[TranslateInput],
         how: Search,
         lens: Lens | None,
         recorder: Recorder | None = None,
@@ -248,7 +249,7 @@ class Translate:
         longest = getattr(network, "longest", None)
         if longest is not None:
             limits = [min(limit, longest) for limit in limits]
-        wished = any(each.wanted != Wanted() for each in asked)
+        wished = any(each.wanted != TokenConstraints() for each in asked)
         return read_and_search(
             network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
@@ -259,7 +260,7 @@ class Translate:
 
     def _prediction(
         self,
-        asked: Asked,
+        asked: TranslateInput,
         found: Hypothesis,
         read: list[Record],
         how: Search,
@@ -278,7 +279,9 @@ class Translate:
         parts = how.parts(found)
         return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
 
-    def _copied(self, asked: Asked, found: Hypothesis, dictionary: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+    def _copied(
+        self, asked: TranslateInput, found: Hypothesis, dictionary: Mapping[str, str]
+    ) -> dict[int, tuple[str, str]]:
         """For each <unk> the source word looked at most and what is written for it (Luong et al. 2015, Jean et al. 2015)."""
         copied: dict[int, tuple[str, str]] = {}
         given = asked.wanted.given
@@ -353,7 +356,7 @@ class Translate:
         named = [name for name in metrics if name != "perplexity"]
         if named:
             # The ids are at hand, cut where the recipe says so: they are searched as they are.
-            asked = [Asked(pair.source, ids) for pair, (ids, _) in zip(corpus.pairs, corpus.ids, strict=True)]
+            asked = [TranslateInput(pair.source, ids) for pair, (ids, _) in zip(corpus.pairs, corpus.ids, strict=True)]
             predictions = self._predict(network, asked, how, None, {}, progress)
             outputs = [prediction.value for prediction in predictions]
             unfinished = sum(prediction.stopped == "length" for prediction in predictions)

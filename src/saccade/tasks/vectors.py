@@ -1,6 +1,6 @@
 """Word vectors learnt from raw text: a text becomes pairs of words that stand near each other, a word its nearest words.
 
-A stretch of text becomes pairs, drawn anew in each epoch (:mod:`saccade.data.skipgrams`), the network's scores a loss
+A stretch of text becomes pairs, drawn anew in each epoch (:mod:`saccade.data.texts.skipgrams`), the network's scores a loss
 
     loss = Σ over the pairs of −log σ(score of the word that is there) − Σₖ log σ(−score of a word that was drawn)
 
@@ -26,23 +26,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
-from saccade.data.masking import Visit, draw_of
-from saccade.data.raw import documents_of, load_documents, read_documents
-from saccade.data.skipgrams import Batch, Frequencies, Stretches, collate
-from saccade.data.text import SPECIAL, Tokenizer
-from saccade.data.texts import Text
-from saccade.data.topics import families
-from saccade.data.word_texts import WordData
+from saccade.data.splits import Splits
+from saccade.data.texts.documents import WordData, documents_of, load_documents, read_documents
+from saccade.data.texts.masking import Visit, draw_of
+from saccade.data.texts.records import Text
+from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
+from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
+from saccade.data.toy.topics import families
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.neighbours import neighbours
 from saccade.models import name_of
-from saccade.nn.search import Search
-from saccade.splits import Splits
+from saccade.nn.search.beam_search import Search
 from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.settings import refuse_rate, refuse_sampling
+from saccade.tasks.unsupported import refuse_rate, refuse_sampling
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import resting
+from saccade.training.evaluation import eval_mode
 
 FILE, COUNTS = "tokenizer.json", "counts.json"
 ENCODED_TOGETHER = 4_000  # texts
@@ -64,7 +63,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Asked:
+class VectorsInput:
     """Words to add, by their ids, and with what sign."""
 
     ids: tuple[int, ...]
@@ -226,7 +225,7 @@ class WordVectors:
         """Raise where this input, the ``number``-th from 0, cannot be read."""
         self._asked(given, number)
 
-    def _asked(self, given: Any, number: int) -> Asked:
+    def _asked(self, given: Any, number: int) -> VectorsInput:
         where = f"input {number + 1}"
         if not isinstance(given, str):
             raise InputError(where, expected="a word", found=type(given).__name__)
@@ -250,7 +249,7 @@ class WordVectors:
             raise InputError(where, expected="words that leave something", found=f"{given[:60]!r}, which is 0")
         if len(total) == self.tokenizer.size - len(SPECIAL):
             raise InputError(where, expected="words that leave others to be near", found="the whole vocabulary")
-        return Asked(tuple(ids), tuple(signs))
+        return VectorsInput(tuple(ids), tuple(signs))
 
     def _known(self, part: str, where: str) -> list[int]:
         """The words of a part between blanks, most often one."""
@@ -267,7 +266,7 @@ class WordVectors:
         """Every word's vector, of length 1."""
         return functional.normalize(network.embedding.weight.float(), dim=-1)
 
-    def _nearest(self, unit: Tensor, asked: Asked, count: int) -> Prediction:
+    def _nearest(self, unit: Tensor, asked: VectorsInput, count: int) -> Prediction:
         signs = unit.new_tensor(asked.signs).unsqueeze(-1)
         cosines = unit @ functional.normalize((unit[list(asked.ids)] * signs).sum(0), dim=0)
         cosines[[*range(len(SPECIAL)), *asked.ids]] = -torch.inf
@@ -312,7 +311,7 @@ class WordVectors:
         """Of one draw that is always the same."""
         device, most = next(network.parameters()).device, max(EVALUATED_TOGETHER, self.data.chunk)
         loss, above, count = 0.0, 0, 0
-        with resting(network):
+        with eval_mode(network):
             for numbers in self.plan(corpus, tokens=most, records=None, seed=0, epoch=0):
                 batch = self.batch(corpus, numbers).to(device)
                 there, against = network(batch.centres, batch.contexts, batch.against)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.search import select
+from saccade.nn.search.beam_search import select
 from saccade.testing.networks import CLOSE, NetworkSubject, saved, watched
 from saccade.testing.promises import demand, drawn, keep, name_of, network_under, numbers, reached, same
 from saccade.trace.lens import Lens

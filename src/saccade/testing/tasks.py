@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from saccade.models import network_class
-from saccade.nn.search import Search
+from saccade.nn.search.beam_search import Search
 from saccade.task import Evaluation, Loss, Prediction
 from saccade.tasks import task_class
 from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, same

@@ -23,12 +23,12 @@ from saccade.trace.axes import Axis
 # Which function draws or writes a trace, by the file's ending, in a terminal (no ending) or in a notebook; found only
 # when used, so a trace needs no view to exist.
 RENDERERS = {
-    "": "saccade.views.terminal:show",
-    "notebook": "saccade.views.notebook:show",
-    ".html": "saccade.views.html:save",
-    ".png": "saccade.views.figure:save",
-    ".svg": "saccade.views.figure:save",
-    ".pdf": "saccade.views.figure:save",
+    "": "saccade.views.terminal.show:show",
+    "notebook": "saccade.views.html.notebook:show",
+    ".html": "saccade.views.html.page:save",
+    ".png": "saccade.views.figure.figure:save",
+    ".svg": "saccade.views.figure.figure:save",
+    ".pdf": "saccade.views.figure.figure:save",
     ".trace": "saccade.trace.file:save",
 }
 
@@ -201,7 +201,7 @@ class Trace:
     def _repr_html_(self) -> str | None:
         """What a notebook shows of a trace at the end of a cell; None (its text) where the explorer is not built."""
         try:
-            return str(importlib.import_module("saccade.views.html").frame(self))
+            return str(importlib.import_module("saccade.views.html.page").frame(self))
         except SaccadeError:
             return None
 

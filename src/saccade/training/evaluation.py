@@ -13,7 +13,7 @@ from saccade.task import Task
 
 
 @contextmanager
-def resting(network: nn.Module) -> Iterator[None]:
+def eval_mode(network: nn.Module) -> Iterator[None]:
     """Without dropout while it lasts; training goes on as it was."""
     was_training = network.training
     network.eval()
@@ -30,7 +30,7 @@ def corpus_loss(
     """The loss over a whole corpus, without smoothing, and over how many units; ``tokens``, ``records``: a batch's size."""
     device = next(network.parameters()).device
     total, count = 0.0, 0
-    with resting(network):
+    with eval_mode(network):
         for numbers in task.plan(corpus, tokens=tokens, records=records, seed=0, epoch=0):
             loss = task.loss(network, task.batch(corpus, numbers).to(device))
             total += float(loss.total)

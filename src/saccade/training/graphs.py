@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.nn.captured import Unrecordable
+from saccade.nn.cuda_graphs import Unrecordable
 from saccade.task import Task
 from saccade.training.config import Train
 from saccade.training.recording import Recorder, Work

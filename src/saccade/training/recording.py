@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from saccade.nn.captured import Unrecordable, captured_by, recovering, refusing_waits
+from saccade.nn.cuda_graphs import Unrecordable, captured_by, recovering, refusing_waits
 
 Work = Callable[[], None]
 

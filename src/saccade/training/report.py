@@ -31,6 +31,18 @@ class Silence:
     def end(self) -> None: ...
 
 
+class Notes(Silence):
+    """Prints nothing, and collects the messages that begin with ``prefix``, for JSON output."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.notes: list[str] = []
+
+    def say(self, text: str) -> None:
+        if text.startswith(self.prefix):
+            self.notes.append(text)
+
+
 class Terminal:
     """A bar where the console is a terminal; plain lines where it is a file or a pipe. ``name`` stands before the bar:
     which of several runs this is."""

@@ -22,7 +22,7 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Sentences, Tokens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views.ink import Ink
+from saccade.views.terminal.style import Ink
 
 LONGEST = 4000  # words: more than anyone reads in one picture
 BAR = 8  # cells of a terminal; fewer where it is narrow

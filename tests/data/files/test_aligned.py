@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saccade.data.files.records import EMPTY, LONG, NOT_UTF8
-from saccade.data.pairs import Columns, Found, scan
+from saccade.data.pairs.records import Columns, Found, scan
 from saccade.errors import InputError
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.files.blocks import scan_blocks
 from saccade.data.files.fields import Fields
 from saccade.data.files.records import Fault
-from saccade.data.labelled import Labelled, LabelledData, gather, load_labelled, read_file
+from saccade.data.files.semeval import scan_blocks
+from saccade.data.labels.records import Labelled, LabelledData, gather, load_labelled, read_file
 from saccade.errors import InputError
 
 SHARED = Path(os.environ.get("SACCADE_DATA", ""))

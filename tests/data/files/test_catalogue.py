@@ -11,7 +11,7 @@ import pytest
 
 from saccade.data.files import lines
 from saccade.data.files.catalogue import NO_ENTRY
-from saccade.data.pairs import Columns, Fault, Found, Pair, gather, header_of, read_pairs, scan
+from saccade.data.pairs.records import Columns, Fault, Found, Pair, gather, header_of, read_pairs, scan
 from saccade.errors import InputError
 
 HEADER = 'msgid ""\nmsgstr ""\n"Language: pt_BR\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'

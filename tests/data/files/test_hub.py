@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from saccade.data.pairs import Columns, Found, Pair, header_of, read_pairs, scan
-from saccade.data.sources import PairData, load_splits
+from saccade.data.pairs.records import Columns, Found, Pair, PairData, header_of, load_splits, read_pairs, scan
 from saccade.errors import InputError, SaccadeError
 
 

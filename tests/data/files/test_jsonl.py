@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saccade.data.files.records import EMPTY, NO_KEY, NOT_JSON, NOT_TEXT, NUL, SURROGATE
-from saccade.data.pairs import Columns, Found, Pair, header_of, read_pairs, scan
+from saccade.data.pairs.records import Columns, Found, Pair, header_of, read_pairs, scan
 from saccade.errors import InputError
 
 GOOD = '{"source": "a", "target": "b"}'

@@ -12,7 +12,7 @@ import pytest
 from saccade.data.files import lines
 from saccade.data.files.lines import lines_of, text_lines
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL
-from saccade.data.pairs import Found, scan
+from saccade.data.pairs.records import Found, scan
 from saccade.errors import InputError
 
 

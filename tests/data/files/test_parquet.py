@@ -11,7 +11,7 @@ import pytest
 
 from saccade.data.files import parquet as reader
 from saccade.data.files.records import EMPTY, NOT_TEXT, NOT_UTF8, NUL
-from saccade.data.pairs import Columns, Found, Pair, header_of, read_pairs, scan
+from saccade.data.pairs.records import Columns, Found, Pair, header_of, read_pairs, scan
 from saccade.errors import InputError, SaccadeError
 
 pa: Any = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'saccade[parquet]'")

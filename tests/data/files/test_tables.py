@@ -9,7 +9,7 @@ import pytest
 
 from saccade.data.files import tables
 from saccade.data.files.records import NO_ROW, NOT_UTF8, QUOTE, WIDTH
-from saccade.data.pairs import Columns, Fault, Found, Pair, header_of, scan, without_header
+from saccade.data.pairs.records import Columns, Fault, Found, Pair, header_of, scan, without_header
 from saccade.errors import InputError
 
 

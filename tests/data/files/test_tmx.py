@@ -10,7 +10,7 @@ import pytest
 
 from saccade.data.files import lines
 from saccade.data.files.tmx import ENTITY, NO_LANGUAGE
-from saccade.data.pairs import Columns, Fault, Found, Pair, gather, header_of, read_pairs, scan
+from saccade.data.pairs.records import Columns, Fault, Found, Pair, gather, header_of, read_pairs, scan
 from saccade.errors import InputError
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en-GB"/><body>\n'

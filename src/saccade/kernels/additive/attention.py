@@ -28,7 +28,7 @@ from saccade.kernels.additive import reference
 from saccade.kernels.additive.engines import CODES, Begun, Engine, engine_begun, engine_for, engine_of
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.second_order import gradients_through
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 WEIGHTS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 26}
 """Weights in one block of queries: on a GPU enough to fill it, on a CPU 16 MB."""

@@ -26,7 +26,7 @@ from saccade.kernels.additive.direct_forms import FAST, Guard, form_number, form
 from saccade.kernels.additive.direct_gradients import gradients_kernel, rows_kernel
 from saccade.kernels.additive.direct_scores import scores_kernel, transpose_kernel
 from saccade.kernels.launching import launch
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from saccade.kernels.additive import blocked, separable
 from saccade.kernels.additive.tables import RANKS, TILED_RANKS, Table, table_for, tolerance
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.launching import has_fused
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 NAMES = ("blocked", "direct", "separable")
 CODES = 3

@@ -21,7 +21,7 @@ from saccade.kernels.additive.direct_forms import LARGEST_REACH, Guard, within
 from saccade.kernels.additive.engines import Begun, Engine
 from saccade.kernels.additive.tables import Table
 from saccade.kernels.launching import launch
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 _BLOCK = 4096
 

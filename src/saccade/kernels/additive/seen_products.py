@@ -25,7 +25,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import seen_programs as programs
 from saccade.kernels.launching import on_device_of
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 MOST_SHARE = 0.7
 """Of the pairs, in whole tiles: where more are seen, a library's product over all of them is taken to be as quick."""

@@ -25,7 +25,7 @@ from torch import Tensor
 from saccade.kernels.additive import tables
 from saccade.kernels.additive.reference import check_widths
 from saccade.kernels.additive.tables import Series, Table
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 CACHE_BYTES = 28 << 20
 """What features and slopes of one block may hold together: they stay in a processor's last-level cache."""

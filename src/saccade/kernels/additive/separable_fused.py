@@ -27,7 +27,7 @@ from saccade.kernels.additive import separable_programs as programs
 from saccade.kernels.additive.separable import blocks, check
 from saccade.kernels.additive.tables import Table
 from saccade.kernels.launching import launch
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 FEATURE_BYTES = 256 << 20
 """What the features of one block's queries, or of its keys, may hold; a product takes as much again."""

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from saccade.kernels.dtypes import working_dtype
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 
 BLOCK_NUMBERS = 1 << 22
 """Scores in a block: in float32 16 MB."""

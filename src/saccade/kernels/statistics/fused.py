@@ -18,9 +18,9 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.kernels.launching import on_device_of
-from saccade.kernels.seen import Seen
 from saccade.kernels.statistics import passes
 from saccade.kernels.statistics.reference import Statistics, Wanted
+from saccade.kernels.visibility import Seen
 
 MOST_KEPT = 64
 """What a row keeps stays in registers: more than this would not."""

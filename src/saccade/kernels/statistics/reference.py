@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.kernels.seen import Seen
+from saccade.kernels.visibility import Seen
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from saccade.errors import SaccadeError
 from saccade.trace.maps import Trace
-from saccade.views import html
+from saccade.views.html import page as html
 
 TITLE = "saccade: a gallery"
 ENDING = ".trace.gz"

@@ -1,0 +1,162 @@
+"""Word alignments out of a trained model's attention, and their error rate against people's (Och & Ney 2003).
+
+The target is *given*, not searched: the network is fed the true words (teacher forcing) and says for each where it looked,
+so that the links are of the reference's words and can be held to a gold alignment.
+
+    found = saccade.api.align(bundle, pairs)
+    found[0].links                                   # {(0, 0), (1, 2), …}: (source word, target word), from 0
+    saccade.api.alignment_error(bundle, pairs, gold).error_rate
+
+Legend: J target words, I source words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+
+from saccade.api.bundle import Bundle, threads
+from saccade.data.pairs.gold import Gold, has_words, is_jsonl, read_word_pairs
+from saccade.data.pairs.records import FORMATS, Pair
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.errors import InputError, SaccadeError
+from saccade.metrics.alignment import (
+    AlignmentScore,
+    Symmetry,
+    alignment_error_rate,
+    links_of,
+    symmetrise,
+    word_weights,
+    words,
+)
+from saccade.trace.axes import Tokens
+from saccade.trace.lens import Lens
+from saccade.trace.maps import Trace
+from saccade.training.evaluation import eval_mode
+
+TOGETHER = 64  # pairs in a batch
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The words of a pair, how much each target word looks at each source word [J, I], and the links made of that."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: frozenset[tuple[int, int]]
+    weights: Float[ndarray, "J I"] = field(repr=False)
+
+
+def read_pairs_to_align(bundle: Bundle, path: str | Path) -> list[Pair]:
+    """Pairs from any file that the recipe could train on, from lines of ``source ||| target``, or from JSONL of words."""
+    path = Path(path)
+    suffixes = {suffix.lower().removeprefix(".") for suffix in path.suffixes[-2:]}
+    if (is_jsonl(path) and has_words(path)) or not suffixes.intersection(FORMATS):
+        return read_word_pairs(path)
+    return list(bundle.task.read_file(path, bundle.recipe.data))
+
+
+def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = None) -> list[Trace]:
+    """What the network looks at while it is fed each pair's own target; both axes are labelled with the written tokens."""
+    _check_task(bundle)
+    task, looking = bundle.task, lens or Lens()
+    device = next(bundle.network.parameters()).device
+    traces: dict[int, Trace] = {}
+    with threads(bundle.threads), eval_mode(bundle.network), torch.no_grad():
+        corpus = task.corpus(pairs, "pairs")
+        for numbers in task.plan(corpus, tokens=None, records=TOGETHER, seed=0, epoch=0):
+            batch, seen = task.batch(corpus, numbers).to(device), looking.fresh()
+            bundle.network(batch.source, batch.source_lengths, batch.target_in, lens=seen)
+            if not seen.records:
+                raise SaccadeError(
+                    f"{bundle.folder}: {bundle.recipe.model_name} does not look back at its input: it aligns nothing"
+                )
+            for number, trace in zip(numbers, seen.traces, strict=True):
+                axes = {"source": task.source_axis(pairs[number].source), "target": _axis(task, pairs[number].target)}
+                if "prefix" in trace.axes:
+                    axes["prefix"] = task.prefix_axis(axes["target"])
+                traces[number] = trace.labelled(axes, input=pairs[number].source, output=pairs[number].target)
+    return [traces[number] for number in range(len(pairs))]
+
+
+def cut_note(bundle: Bundle, pairs: Sequence[Any]) -> str:
+    """How many pairs are longer than the network may read: their last words get no links. Empty where none is."""
+    note: str = bundle.task.corpus(bundle.task.records(pairs, bundle.recipe.data), "pairs").note
+    return note
+
+
+def align(
+    bundle: Bundle, pairs: Sequence[Any], *, site: str | None = None, threshold: float | None = None
+) -> list[Alignment]:
+    """The word alignment of each pair (records, or (source, target)); words are what blanks divide.
+
+    Args:
+        site: where to look, for networks that look at their source in several places.
+        threshold: link all source words that weigh as much, rather than the one that weighs most.
+    """
+    _check_task(bundle)
+    records = bundle.task.records(pairs, bundle.recipe.data)
+    found = []
+    for pair, trace in zip(records, forced_traces(bundle, records), strict=True):
+        weights = word_weights(trace, site=site)
+        source, target = (tuple(text[start:end] for start, end in words(text)) for text in (pair.source, pair.target))
+        found.append(Alignment(source, target, links_of(weights, threshold), weights))
+    return found
+
+
+def align_both_ways(
+    forward: Bundle, backward: Bundle, pairs: Sequence[Any], how: Symmetry = "grow-diag-final", **options: Any
+) -> list[Alignment]:
+    """As :func:`align`, with the links of a second model that was trained the other way round, symmetrised."""
+    ahead = align(forward, pairs, **options)
+    turned = [Pair(pair.target, pair.source) for pair in forward.task.records(pairs, forward.recipe.data)]
+    behind = align(backward, turned, **options)
+    return [
+        replace(one, links=symmetrise(one.links, {(i, j) for j, i in other.links}, how))
+        for one, other in zip(ahead, behind, strict=True)
+    ]
+
+
+def alignment_error(
+    bundle: Bundle,
+    pairs: Sequence[Any],
+    gold: Sequence[Gold],
+    *,
+    site: str | None = None,
+    threshold: float | None = None,
+) -> AlignmentScore:
+    """AER, precision and recall of the model's links against gold ones (:func:`saccade.data.pairs.gold.read_gold`)."""
+    return score_alignments(align(bundle, pairs, site=site, threshold=threshold), gold)
+
+
+def score_alignments(found: Sequence[Alignment], gold: Sequence[Gold], where: str = "gold") -> AlignmentScore:
+    """AER, precision and recall; a gold link beyond the words of its pair is an error, not a miss."""
+    if len(found) != len(gold):
+        raise InputError(where, expected=f"links for {len(found):,} pairs", found=f"{len(gold):,} lines")
+    for number, (each, true) in enumerate(zip(found, gold, strict=True), start=1):
+        beyond = [link for link in true.possible if link[0] >= len(each.source) or link[1] >= len(each.target)]
+        if beyond:
+            expected = f"links within {len(each.source)} source and {len(each.target)} target words"
+            hint = "do its words count from 0 or from 1, and is its first side the source?"
+            raise InputError(where, line=number, expected=expected, found=f"{beyond[0]} (from 0)", hint=hint)
+    return alignment_error_rate(
+        [each.links for each in found], [true.sure for true in gold], [true.possible for true in gold]
+    )
+
+
+def _check_task(bundle: Bundle) -> None:
+    if not isinstance(getattr(bundle.task, "target", None), Tokenizer) or not hasattr(bundle.task, "source_axis"):
+        raise SaccadeError(f"expected a task from text to text to align words in, found {bundle.recipe.task}")
+
+
+def _axis(task: Any, text: str) -> Tokens:
+    """The given target as the network is fed it, EOS last."""
+    spans = task.target.spans(text)[: task.data.max_length]
+    labels = (*(text[start:end] or "·" for start, end in spans), *task.target.pieces([Tokenizer.EOS]))
+    return Tokens(labels, text=text, spans=(*spans, (len(text), len(text))), special=(len(spans),))

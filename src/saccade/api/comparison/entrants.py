@@ -1,0 +1,295 @@
+"""The runs of a comparison and what all of them are held to: one task, one test set, one reference text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from saccade.api.bundle import Bundle, load, threads
+from saccade.api.comparison.references import Form, References, shared_references
+from saccade.api.finetune import sources_trained_on
+from saccade.api.runs import checksum_of_data
+from saccade.bundle_format import CARD, CONFIG, read_config
+from saccade.errors import SaccadeError
+from saccade.metrics.labels import LABEL_METRICS, label_statistics
+from saccade.metrics.ranking import RANKING_METRICS, order, ranking_statistics
+from saccade.metrics.significance import Statistics, statistics
+from saccade.metrics.text import METRICS, check_available, check_known
+from saccade.nn.search.beam_search import Search
+from saccade.tasks.label import Label
+
+TIMED = 256  # inputs decoded to measure speed
+UNPAIRED = ("language", "pretrain", "vectors")  # tasks that are judged by what they foresee, not by what they write
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The median of ``repeats`` times that ``inputs`` inputs were decoded."""
+
+    per_second: float
+    inputs: int
+    repeats: int
+    device: str
+
+
+@dataclass(frozen=True)
+class ComparisonSetup:
+    """The runs, loaded, and what all of them are held to."""
+
+    bundles: Sequence[Bundle]
+    names: Sequence[str]
+    searches: Sequence[Search]
+    records: Sequence[Any]
+    where: str
+    references: References
+    metrics: Sequence[str]
+
+    @property
+    def sources(self) -> list[str]:
+        if self.tags:
+            return [" ".join(record.source) for record in self.records]
+        return [_written(record.source) for record in self.records]
+
+    @property
+    def labels(self) -> bool:
+        """Whether outputs are labels."""
+        return _says_labels(self.bundles[0])
+
+    @property
+    def tags(self) -> bool:
+        """Whether an output is a tag for each word, written with blanks between."""
+        return _says_tags(self.bundles[0])
+
+    @property
+    def ranks(self) -> bool:
+        """Whether outputs are scores, a candidate each."""
+        return _ranks(self.bundles[0])
+
+    def shown(self, outputs: Sequence[Any]) -> list[str]:
+        """The outputs as a person reads them: of scored candidates the best."""
+        if not self.ranks:
+            return list(outputs)
+        return [record.candidates[order(scores)[0]] for record, scores in zip(self.records, outputs, strict=True)]
+
+    def measure(self, outputs: Sequence[Any]) -> list[Statistics]:
+        texts, cut = self.references.texts, self.references.bleu_tokenize
+        if self.ranks:
+            relevance = [record.target for record in self.records]
+            return [ranking_statistics(name, outputs, relevance) for name in self.metrics]
+        if self.tags:
+            return [self.bundles[0].task.statistics(name, outputs, self.records) for name in self.metrics]
+        if self.labels:
+            return [label_statistics(name, outputs, texts) for name in self.metrics]
+        return [statistics(name, outputs, texts, bleu_tokenize=cut) for name in self.metrics]
+
+    def seen(self, number: int) -> str:
+        """What must be known of a run that was trained on inputs that the first has held out."""
+        name = self.names[number]
+        # Without a test file the seed says what is held out: another seed trains on some of it.
+        if _trainings(self.bundles[number]) == _trainings(self.bundles[0]):
+            return ""
+        try:
+            seen, usual = (self._trained_on(bundle) for bundle in (self.bundles[number], self.bundles[0]))
+        except SaccadeError as error:
+            return f"whether {name} was trained on some of these inputs cannot be checked: {error}"
+        # Short inputs are common enough to stand in both parts of any text; the first run has seen those too.
+        if seen - usual <= 0.01 * len(self.records):
+            return ""
+        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: that flatters it"
+
+    def _trained_on(self, bundle: Bundle) -> int:
+        runs = bundle.members or (bundle,)
+        trained_on = set().union(*(sources_trained_on(each.recipe, each.folder) for each in runs))
+        return sum(record.source in trained_on for record in self.records)
+
+
+def _says_labels(bundle: Bundle) -> bool:
+    return "accuracy" in getattr(bundle.task, "metrics", ())
+
+
+def _says_tags(bundle: Bundle) -> bool:
+    return isinstance(bundle.task, Label)
+
+
+def _ranks(bundle: Bundle) -> bool:
+    return "map" in getattr(bundle.task, "metrics", ())
+
+
+def _references(bundles: Sequence[Bundle], names: Sequence[str], records: Sequence[Any], text: Form) -> References:
+    if _says_tags(bundles[0]):
+        return References([" ".join(one.target) for one in records], str, "none", "as it is", are_texts=False)
+    if not _ranks(bundles[0]):
+        return shared_references(bundles, names, records, text)
+    right = [[each for each, grade in zip(one.candidates, one.target, strict=True) if grade > 0] for one in records]
+    as_they_are: Any = list  # scores stay numbers
+    return References([" | ".join(texts) for texts in right], as_they_are, "13a", "as it is", are_texts=False)
+
+
+def _written(source: Any) -> str:
+    """An input on one line; of two texts both."""
+    if isinstance(source, tuple) and all(isinstance(part, str) for part in source):
+        return " | ".join(source)
+    return source if isinstance(source, str) else str(source)
+
+
+def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
+    """What says which records a run, or each member of an ensemble, was trained on."""
+    return [
+        (
+            each.recipe.data,
+            each.recipe.folder,
+            each.recipe.train.seed,
+            each.recipe.train.from_,
+            checksum_of_data(each.folder),
+        )
+        for each in bundle.members or (bundle,)
+    ]
+
+
+def loaded(runs: Sequence[str | Path | Bundle], device: str) -> list[Bundle]:
+    """The runs as bundles; those that are ones stay as they are."""
+    if isinstance(runs, str | Path) or not runs:
+        raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
+    return [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+
+
+def prepare(
+    runs: Sequence[str | Path | Bundle],
+    data: Any,
+    metrics: Sequence[str] | None,
+    beam: int | None,
+    text: Form,
+    device: str,
+) -> ComparisonSetup:
+    """Load the runs and find what they can be compared by; everything that speaks against it is said here."""
+    bundles = loaded(runs, device)
+    for bundle in bundles:
+        if bundle.recipe.task in UNPAIRED:
+            raise SaccadeError(
+                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; its figures "
+                "are those of saccade evaluate"
+            )
+    names = _names(bundles)
+    wanted = _metrics(bundles, metrics)
+    searches = [_search(bundle, beam) for bundle in bundles]
+    records, where = bundles[0].records_of(data)
+    references = _references(bundles, names, records, text)
+    if not (_says_labels(bundles[0]) or _ranks(bundles[0])):
+        wanted = _known(wanted, references, asked=metrics is not None)
+    return ComparisonSetup(bundles, names, searches, records, where, references, wanted)
+
+
+def _names(bundles: Sequence[Bundle]) -> list[str]:
+    """The folders' names, with as many of the folders above as tell them apart; of an ensemble, all of them."""
+    runs = [tuple(each.folder.resolve() for each in bundle.members or (bundle,)) for bundle in bundles]
+    for depth in range(1, max(len(folder.parts) for run in runs for folder in run) + 1):
+        names = [" + ".join("/".join(folder.parts[-depth:]) for folder in run) for run in runs]
+        if len(set(names)) == len(set(runs)):
+            break
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: number + 1].count(name)})"
+        for number, name in enumerate(names)
+    ]
+
+
+def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str]:
+    tasks = {bundle.recipe.task for bundle in bundles}
+    if len(tasks) > 1:
+        raise SaccadeError(f"expected runs of one task, found {', '.join(sorted(tasks))}")
+    if tasks == {"language"}:
+        raise SaccadeError(
+            "language models have no outputs to compare, only how well they foresee a text: "
+            "saccade evaluate RUN --metric word_perplexity --data FILE, for each of them"
+        )
+    if asked is not None and "perplexity" in asked:
+        raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
+    ranks = _ranks(bundles[0])
+    known = LABEL_METRICS if _says_labels(bundles[0]) else RANKING_METRICS if ranks else tuple(METRICS)
+    if _says_tags(bundles[0]):
+        known = bundles[0].task.known_metrics
+    metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in known]))
+    if known != tuple(METRICS):
+        unknown = [name for name in metrics if name not in known]
+        if unknown:
+            what = "rankings" if ranks else "labels"
+            raise SaccadeError(f"unknown metric {unknown[0]!r}: those of {what} are {', '.join(known)}")
+        return metrics or [known[0]]
+    check_known(metrics)
+    check_available(metrics)
+    return metrics or ["exact_match"]
+
+
+def _known(metrics: list[str], references: References, *, asked: bool) -> list[str]:
+    if references.are_texts:
+        return metrics
+    others = [name for name in metrics if name != "exact_match"]
+    if asked and others:
+        raise SaccadeError(f"expected exact_match, the one metric of outputs that are no texts, found {others[0]!r}")
+    return ["exact_match"]
+
+
+def _search(bundle: Bundle, beam: int | None) -> Search:
+    try:
+        return replace(bundle.recipe.search, n_best=1, beam=beam if beam is not None else bundle.recipe.search.beam)
+    except ValueError as error:
+        raise SaccadeError(str(error)) from None
+
+
+def decode(contest: ComparisonSetup, number: int) -> tuple[Sequence[Any], Sequence[str]]:
+    """A run's outputs for all inputs, and what must be known of them."""
+    bundle = contest.bundles[number]
+    with threads(bundle.threads):
+        try:
+            corpus = bundle.task.corpus(contest.records, contest.where)
+        except SaccadeError as error:
+            raise SaccadeError(f"{contest.names[number]}: {error}") from None
+        how = contest.searches[number]
+        metric = "accuracy" if contest.labels else "map" if contest.ranks else "exact_match"
+        evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=[metric])
+    return evaluation.outputs, evaluation.notes
+
+
+def speeds(contest: ComparisonSetup, repeats: int, seed: int, say: Callable[[str], None]) -> list[Speed | None]:
+    """Each run decodes the same inputs, turn by turn, so that a machine that slows down slows all of them."""
+    bundles = contest.bundles
+    if repeats < 1:
+        return [None] * len(bundles)
+    drawn = np.random.default_rng(seed).permutation(len(contest.records))[:TIMED]
+    inputs = [getattr(contest.records[number], "asked", contest.records[number].source) for number in drawn]
+    seconds: list[list[float]] = [[] for _ in bundles]
+    for turn in range(repeats):
+        for number, (bundle, search) in enumerate(zip(bundles, contest.searches, strict=True)):
+            say(f"{contest.names[number]}: timing {len(inputs):,} inputs, {turn + 1} of {repeats}")
+            start = time.perf_counter()
+            bundle.predict(inputs, search=search)
+            seconds[number].append(time.perf_counter() - start)
+    return [
+        Speed(len(inputs) / median(taken), len(inputs), repeats, _device(bundle))
+        for bundle, taken in zip(bundles, seconds, strict=True)
+    ]
+
+
+def _device(bundle: Bundle) -> str:
+    device = next(bundle.network.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {bundle.threads} thread{'s' if bundle.threads > 1 else ''}"
+
+
+def size_on_disk(bundle: Bundle) -> int | None:
+    """The size of the bundle's own files; what else a run's folder holds is not needed to use it."""
+    if bundle.members:
+        sizes = [size_on_disk(member) for member in bundle.members]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    if not (bundle.folder / CONFIG).is_file():
+        return None
+    names: list[str] = [CONFIG, CARD, *read_config(bundle.folder)["files"]]
+    paths = [bundle.folder / name for name in names]
+    return sum(path.stat().st_size for path in paths if path.is_file())

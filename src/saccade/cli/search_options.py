@@ -1,0 +1,211 @@
+"""The options that say how to search, for every command that searches; and help that shows options in their groups."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from saccade.cli.completion import trained_runs
+from saccade.cli.options import Beam
+from saccade.errors import SaccadeError
+
+SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"
+SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # what a search alone obeys
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; what is not given is as the recipe says."""
+
+    together: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="RUN",
+            help="Another run, averaged with RUN at each step; may be repeated.",
+            autocompletion=trained_runs,
+        ),
+    ] = None
+    beam: Beam = None
+    length_penalty: Annotated[
+        float | None, typer.Option(min=0, help="α: above 0, longer outputs lose less.", rich_help_panel=SEARCH)
+    ] = None
+    coverage: Annotated[
+        float | None, typer.Option(min=0, help="β: outputs that leave source words out lose.", rich_help_panel=SEARCH)
+    ] = None
+    stop: Annotated[
+        Literal["exact", "beam"] | None,
+        typer.Option(help="When nothing better can come, or when as many have ended as the beam is wide.",
+                     rich_help_panel=SEARCH),
+    ] = None  # fmt: skip
+    block_ngrams: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Never write N tokens in a row twice.", rich_help_panel=SEARCH),
+    ] = None
+    unknown: Annotated[
+        Literal["keep", "copy"] | None,
+        typer.Option(help="Keep <unk> in outputs, or copy the source word looked at most.", rich_help_panel=SEARCH),
+    ] = None
+    sample: Annotated[
+        bool | None, typer.Option("--sample/--no-sample", help="Draw outputs by chance.", rich_help_panel=SAMPLING)
+    ] = None
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 favours likely tokens, above 1 others.", rich_help_panel=SAMPLING)
+    ] = None
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Draw from the k likeliest tokens alone.", rich_help_panel=SAMPLING)
+    ] = None
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest that hold this share.", rich_help_panel=SAMPLING)
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed draws the same.", rich_help_panel=SAMPLING)] = (
+        None
+    )
+    groups: Annotated[
+        int | None, typer.Option(min=1, help="Groups of the beam that differ; 1: none.", rich_help_panel=DIVERSITY)
+    ] = None
+    diversity: Annotated[
+        float | None, typer.Option(min=0, help="λ: how much they differ, 0.5 unless given.", rich_help_panel=DIVERSITY)
+    ] = None
+
+    def load(self, run: Path) -> Any:
+        """The run's bundle, or the ensemble of all runs named."""
+        from saccade.api import load
+
+        return load([run, *self.together] if self.together else run)
+
+    def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
+        """The recipe's search, changed as the options say; the beam holds at least ``least`` hypotheses unless given."""
+        start = bundle.recipe.search
+        self._check_searched(bundle.task)
+        try:
+            sample = self._sampling(start.sample)
+            diverse = self._groups(None if sample is not None else start.diverse)
+            beam = self.beam
+            if beam is None:
+                beam = 1 if sample is not None else max(start.beam, n_best, least)
+                if sample is None and diverse is not None:
+                    beam += -beam % diverse.groups
+            changes = {"length_penalty": self.length_penalty, "coverage": self.coverage, "stop": self.stop,
+                       "block_ngrams": self.block_ngrams, "unknown": self.unknown}  # fmt: skip
+            given = {name: value for name, value in changes.items() if value is not None}
+            return replace(start, beam=beam, n_best=n_best, sample=sample, diverse=diverse, **given)
+        except ValueError as error:
+            raise SaccadeError(f"command line: {error}") from None
+
+    def _check_searched(self, task: Any) -> None:
+        """Options of a search are refused where the likeliest output is found without one."""
+        given = [name for name in SEARCHED if getattr(self, name) is not None]
+        if given and not getattr(task, "searches", True):
+            option = given[0].replace("_", "-")
+            raise SaccadeError(
+                f"command line: --{option} is for tasks that search: the task {task.name} finds the likeliest without one"
+            )
+
+    def _sampling(self, start: Any) -> Any:
+        from saccade.nn.search.beam_search import Sampling
+
+        options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": self.seed}
+        given = {name: value for name, value in options.items() if value is not None}
+        if self.sample is False or (self.sample is None and start is None):
+            if given:
+                raise SaccadeError(f"command line: --{next(iter(given)).replace('_', '-')} needs --sample")
+            return None
+        return replace(start or Sampling(), **given)
+
+    def _groups(self, start: Any) -> Any:
+        from saccade.nn.search.beam_search import Diverse
+
+        if self.groups == 1 or (self.groups is None and start is None):
+            if self.diversity is not None:
+                raise SaccadeError("command line: --diversity needs --groups of 2 or more")
+            return None
+        given = {"groups": self.groups, "strength": self.diversity}
+        return replace(start or Diverse(), **{name: value for name, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Steering(SearchOptions):
+    """How to search, and what is wished of the output."""
+
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What outputs begin with.", rich_help_panel=WISHES)
+    ] = None
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS", help="Words that outputs hold; may be repeated.", rich_help_panel=WISHES),
+    ] = None
+    forbid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS", help="Words that outputs do not hold; may be repeated.", rich_help_panel=WISHES),
+    ] = None
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Pairs of words: copy <unk> through it.", rich_help_panel=WISHES),
+    ] = None
+
+    def predict(self, bundle: Any, texts: list[str], *, n_best: int = 1, lens: Any = None) -> list[Any]:
+        """The bundle's predictions, searched as the options say."""
+        from saccade.nn.search.beam_search import WIDE
+
+        how = self.search(bundle, n_best=n_best, least=WIDE if self.require else 1)
+        wishes: dict[str, Any] = {"prefix": self.prefix, "require": self.require, "forbid": self.forbid}
+        if self.dictionary is not None:
+            from saccade.data.pairs.records import read_pairs
+
+            if self.unknown == "keep":
+                raise SaccadeError(
+                    "command line: --dictionary copies unknown words: it does not go with --unknown keep"
+                )
+            # The first of several entries of a word counts.
+            wishes["dictionary"] = {pair.source: pair.target for pair in reversed(read_pairs(self.dictionary))}
+        predictions: list[Any] = bundle.predict(texts, lens=lens, search=how, **wishes)
+        return predictions
+
+
+def with_options(kind: type[SearchOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose argument ``options`` is read from the options that are the fields of ``kind``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(kind, include_extras=True)
+        own = [part for part in inspect.signature(command, eval_str=True).parameters.values() if part.name != "options"]
+        added = [
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in fields(kind)
+        ]  # fmt: skip
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            options = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            command(**given, options=options)
+
+        parameters = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in (*own, *added)]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {part.name: part.annotation for part in parameters}
+        return run
+
+    return decorate
+
+
+class Grouped(TyperCommand):
+    """A command whose ``--help`` lists its options in the groups they name (``rich_help_panel``)."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or plain, []).append(record)
+        sections["Options"] = sections.pop("Options")  # what every command has comes last
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)

@@ -1,0 +1,101 @@
+"""The labels of a classifier: their names and order, how often training had each. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from saccade.data.labels.records import Labelled
+from saccade.errors import InputError
+
+UNEVEN = 3.0  # times as many records of the commonest label as of the rarest: worth a word
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The labels, how often training had each, and whether records are pairs of texts."""
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    pairs: bool = False
+
+    @classmethod
+    def of(cls, records: Sequence[Labelled], labels: Sequence[str] | None = None) -> Classes:
+        """The labels of these records; ``labels`` names all there are and their order, where it is given."""
+        found = labels_in(records)
+        names = tuple(labels or found)
+        if len(names) < 2:
+            raise InputError(
+                "data.train", expected="records of two labels at least", found=f"the label {names[0]!r} alone"
+            )
+        return cls(names, tuple(found.get(name, 0) for name in names), isinstance(records[0].source, tuple))
+
+    def counted(self, records: Iterable[Labelled]) -> Classes:
+        """The same labels, as often as these records have them."""
+        found = labels_in(records)
+        return replace(self, counts=tuple(found.get(name, 0) for name in self.names))
+
+    def number(self, label: str, where: str) -> int:
+        """The place of a label among the names."""
+        if label not in self.names:
+            shown = ", ".join(self.names[:20]) + (" …" if len(self.names) > 20 else "")
+            hint = "data.labels can list labels that the training records lack"
+            raise InputError(where, expected=f"a label of the training records ({shown})", found=repr(label), hint=hint)
+        return self.names.index(label)
+
+    def to_json(self) -> str:
+        """What a bundle keeps."""
+        return json.dumps({"labels": self.names, "counts": self.counts, "pairs": self.pairs}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Classes:
+        """Read what :meth:`to_json` wrote; ``where`` names the file in errors."""
+        try:
+            kept = json.loads(text)
+            return cls(tuple(map(str, kept["labels"])), tuple(map(int, kept["counts"])), bool(kept["pairs"]))
+        except (KeyError, TypeError, ValueError) as fault:
+            found = f"a file that lacks them ({fault})"
+            raise InputError(where, expected="labels, counts and pairs", found=found) from None
+
+    def remark(self, found: dict[str, int], balance: str, *, training: bool) -> str:
+        """What to add to the counts: which labels are missing, and of training records that labels are uneven."""
+        pairs = zip(self.names, self.counts, strict=True)
+        absent = [name for name, count in pairs if name not in found and (training or count)]
+        missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
+        counts = [count for count in self.counts if count]
+        if training and balance == "weights":
+            return f"{missing}; every label counts alike in the loss"
+        if training and max(counts) > UNEVEN * min(counts):
+            return f"{missing}; data.balance: weights makes every label count alike"
+        return missing
+
+    @property
+    def weights(self) -> list[float]:
+        """N / (C · N_c): every label counts alike in the sum over the training records; one that never occurs counts 0."""
+        total, present = sum(self.counts), sum(count > 0 for count in self.counts)
+        return [total / (present * count) if count else 0.0 for count in self.counts]
+
+
+def labels_in(records: Iterable[Labelled]) -> dict[str, int]:
+    """How often each label occurs; whole numbers in their order, names in theirs."""
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record.target] = counts.get(record.target, 0) + 1
+    numeric = all(label.removeprefix("-").isdecimal() for label in counts)
+    ordered = sorted(counts, key=lambda label: (int(label), label) if numeric else (0, label))
+    return {label: counts[label] for label in ordered}
+
+
+def told(counts: dict[str, int], most: int = 12) -> str:
+    """Labels and how often they occur, in a sentence: the commonest where there are many.
+
+    >>> told({"neg": 3, "pos": 1})
+    'neg 3 (75.0 %), pos 1 (25.0 %)'
+    """
+    total = max(1, sum(counts.values()))
+    ordered: Sequence[tuple[str, int]] = list(counts.items())
+    if len(counts) > most:
+        ordered = sorted(ordered, key=lambda item: -item[1])[:most]
+    shown = ", ".join(f"{label} {count:,} ({count / total:.1%})".replace("%", " %") for label, count in ordered)
+    return shown if len(counts) <= most else f"{shown} and {len(counts) - most} more"

@@ -1,0 +1,84 @@
+"""Pads pairs of token ids into batches.
+
+Legend: B batch, S source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.data.batching import CLOSING, TensorBatch, extended, rounded
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.errors import SaccadeError
+
+
+@dataclass(frozen=True)
+class Batch(TensorBatch):
+    """Padded pairs. The decoder reads `target_in` and should say `target_out`, one step ahead."""
+
+    source: Int64[Tensor, "B S"]  # tokens <eos> <pad> …
+    source_lengths: Int64[Tensor, " B"]  # <eos> counted
+    target_in: Int64[Tensor, "B T"]  # <bos> tokens <pad> …
+    target_out: Int64[Tensor, "B T"]  # tokens <eos> <pad> …
+    target_lengths: Int64[Tensor, " B"]  # <eos> counted
+    indices: list[int]  # where the pairs stand in their corpus
+    tokens: int  # real target tokens, <eos> counted: known without asking the device
+
+    def bucketed(self) -> Batch:
+        """The same batch in one of few shapes: rows of length 1 without a target below, padding on the right of both sides.
+
+        What is added weighs nothing in a loss. In 24 epochs of Multi30k, 4096 tokens a batch, 144 shapes become 57; it costs
+        3 % more steps of a decoder and 7 % more positions.
+        """
+        (B, S), T = self.source.shape, self.target_in.shape[1]
+        rows, source, target = rounded(B, 8) - B, rounded(S, 2) - S, rounded(T, 2) - T
+        return replace(
+            self,
+            source=extended(self.source, rows, source),
+            source_lengths=functional.pad(self.source_lengths, (0, rows), value=1),
+            target_in=extended(self.target_in, rows, target),
+            target_out=extended(self.target_out, rows, target),
+            target_lengths=functional.pad(self.target_lengths, (0, rows), value=1),
+        )
+
+
+def collate(encoded: Sequence[tuple[list[int], list[int]]], indices: Sequence[int]) -> Batch:
+    """Close, shift and pad the pairs of one batch; `indices` says where each stands in its corpus."""
+    if not encoded or len(encoded) != len(indices):
+        raise SaccadeError(
+            f"a batch needs pairs and an index for each: got {len(encoded)} pairs, {len(indices)} indices"
+        )
+    (source, _), source_lengths = _closed_and_opened([source for source, _ in encoded])
+    (target_out, target_in), target_lengths = _closed_and_opened([target for _, target in encoded])
+    return Batch(
+        source=torch.from_numpy(source),
+        source_lengths=torch.from_numpy(source_lengths),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target_out),
+        target_lengths=torch.from_numpy(target_lengths),
+        indices=list(indices),
+        tokens=int(target_lengths.sum()),
+    )
+
+
+def _closed_and_opened(rows: list[list[int]]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """The rows with <eos> behind them and with <bos> before them, padded [B, T], and their lengths with it [B].
+
+    One pass over all tokens at once: a batch of thousands must not take longer to lay out than to learn from.
+    """
+    counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(counts.sum()))
+    inside = np.arange(counts.max()) < counts[:, None]
+    closed, opened = (np.full((len(rows), inside.shape[1] + CLOSING), Tokenizer.PAD, dtype=np.int64) for _ in range(2))
+    closed[:, :-1][inside] = opened[:, 1:][inside] = tokens
+    closed[np.arange(len(rows)), counts] = Tokenizer.EOS
+    opened[:, 0] = Tokenizer.BOS
+    return (closed, opened), counts + CLOSING

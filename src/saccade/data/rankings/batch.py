@@ -1,0 +1,110 @@
+"""Questions with candidates to padded batches: a row a (question, candidate), and where each question's rows stand.
+
+    question   [N, S]   the question, again for each of its candidates
+    candidate  [N, T]
+    places     [Q, C]   the rows of a question's candidates; −1 where it has fewer
+    relevance  [Q, C]   how well each answers; 0 where there is none
+
+Legend: N rows, Q questions, C candidates of the question that has most, S, T tokens, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.data.batching import TensorBatch, rounded
+
+ABSENT = -1
+Row = tuple[list[int], list[int], list[float]]  # ids of the question, ids of a candidate, features of the two
+
+
+@dataclass(frozen=True)
+class Batch(TensorBatch):
+    """Padded rows; ``relevance`` is all 0 where it is not known."""
+
+    question: Int64[Tensor, "N S"]
+    question_lengths: Int64[Tensor, " N"]
+    candidate: Int64[Tensor, "N T"]
+    candidate_lengths: Int64[Tensor, " N"]
+    features: Float32[Tensor, "N F"]
+    places: Int64[Tensor, "Q C"]
+    relevance: Float32[Tensor, "Q C"]
+    indices: list[int]  # where the questions stand in their corpus
+    tokens: int  # the units of the loss: known without asking the device
+    longest: int  # tokens that a question or a candidate may have at most
+
+    def bucketed(self) -> Batch:
+        """The same batch in one of few shapes: rows of no question, padding on the right, questions without candidates."""
+        (N, S), T = self.question.shape, self.candidate.shape[1]
+        Q, C = self.places.shape
+        below = rounded(N, 32) - N
+        asked, said = (min(rounded(size, 8), max(self.longest, size)) - size for size in (S, T))
+        wider = (0, rounded(C, 8) - C, 0, rounded(Q, 8) - Q)
+        return replace(
+            self,
+            question=functional.pad(self.question, (0, asked, 0, below)),
+            question_lengths=functional.pad(self.question_lengths, (0, below), value=1),
+            candidate=functional.pad(self.candidate, (0, said, 0, below)),
+            candidate_lengths=functional.pad(self.candidate_lengths, (0, below), value=1),
+            features=functional.pad(self.features, (0, 0, 0, below)),
+            places=functional.pad(self.places, wider, value=ABSENT),
+            relevance=functional.pad(self.relevance, wider),
+        )
+
+
+def collate(
+    questions: Sequence[Sequence[Row]], relevance: Sequence[Sequence[float]], indices: Sequence[int], *,
+    padding: int, tokens: int, longest: int,
+) -> Batch:  # fmt: skip
+    """Pad the rows of one batch: of each question its rows, in the order of its candidates."""
+    rows = [row for question in questions for row in question]
+    question, question_lengths = _padded([row[0] for row in rows], padding)
+    candidate, candidate_lengths = _padded([row[1] for row in rows], padding)
+    most = max(map(len, questions))
+    places = np.full((len(questions), most), ABSENT, dtype=np.int64)
+    grades = np.zeros((len(questions), most), dtype=np.float32)
+    start = 0
+    for number, (own, given) in enumerate(zip(questions, relevance, strict=True)):
+        places[number, : len(own)] = np.arange(start, start + len(own))
+        grades[number, : len(own)] = given
+        start += len(own)
+    return Batch(
+        question=question, question_lengths=question_lengths, candidate=candidate, candidate_lengths=candidate_lengths,
+        features=torch.tensor([row[2] for row in rows], dtype=torch.float32),
+        places=torch.from_numpy(places), relevance=torch.from_numpy(grades), indices=list(indices), tokens=tokens,
+        longest=longest,
+    )  # fmt: skip
+
+
+def _padded(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    inside = np.arange(lengths.max()) < lengths[:, None]
+    table = np.full(inside.shape, padding, dtype=np.int64)
+    table[inside] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    return torch.from_numpy(table), torch.from_numpy(lengths)
+
+
+def joined(batch: Batch, *, first: int, last: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Each row in one: tokens [N, W], lengths [N], segments [N, W] of ``<bos> question <eos> candidate <eos>``.
+
+    Built where the batch is, without waiting for it, for a network that reads both texts together.
+    """
+    (N, S), T = batch.question.shape, batch.candidate.shape[1]
+    asked, said = batch.question_lengths.unsqueeze(-1), batch.candidate_lengths.unsqueeze(-1)  # [N, 1]
+    place = torch.arange(S + T + 3, device=batch.question.device).expand(N, -1)  # [N, W]
+    before, after = place - 1, place - asked - 2
+    in_question, in_candidate = (before >= 0) & (before < asked), (after >= 0) & (after < said)
+    tokens = torch.where(in_question, batch.question.gather(1, before.clamp(0, S - 1)), torch.zeros_like(place))
+    tokens = torch.where(in_candidate, batch.candidate.gather(1, after.clamp(0, T - 1)), tokens)
+    tokens = torch.where(place == 0, torch.full_like(place, first), tokens)
+    marks = (place == asked + 1) | (place == asked + said + 2)
+    tokens = torch.where(marks, torch.full_like(place, last), tokens)
+    segments = ((after >= 0) & (after <= said)).to(torch.int64)
+    return tokens, (asked + said).squeeze(-1) + 3, segments

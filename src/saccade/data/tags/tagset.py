@@ -1,0 +1,113 @@
+"""The tags of a tagger: those that are learnt, in their order, how often training had each, which may follow which. No torch.
+
+Where tags mark spans, every tag of each type of span is there, whether training had it or not: BIOES is made of BIO files too,
+and a type that was met only in spans of two words may have one of three.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.data.labels.classes import labels_in, told
+from saccade.data.labels.records import Labelled
+from saccade.data.tags.records import Tagged, TaggedData
+from saccade.data.tags.schemes import Scheme, converted, may_follow, spans_of, tags_with, types_in
+from saccade.errors import InputError
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags that the network says (``names``, in the scheme ``learn``), how often training had each, the file's scheme."""
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    scheme: Scheme = "none"
+    learn: Scheme = "none"
+
+    @classmethod
+    def of(cls, records: Sequence[Tagged], data: TaggedData) -> Tags:
+        """The tags of these records; ``data.labels`` names all there are, where it is given."""
+        learn: Scheme = data.learn or data.scheme
+        listed = data.labels or [tag for record in records for tag in record.target]
+        if data.scheme != "none":
+            types = types_in(listed)
+            if not types:
+                raise InputError("data.train", expected="at least one span among the tags", found="the tag O alone")
+            return cls(tuple(tags_with(types, learn)), (), data.scheme, learn).counted(records)
+        names = tuple(data.labels or labels_in(Labelled("", tag) for tag in listed))
+        if len(names) < 2:
+            raise InputError("data.train", expected="two different tags at least", found=f"the tag {names[0]!r} alone")
+        return cls(names, (), data.scheme, learn).counted(records)
+
+    def counted(self, records: Iterable[Tagged]) -> Tags:
+        """The same tags, as often as these records have them."""
+        counts = Counter(tag for record in records for tag in self.learnt(record.target))
+        return replace(self, counts=tuple(counts[name] for name in self.names))
+
+    def learnt(self, tags: Sequence[str]) -> list[str]:
+        """The tags of a sentence as the network is taught them."""
+        return list(tags) if self.learn == self.scheme else converted(tags, self.learn)
+
+    def said(self, tags: Sequence[str]) -> list[str]:
+        """What the network said, in the file's scheme; tags that it does not allow are repaired."""
+        return converted(tags, self.scheme)
+
+    def numbers(self, tags: Sequence[str], where: str) -> list[int]:
+        """The places among the names of a sentence's tags, as the network is taught them."""
+        place, learnt = {name: number for number, name in enumerate(self.names)}, self.learnt(tags)
+        unknown = next((tag for tag, taught in zip(tags, learnt, strict=True) if taught not in place), None)
+        if unknown is not None:
+            spans = self.scheme != "none"
+            known, what = (types_in(self.names), "one of the types") if spans else (self.names, "a tag")
+            shown = ", ".join(known[:20]) + (" …" if len(known) > 20 else "")
+            hint = "data.labels can list tags that the training records lack"
+            expected = f"{what} of the training records ({shown})"
+            raise InputError(where, expected=expected, found=repr(unknown), hint=hint)
+        return [place[tag] for tag in learnt]
+
+    @property
+    def moves(self) -> NDArray[np.bool_]:
+        """Whether a tag may follow another [K + 1, K + 1]; the last row is the start, the last column the end."""
+        names: list[str | None] = [*self.names, None]
+        return np.array([[may_follow(before, tag, self.learn) for tag in names] for before in names])
+
+    def told(self, records: Sequence[Tagged], *, training: bool) -> str:
+        """How often the tags occur in these records, or their spans by type, and which are missing: of training records among
+        all there may be, of held-out ones among those of training."""
+        names = [name for name, count in zip(self.names, self.counts, strict=True) if training or count]
+        if self.scheme == "none":
+            found = Counter(tag for record in records for tag in record.target)
+            known, what, whole = names, "", sum(found.values())
+        else:
+            found = Counter(span.type for record in records for span in spans_of(record.target))
+            known, what = types_in(names), f"{sum(found.values()):,} spans: "
+            whole = sum(len(record.target) for record in records)
+        counts = told({name: found[name] for name in sorted(found)})
+        absent = [name for name in known if not found[name]]
+        missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
+        return f"{len(records):,} sentences, {whole:,} words; {what}{counts}{missing}"
+
+    def to_json(self) -> str:
+        """What a bundle keeps."""
+        kept = {"tags": self.names, "counts": self.counts, "scheme": self.scheme, "learn": self.learn}
+        return json.dumps(kept, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Tags:
+        """Read what :meth:`to_json` wrote; ``where`` names the file in errors."""
+        try:
+            kept = json.loads(text)
+            schemes = [str(kept[name]) for name in ("scheme", "learn")]
+            if any(scheme not in get_args(Scheme) for scheme in schemes):
+                raise ValueError(f"no such scheme among {schemes}")
+            return cls(tuple(map(str, kept["tags"])), tuple(map(int, kept["counts"])), *schemes)  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError) as fault:
+            found = f"a file that lacks them ({fault})"
+            raise InputError(where, expected="tags, counts, scheme and learn", found=found) from None

@@ -1,0 +1,232 @@
+"""``saccade.look``: the attention of a model that was not written here.
+
+    look(model, tokenizer, inputs)  →  a trace
+
+Models of transformers (encoders, decoders, both, vision, and while they write) and everything made of
+``torch.nn.MultiheadAttention`` are run as they are, with our attention in the place of theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.foreign import generation as writing
+from saccade.foreign import huggingface, labels, multihead
+from saccade.foreign.inputs import Given, given_to, target_of
+from saccade.foreign.session import LookSession
+from saccade.foreign.sites import places_of
+from saccade.trace.axes import Axis
+from saccade.trace.edits import Edit
+from saccade.trace.lens import Keep, Lens, assemble
+from saccade.trace.maps import Trace
+
+
+@overload
+def look(model: nn.Module, tokenizer: Any, inputs: list[Any], **options: Any) -> list[Trace]: ...
+
+
+@overload
+def look(model: nn.Module, tokenizer: Any, inputs: Any, **options: Any) -> Trace: ...
+
+
+def look(
+    model: nn.Module,
+    tokenizer: Any,
+    inputs: Any,
+    *,
+    keep: Keep = "all",
+    k: int | None = None,
+    edits: Iterable[Edit] = (),
+    lens: Lens | None = None,
+    target: str | list[str] | None = None,
+    generate: Mapping[str, Any] | None = None,
+    axes: Mapping[str, Axis | Sequence[str]] | None = None,
+    **options: Any,
+) -> Trace | list[Trace]:
+    """What a model looks at when it reads ``inputs``, and what it looks at when it writes.
+
+    The model is run once, in eval mode and without gradients, and left as it was. Every attention module that runs is in the
+    trace, or the call raises.
+
+    Args:
+        model: a model of transformers, or any module that contains ``nn.MultiheadAttention``.
+        tokenizer: its tokenizer or processor; None where ``inputs`` are tensors.
+        inputs: a text; two texts in a tuple; an image; a mapping of what the processor takes, or of tensors that the model
+            takes; a tensor; or a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces.
+        keep: ``"all"`` weights; the ``"top"`` k of each row; or ``"statistics"``. The last two make no T × S numbers.
+        k: how many weights a row keeps with ``keep="top"``; 16 unless told.
+        edits: ``Mask``, ``Boost``, ``Set`` and ``Even`` of :mod:`saccade.trace`, for what if it had looked elsewhere.
+        lens: in the place of ``keep``, ``k`` and ``edits``. One input's records stay in it.
+        target: for a model with an encoder and a decoder, what the decoder is to have written; a list for a list of inputs.
+        generate: let the model write, with these options of its ``generate``: ``{"max_new_tokens": 20}``.
+        axes: labels for axes, by name: ``{"input": ["a", "b", "c"]}``. Those that have none are numbered.
+        options: further arguments of the model's ``forward``.
+
+    >>> import torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> trace = look(layer, None, torch.randn(1, 3, 8), axes={"input": ["to", "be", "or"]})
+    >>> trace.map("encoder.self", head=1).weights.shape
+    torch.Size([3, 3])
+    """
+    if lens is not None and (edits or keep != "all" or k is not None):
+        raise SaccadeError("pass lens=, or keep=, k= and edits=, not both: a lens has its own")
+    if k is not None and keep in ("all", "statistics"):
+        raise SaccadeError(f"k is how many weights a row keeps with keep='top': got k={k!r} with keep={keep!r}")
+    if generate is not None and not isinstance(generate, Mapping):
+        found = f"found {generate!r}"
+        raise SaccadeError(
+            f"generate: expected options of the model's generate, such as {{'max_new_tokens': 20}}, {found}"
+        )
+    _refuse_misspelt(model, options)
+    if lens is None:
+        lens = Lens(keep, edits=edits) if k is None else Lens(keep, k=k, edits=edits)
+    targets = _targets(inputs, target)
+    rest: dict[str, Any] = {"generate": generate, "axes": axes or {}, "options": options}
+    if isinstance(inputs, list):
+        pairs = zip(inputs, targets, strict=True)
+        return [_look(model, tokenizer, each, lens.fresh(), target=own, **rest) for each, own in pairs]
+    this = lens.fresh()  # a lens may have looked at something else before
+    trace = _look(model, tokenizer, inputs, this, target=targets[0], **rest)
+    lens.records += this.records
+    return trace
+
+
+def _look(
+    model: nn.Module,
+    tokenizer: Any,
+    inputs: Any,
+    lens: Lens,
+    *,
+    target: str | None,
+    generate: Mapping[str, Any] | None,
+    axes: Mapping[str, Axis | Sequence[str]],
+    options: Mapping[str, Any],
+) -> Trace:
+    model = getattr(model, "_orig_mod", model)  # compiled: its attention is looked at as it was written
+    if not isinstance(model, nn.Module):
+        raise SaccadeError(f"model: expected a torch.nn.Module, found {type(model).__name__}")
+    models = huggingface.hosts(model)
+    host = models[0] if len(models) == 1 else None
+    found = given_to(model, host, tokenizer, inputs)
+    found.named.update(options)
+    pairs = _has_two_parts(model, host)
+    _add_target(found, host, tokenizer, target, generate, pairs)
+    vision = getattr(host, "main_input_name", "") == "pixel_values"
+    places = places_of(model, vision=vision)
+    ways: dict[str, Any] = {"writes": generate is not None, "pairs": pairs, "shifted": target is not None}
+    gaze = LookSession(lens, model, places, **ways, options=found.named)
+    with _eval(model), _seen(model, models, gaze), _unreadable(gaze.name, host), torch.no_grad():
+        if generate is None:
+            model(*found.positional, **found.named)
+        else:
+            found = writing.write(model, host, tokenizer, found, gaze, generate)
+    sizes = sorted({record.size for record in lens.records})
+    if sizes != [1]:
+        one = all(
+            part.shape[:1] == (1,) for part in (*found.positional, *found.named.values()) if isinstance(part, Tensor)
+        )
+        why = "it lays parts of one input side by side, as a batch, which cannot be told apart" if one else ""
+        raise SaccadeError(
+            f"{gaze.name}: expected one input, found attention over {sizes[-1]} at once: "
+            + (why or "pass inputs one at a time, as a list")
+        )
+    about = {"model": gaze.name, **found.about, "sites": {place.name: place.path for place in gaze.places.values()}}
+    return labels.labelled(assemble(lens.records, 0), {**found.axes, **labels.given(axes)}, chosen=axes, **about)
+
+
+@contextlib.contextmanager
+def _seen(model: nn.Module, models: list[Any], gaze: LookSession) -> Iterator[None]:
+    """All attention of the model goes through ``gaze``, and what does not is an error."""
+    with (
+        huggingface.switched(models, gaze),
+        multihead.replaced(multihead.multiheads(model), gaze),
+        gaze.counting(),
+    ):
+        yield
+
+
+def _refuse_misspelt(model: Any, options: Mapping[str, Any]) -> None:
+    """Many models take any argument in silence: one that is nearly ours is meant for us."""
+    own = [name for name, part in inspect.signature(look).parameters.items() if part.kind is part.KEYWORD_ONLY]
+    for name in options:
+        near = get_close_matches(name, own, 1, cutoff=0.7)
+        if near and isinstance(model, nn.Module) and name not in inspect.signature(model.forward).parameters:
+            raise SaccadeError(
+                f"{name}: expected an option of look or of the model, found neither (did you mean {near[0]!r}?)"
+            )
+
+
+def _targets(inputs: Any, target: Any) -> list[str | None]:
+    """What is to have been written, an item for each input."""
+    several = isinstance(inputs, list)
+    if isinstance(target, list) and (not several or len(target) != len(inputs)):
+        found = f"{len(target)} for {f'a list of {len(inputs)}' if several else 'one input'}"
+        raise SaccadeError(f"target: expected one text, or a list with one for each of a list of inputs, found {found}")
+    targets = list(target) if isinstance(target, list) else [target] * (len(inputs) if several else 1)
+    wrong = [each for each in targets if not (each is None or isinstance(each, str))]
+    if wrong:
+        raise SaccadeError(f"target: expected a text, found {type(wrong[0]).__name__} {wrong[0]!r}")
+    return targets
+
+
+@contextlib.contextmanager
+def _unreadable(name: str, host: Any) -> Iterator[None]:
+    """What a model says of an input that it cannot read names neither the model nor how much it can read."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (AssertionError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        config = getattr(host, "config", None)
+        limits = {"positions": "max_position_embeddings", "tokens in its vocabulary": "vocab_size"}
+        known = [f"{getattr(config, field)} {what}" for what, field in limits.items() if hasattr(config, field)]
+        hint = f": it has {' and '.join(known)}" if known else ""
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SaccadeError(f"{name}: an input or option it cannot take ({said}){hint}") from error
+
+
+def _has_two_parts(model: nn.Module, host: Any) -> bool:
+    if host is not None:  # the encoder of such a model has its configuration, too
+        both = bool(getattr(host.config, "is_encoder_decoder", False))
+        return both and "decoder_input_ids" in inspect.signature(host.forward).parameters
+    return any(isinstance(part, nn.Transformer | nn.TransformerDecoder) for part in model.modules())
+
+
+def _add_target(
+    found: Given, host: Any, tokenizer: Any, target: str | None, generate: Mapping[str, Any] | None, pairs: bool
+) -> None:
+    if host is None or not pairs:
+        if target is not None:
+            raise SaccadeError("target= is for models of transformers with an encoder and a decoder: leave it out")
+        return
+    if target is not None and generate is not None:
+        raise SaccadeError("pass target= for what the model is to have written, or generate= to let it write, not both")
+    if target is not None:
+        found.named["decoder_input_ids"], axes = target_of(host, tokenizer, target)
+        found.axes.update(axes)
+        found.about["output"] = target
+    elif generate is None and not {"decoder_input_ids", "decoder_inputs_embeds", "labels"} & found.named.keys():
+        raise SaccadeError(
+            f"{type(host).__name__} has a decoder: pass target='…', what it is to have written, or generate={{…}} and let it "
+            "write"
+        )
+
+
+@contextlib.contextmanager
+def _eval(model: nn.Module) -> Iterator[None]:
+    """In eval mode: weights are those before dropout, and one run is like another."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,0 +1,154 @@
+"""One look: which attention ran, under which name it is kept, and over which axes.
+
+In a forward pass each site is kept as it comes. While a model writes, each step adds a row: the row that wrote output token i
+is row i of the axis ``output``, and the reading of the prompt is kept apart, at ``<site>.prompt``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from saccade.errors import SaccadeError
+from saccade.foreign.attention import OURS, Call, attend_under
+from saccade.foreign.sites import Place, place_of, unseen
+from saccade.trace.lens import Lens, Site
+
+
+class LookSession:
+    """Sees every attention of one look.
+
+    Args:
+        lens: keeps and edits.
+        model: whose modules call.
+        places: its attention modules.
+        writes: whether the model writes (``generate``), and so calls once a token.
+        pairs: whether it has an encoder and a decoder.
+        shifted: whether the rows of its decoder are known by what they write and the keys by what was read.
+        options: what the model was given by name, for errors to name.
+    """
+
+    def __init__(
+        self,
+        lens: Lens,
+        model: nn.Module,
+        places: Mapping[nn.Module, Place],
+        *,
+        writes: bool = False,
+        pairs: bool = False,
+        shifted: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.lens, self.model, self.places = lens, model, dict(places)
+        self.writes, self.pairs, self.shifted = writes, pairs, shifted
+        self.options = options or {}
+        self.name = type(model).__name__
+        self.ran: set[nn.Module] = set()
+        self.recorded: set[nn.Module] = set()
+        self.checked: set[type] = set()
+        self.calls: Counter[str] = Counter()
+        self.prompts: dict[str, int] = {}
+
+    def see(self, module: nn.Module, call: Call, before: int | None = None) -> Tensor:
+        """The contexts [B, H, T, E] of this call. ``before`` queries came before, where the caller knows it."""
+        place = self.place(module)
+        self.recorded.add(module)
+        site = Site(place.name, *self._axes(place))
+        if self.writes and place.decodes:
+            return self._step(call, site, place, before)
+        self.calls[place.name] += 1
+        passes = self.calls[place.name]
+        kept = site if passes == 1 else Site(f"{site.name}#{passes}", site.query, site.key)
+        return attend_under(self.lens, call, site, kept)
+
+    def place(self, module: nn.Module) -> Place:
+        if module not in self.places:
+            path = next((path for path, each in self.model.named_modules() if each is module), type(module).__name__)
+            self.places[module] = place_of(path, module, path, vision=False)
+        return self.places[module]
+
+    def _step(self, call: Call, site: Site, place: Place, before: int | None) -> Tensor:
+        T, S = call.query.shape[-2], call.behind + call.key.shape[-2]
+        step = self.calls[place.name]
+        self.calls[place.name] += 1
+        if step == 0:
+            self.prompts[place.name] = T
+            if T == 1:
+                return attend_under(self.lens, call, site, site, offset=0)
+            prompt = Site(f"{site.name}.prompt", "prompt", site.key if place.crosses else "prompt")
+            context = attend_under(self.lens, call, site, prompt)
+            # The prompt's last row wrote the first token. What it looked at is also the first row of what was written.
+            attend_under(self.lens, call.of(T - 1, T), site, site, offset=T - 1)
+            return context
+        offset = self.prompts[place.name] - 1 + step
+        fits = T == 1 and (place.crosses or (before in (None, offset) and offset < S))
+        if not fits:
+            raise SaccadeError(
+                f"{self.name}: looking while it writes needs one new token a step and the cache of keys and values: at step "
+                f"{step} {place.name} came with {T} queries (leave out use_cache=False, assistant models and the like)"
+            )
+        return attend_under(self.lens, call, site, site, offset=offset, shown=step)
+
+    def _axes(self, place: Place) -> tuple[str, str]:
+        read = "image" if place.sees_image else "input"
+        if self.writes and place.decodes:
+            return "output", read if place.crosses else "prefix"
+        if place.decodes and self.pairs:
+            return "target", read if place.crosses else "prefix" if self.shifted else "target"
+        return (read, "memory") if place.crosses else (read, read)
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Notes which attention modules run, and at the end raises if one was not seen."""
+
+        def note(module: nn.Module, _: object) -> None:
+            self.ran.add(module)
+
+        hooks = [module.register_forward_pre_hook(note) for module in self.places]
+        try:
+            with _Strays(self.name):
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+        self.check()
+
+    def check(self) -> None:
+        """Raise where attention ran that was not seen, or none ran, or an edit never applied."""
+        missing = unseen(self.places, self.ran, self.recorded)
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            kinds = ", ".join(sorted({type(self.model.get_submodule(path)).__name__ for path in missing}))
+            raise SaccadeError(
+                f"{self.name}: {len(missing)} of its attention modules ran unseen ({', '.join(missing[:3])}{more}): {kinds} "
+                "computes attention in a way of its own, not through the attention interface of transformers"
+            )
+        if not self.lens.records:
+            raise SaccadeError(
+                f"{self.name}: no attention ran: expected attention of transformers or nn.MultiheadAttention"
+            )
+        self.lens.check()
+
+
+class _Strays(TorchFunctionMode):
+    """Refuses PyTorch's attention where the model calls it past everything that is looked through."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is functional.scaled_dot_product_attention and not OURS.get():
+            raise SaccadeError(
+                f"{self.name}: it calls scaled_dot_product_attention in code of its own, where it cannot be seen: expected all "
+                "attention in nn.MultiheadAttention, or through the attention interface of transformers"
+            )
+        return function(*args, **(kwargs or {}))

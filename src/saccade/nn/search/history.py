@@ -1,0 +1,119 @@
+"""How each hypothesis came about: back-pointers, what was recorded on the way, and the tree of all that was ever tried.
+
+Legend: lane = a beam of its own, place = where in its lane's beam a hypothesis stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from saccade.nn.search.topk import Chosen
+from saccade.trace.lens import Record
+from saccade.trace.maps import Tree
+
+Stopped = Literal["eos", "length"]
+
+
+@dataclass
+class Ended:
+    """A hypothesis that ended at ``step``, in row ``place`` of its lane, by writing ``token``.
+
+    ``score`` is what it is ranked by, ``coverage`` the part of it that the coverage penalty is, ``unmet`` the numbers of
+    the required phrases it lacks.
+    """
+
+    step: int
+    place: int
+    token: int
+    log_prob: float
+    stopped: Stopped
+    score: float
+    coverage: float = 0.0
+    unmet: tuple[int, ...] = ()
+
+
+@dataclass
+class History:
+    """Place j of a lane after step t came from place ``parents[t][lane][j]`` and wrote ``tokens[t][lane][j]``.
+
+    ``records[t]`` is what a lens kept at step t, ``looked[t][row]`` the source position that row looked at most.
+    """
+
+    parents: list[list[list[int]]] = field(default_factory=list)
+    tokens: list[list[list[int]]] = field(default_factory=list)
+    log_probs: list[list[list[float]]] = field(default_factory=list)
+    records: list[list[Record]] = field(default_factory=list)
+    looked: list[list[int]] = field(default_factory=list)
+
+    def add(self, chosen: Chosen) -> None:
+        """What was chosen in all lanes."""
+        self.parents.append(chosen.places.tolist())
+        self.tokens.append(chosen.tokens.tolist())
+        self.log_probs.append(chosen.totals.tolist())
+
+    def live(self, lane: int) -> list[tuple[int, int, float]]:
+        """(parent, token, log-probability) of each place of the lane after the last step."""
+        return list(zip(self.parents[-1][lane], self.tokens[-1][lane], self.log_probs[-1][lane], strict=True))
+
+    def trail(self, lane: int, end: Ended) -> tuple[list[int], list[int]]:
+        """The hypothesis's place in its lane at each step, and what it wrote there."""
+        path, tokens, place = [end.place], [end.token], end.place
+        for step in range(end.step - 1, -1, -1):
+            tokens.append(self.tokens[step][lane][place])
+            place = self.parents[step][lane][place]
+            path.append(place)
+        return path[::-1], tokens[::-1]
+
+    def kept(self, rows: Sequence[int]) -> list[Record]:
+        """What was recorded of these rows, one a step."""
+        kept: list[Record] = []
+        for row, records in zip(rows, self.records, strict=False):
+            for record in records:
+                device = next(iter(record.tensors.values())).device
+                kept.append(record.select(torch.tensor([row], device=device)))
+        return kept
+
+    def tree(self, ended: Sequence[tuple[int, Sequence[Ended]]], chosen: Ended) -> Tree:
+        """Every hypothesis that was ever in an item's lanes, as nodes; labels are the task's to give.
+
+        ``ended`` lists the item's lanes, each with what ended there.
+        """
+        nodes: list[_Node] = []
+        leaf = -1
+        for lane, ends in ended:
+            leaf = max(leaf, self._grow(nodes, lane, ends, chosen))
+        on_path = [False] * len(nodes)
+        while leaf >= 0:
+            on_path[leaf] = True
+            leaf = nodes[leaf][0]
+        parents, steps, tokens, log_probs, ends_here = (torch.tensor(part) for part in zip(*nodes, strict=True))
+        labels = tuple(str(token) for token in tokens.tolist())
+        return Tree(labels, parents, steps, tokens, log_probs, ends_here, torch.tensor(on_path))
+
+    def _grow(self, nodes: list[_Node], lane: int, ended: Sequence[Ended], chosen: Ended) -> int:
+        """Add a lane's nodes; the number of the node that closes the chosen hypothesis, or −1."""
+        number: dict[tuple[int, int], int] = {}  # (step, place) → node
+        leaf = -1
+        for step in range(max((end.step for end in ended), default=-1) + 1):
+            for end in ended:
+                if end.step == step and end.stopped == "eos":
+                    if end is chosen:
+                        leaf = len(nodes)
+                    nodes.append((number.get((step - 1, end.place), -1), step, end.token, end.log_prob, True))
+            rows = zip(self.parents[step][lane], self.tokens[step][lane], self.log_probs[step][lane], strict=True)
+            cut = any(end is chosen for end in ended) and chosen.stopped == "length"
+            for place, (source, token, total) in enumerate(rows):
+                if total > -math.inf:
+                    number[step, place] = len(nodes)
+                    if cut and (step, source, token) == (chosen.step, chosen.place, chosen.token):
+                        leaf = len(nodes)
+                    nodes.append((number.get((step - 1, source), -1), step, token, total, False))
+        return leaf
+
+
+_Node = tuple[int, int, int, float, bool]  # parent, step, token, log_prob, ended

@@ -1,0 +1,196 @@
+"""What a request asks, read from bytes that anyone may have sent.
+
+    {"inputs": ["text", …], "trace": false, "edits": [{"edit": "mask", …}, …], "prefix": null, "search": {"beam": 5}}
+
+Every fault is one line that names the field; nothing is guessed, and what is not known is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from saccade.errors import InputError, SaccadeError
+from saccade.nn.search.beam_search import Search
+from saccade.recipes.located import locate, quote
+from saccade.recipes.schema import build, to_plain
+from saccade.server.errors import Refusal
+from saccade.server.limits import Limits
+from saccade.trace.edits import EDITS, Edit, edit_from_json
+from saccade.trace.lens import DETAILS, Lens
+
+if TYPE_CHECKING:
+    from saccade.api import Bundle
+
+WHERE = "request"
+FIELDS = ("inputs", "trace", "edits", "prefix", "search")
+SEARCHED = (
+    "beam",
+    "length_penalty",
+    "coverage",
+    "stop",
+    "block_ngrams",
+    "unknown",
+    "diverse",
+)  # what a search alone obeys
+KINDS = ((bool, "true or false"), (str, "a text"), (int | float, "a number"), (list, "a list"), (dict, "a mapping"))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What to predict, and how."""
+
+    inputs: tuple[str, ...]
+    trace: bool = False
+    edits: tuple[Edit, ...] = ()
+    prefix: str | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    def lens(self, limits: Limits) -> Lens | None:
+        """The lens to look through; None where nothing is to be seen or changed."""
+        if not self.trace:
+            return Lens("statistics", edits=self.edits) if self.edits else None
+        longest = max(len(text) for text in self.inputs)
+        return Lens("all" if longest <= limits.dense else "top", edits=self.edits, detail=DETAILS)
+
+
+def read_ask(body: bytes, limits: Limits) -> Ask:
+    """The question in a request's body."""
+    try:
+        given = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(400, f"{WHERE}: expected JSON, found {quote(str(error))}") from None
+    if not isinstance(given, dict):
+        raise InputError(WHERE, expected="a mapping with inputs", found=_kind(given))
+    unknown = [name for name in given if name not in FIELDS]
+    if unknown:
+        raise InputError(WHERE, expected=f"any of {', '.join(FIELDS)}", found=quote(unknown[0]))
+    trace = given.get("trace", False)
+    if not isinstance(trace, bool):
+        raise InputError(WHERE, field="trace", expected="true or false", found=_kind(trace))
+    inputs = _inputs(given.get("inputs"), limits, limits.traced if trace else limits.inputs)
+    return Ask(inputs, trace, _edits(given.get("edits"), limits), _prefix(given.get("prefix"), limits), _search(given))
+
+
+def _inputs(given: Any, limits: Limits, most: int) -> tuple[str, ...]:
+    if not isinstance(given, list):
+        raise InputError(WHERE, field="inputs", expected="a list of texts", found=_kind(given))
+    if not 1 <= len(given) <= most:
+        raise InputError(WHERE, field="inputs", expected=f"1 to {most} texts", found=str(len(given)))
+    return tuple(_text(each, f"inputs[{number}]", limits.characters) for number, each in enumerate(given))
+
+
+def _text(given: Any, name: str, most: int) -> str:
+    if not isinstance(given, str):
+        raise InputError(WHERE, field=name, expected="a text", found=_kind(given))
+    if len(given) > most:
+        raise InputError(WHERE, field=name, expected=f"at most {most:,} characters", found=f"{len(given):,}")
+    return given
+
+
+def _prefix(given: Any, limits: Limits) -> str | None:
+    return None if given is None else _text(given, "prefix", limits.prefix) or None
+
+
+def _search(given: dict[str, Any]) -> dict[str, Any]:
+    search = given.get("search")
+    if search is None:
+        return {}
+    if not isinstance(search, dict):
+        raise InputError(WHERE, field="search", expected="a mapping, such as {'beam': 5}, or null", found=_kind(search))
+    return search
+
+
+# Edits ----------------------------------------------------------------------------------------------------------------
+
+
+def _edits(given: Any, limits: Limits) -> tuple[Edit, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise InputError(WHERE, field="edits", expected="a list of edits", found=_kind(given))
+    if len(given) > limits.edits:
+        raise InputError(WHERE, field="edits", expected=f"at most {limits.edits:,} edits", found=f"{len(given):,}")
+    return tuple(_edit(each, f"edits[{number}]") for number, each in enumerate(given))
+
+
+def _edit(given: Any, name: str) -> Edit:
+    if not isinstance(given, dict):
+        raise InputError(WHERE, field=name, expected="an edit, {'edit': 'mask', …}", found=_kind(given))
+    _check_fields(given, name)
+    for part in ("keys", "row"):
+        numbers = given.get(part, [])
+        wrong = [each for each in numbers if not _is_number(each)] if isinstance(numbers, list) else [numbers]
+        if wrong:
+            raise InputError(WHERE, field=f"{name}.{part}", expected="a list of numbers", found=_among(numbers, wrong))
+    factor = given.get("factor", 1)
+    if not _is_number(factor):
+        raise InputError(WHERE, field=f"{name}.factor", expected="a number", found=_kind(factor))
+    try:
+        return edit_from_json(given)
+    except SaccadeError as error:
+        raise Refusal(422, f"{WHERE}: {name}: {error}", name) from None
+    except OverflowError:
+        raise Refusal(
+            422, f"{WHERE}: {name}: expected numbers that a float can hold, found a larger one", name
+        ) from None
+
+
+def _check_fields(given: dict[str, Any], name: str) -> None:
+    """That a known kind of edit has its own fields and no others."""
+    kind = given.get("edit")
+    if not isinstance(kind, str) or kind not in EDITS:
+        found = quote(kind) if isinstance(kind, str) else _kind(kind)
+        raise InputError(WHERE, field=f"{name}.edit", expected=f"one of {', '.join(EDITS)}", found=found)
+    known = {each.name: each.default is MISSING for each in fields(EDITS[kind])}
+    unknown = [each for each in given if each not in known and each != "edit"]
+    if unknown:
+        expected = f"any of {', '.join(known)} in a {kind}"
+        raise InputError(WHERE, field=name, expected=expected, found=quote(unknown[0]))
+    missing = [each for each, needed in known.items() if needed and each not in given]
+    if missing:
+        raise InputError(WHERE, field=f"{name}.{missing[0]}", expected="numbers", found="nothing")
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _among(numbers: Any, wrong: list[Any]) -> str:
+    return f"{_kind(wrong[0])} among them" if isinstance(numbers, list) else _kind(numbers)
+
+
+def _kind(given: Any) -> str:
+    """What JSON calls it: a message names its kind, and does not repeat it."""
+    if given is None:
+        return "nothing"
+    return next(name for kind, name in KINDS if isinstance(given, kind))
+
+
+# The search -------------------------------------------------------------------------------------------------------------
+
+
+def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
+    """The recipe's own search, changed as the request says; None where it says nothing."""
+    given = dict(ask.search)
+    if not given:
+        return None
+    own = to_plain(bundle.recipe.search)
+    wanted = given.get("n_best", own["n_best"])
+    refused = [name for name in SEARCHED if given.get(name) not in (None, wanted if name == "beam" else None)]
+    if refused and not getattr(bundle.task, "searches", True):
+        found = f"{refused[0]}, where the task {bundle.task.name} finds the likeliest without a search"
+        raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)
+    if given.get("sample") is not None:
+        own |= {"beam": 1, "diverse": None}
+    elif "beam" not in given and isinstance(given.get("n_best"), int):
+        own["beam"] = max(own["beam"], given["n_best"])
+    how = build(Search, locate(own | given, WHERE), "search")
+    for name in ("beam", "n_best"):
+        if getattr(how, name) > limits.beam:
+            expected = f"at most {limits.beam}"
+            raise InputError(WHERE, field=f"search.{name}", expected=expected, found=f"{getattr(how, name):,}")
+    return how

@@ -1,0 +1,97 @@
+"""A bundle that answers requests: what ``Bundle.predict`` says, as JSON, and what ``GET /v1/models`` tells of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import InputError, SaccadeError
+from saccade.server.errors import Refusal
+from saccade.server.limits import Limits
+from saccade.server.requests import WHERE, Ask, search_of
+from saccade.views.html.payload import page_data, plain
+
+if TYPE_CHECKING:
+    from saccade.api import Bundle
+    from saccade.task import Prediction
+    from saccade.trace.maps import Trace
+
+
+def answer(bundle: Bundle, ask: Ask, limits: Limits) -> bytes:
+    """The predictions asked for, as the body of a response."""
+    predictions = predict(bundle, ask, limits)
+    rows = [_row(each, traced=ask.trace) for each in predictions]
+    return json.dumps({"predictions": rows}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
+    """Exactly what the bundle predicts under the same lens, search and prefix."""
+    if ask.prefix is not None and "wishes" not in inspect.signature(bundle.task.predict).parameters:
+        found = f"a text, where the task {bundle.task.name} has no beginning to choose"
+        raise InputError(WHERE, field="prefix", expected="null", found=found)
+    search = search_of(ask, bundle, limits)
+    try:
+        return bundle.predict(list(ask.inputs), lens=ask.lens(limits), search=search, prefix=ask.prefix)
+    except InputError:
+        raise
+    except SaccadeError as error:
+        raise Refusal(422, str(error), "edits" if ask.edits else None) from None
+    except OverflowError:
+        if not ask.search:
+            raise
+        raise InputError(WHERE, field="search", expected="numbers to reckon with", found="too large a one") from None
+
+
+def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:
+    row = {**_output(prediction), "notes": list(prediction.notes)}
+    if prediction.alternatives:
+        row["alternatives"] = [_output(each) for each in prediction.alternatives]
+    trace = noted(prediction) if traced else None
+    return row | {"page": None if trace is None else page_data(trace).to_json()}
+
+
+def _output(prediction: Prediction) -> dict[str, Any]:
+    said = {
+        "output": prediction.value,
+        "score": prediction.score,
+        "log_prob": prediction.log_prob,
+        "stopped": prediction.stopped,
+    }
+    shares = {"probabilities": prediction.probabilities, "choices": prediction.choices}
+    shares |= {"tokens": prediction.tokens, "spans": prediction.spans}
+    told: dict[str, Any] = plain(said | {name: part for name, part in shares.items() if part})
+    return told
+
+
+def noted(prediction: Prediction) -> Trace | None:
+    """The prediction's trace, with what the reader of a page must know: cut inputs, words never seen."""
+    trace = prediction.trace
+    if trace is None or not prediction.notes:
+        return trace
+    return replace(trace, about={**trace.about, "notes": list(prediction.notes)})
+
+
+def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
+    """What a client must know of a model before it asks."""
+    recipe, task = bundle.recipe, bundle.task
+    data = recipe.data
+    steered = "wishes" in inspect.signature(task.predict).parameters
+    told: dict[str, Any] = plain(
+        {
+            "name": name,
+            "recipe": recipe.name,
+            "task": recipe.task,
+            "model": recipe.model_name,
+            "parameters": bundle.parameters,
+            "figures": bundle.figures,
+            "metrics": recipe.metrics,
+            "languages": data.dates.languages if getattr(data, "source", None) == "dates" else (),
+            "labels": getattr(getattr(task, "classes", None) or getattr(task, "tags", None), "names", ()),
+            "prefix": steered,
+            "search": asdict(recipe.search) if getattr(task, "searches", True) else None,
+            "limits": asdict(limits) | {"tokens": getattr(data, "max_length", None)},
+        }
+    )
+    return told

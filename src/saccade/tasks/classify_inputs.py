@@ -1,0 +1,228 @@
+"""How the task ``classify`` reads: an input becomes ids, ids become a batch, and what was read the axes of a trace.
+
+A text, or two that are judged together, is one row (:class:`Rows`). A network of the layout ``sentences`` reads a text sentence
+by sentence (:class:`Sentenced`); a recipe asks for it by ``data.sentences``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from saccade.data.files.semeval import MARKED, unmarked
+from saccade.data.labels.batch import Batch, Ids, Layout, collate, fit, marks_of
+from saccade.data.labels.nested_batch import NestedBatch, collate_nested, fit_nested, nested
+from saccade.data.labels.records import LabelledData, Text
+from saccade.data.tokenizers.sentences import sentences
+from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
+from saccade.errors import InputError
+from saccade.nn.classifier import Classifier
+from saccade.tasks.axes import nested_axes, row_axis
+from saccade.trace.axes import Axis
+
+TOGETHER = 64  # inputs predicted in one batch …
+POSITIONS_TOGETHER = 32_768  # … and positions at most, padding included
+
+
+@dataclass(frozen=True)
+class ClassifyInput:
+    """An input: its text or texts, their ids, and what the reader must know of it."""
+
+    text: Text
+    ids: Any
+    notes: tuple[str, ...] = ()
+
+
+class ClassifyReader(ABC):
+    """How texts become ids and batches, by the rules of a recipe's ``data``."""
+
+    layouts: tuple[Layout, ...]
+
+    def __init__(self, data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> None:
+        self.data, self.tokenizer, self.pairs = data, tokenizer, pairs
+
+    @abstractmethod
+    def encoded(self, sources: Sequence[Text]) -> list[Any]:
+        """The ids of many inputs, not yet cut."""
+
+    @abstractmethod
+    def fit(self, ids: Any, where: str) -> tuple[Any, bool]:
+        """The ids within the recipe's limits, and whether any were cut."""
+
+    @abstractmethod
+    def tokens(self, ids: Any) -> list[int]:
+        """All tokens of an input, one after the other."""
+
+    @abstractmethod
+    def size(self, ids: Any) -> int:
+        """How many positions an input takes, marks counted."""
+
+    @abstractmethod
+    def batch(self, ids: Sequence[Any], labels: Sequence[int], numbers: Sequence[int]) -> Batch | NestedBatch:
+        """Inputs as tensors."""
+
+    @abstractmethod
+    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        """What a network of this layout saw, labelled with the words."""
+
+    @property
+    def limits(self) -> str:
+        """What a text that was cut was cut to."""
+        return f"{self.data.keep} {self.data.max_length} tokens"
+
+    def check(self, network: Classifier, name: str) -> None:
+        """Raise where a network cannot read so."""
+        if network.layout in self.layouts:
+            return
+        if network.layout == "sentences":
+            expected = f"{{most: 50, words: 50}} or the like: {name} reads a text sentence by sentence"
+            raise InputError("recipe", field="data.sentences", expected=expected, found="nothing")
+        expected = f"nothing: {name} reads a text as one row"
+        raise InputError("recipe", field="data.sentences", expected=expected, found=str(self.data.sentences))
+
+    def check_kind(self, source: Text, where: str) -> None:
+        """Raise where one text stands for two, or two for one."""
+        if isinstance(source, tuple) != self.pairs:
+            kinds = ("two texts", "one text") if self.pairs else ("one text", "two texts")
+            raise InputError(where, expected=f"{kinds[0]}, as in training", found=kinds[1])
+        self._check_marks(source, where)
+
+    def _check_marks(self, source: Text, where: str) -> None:
+        found = unmarked(texts_of(source)[0]) if self.data.format == "relations" else ""
+        if found:
+            raise InputError(where, expected=MARKED, found=found)
+
+    def read(self, given: Any, number: int) -> ClassifyInput:
+        """The ``number``-th input, from 0, as a person gives it."""
+        where = f"input {number + 1}"
+        source = self._parted(given, where)
+        for text in texts_of(source):
+            if not isinstance(text, str):
+                raise InputError(where, expected="a text", found=type(text).__name__)
+            if not text.strip():
+                raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
+        self._check_marks(source, where)
+        ids, cut = self.fit(self.encoded([source])[0], where)
+        notes = [f"cut to its {self.limits}"] if cut else []
+        read = self.tokens(ids)
+        notes += unknown_notes(read, self.tokenizer.UNK)
+        return ClassifyInput(source, ids, tuple(notes))
+
+    def _parted(self, given: Any, where: str) -> Text:
+        if not self.pairs:
+            if not isinstance(given, str):
+                raise InputError(where, expected="a text", found=type(given).__name__)
+            return given
+        parts = given.split("\t") if isinstance(given, str) else given
+        if not isinstance(parts, tuple | list) or len(parts) != 2:
+            found = f"{len(parts)} text(s)" if isinstance(parts, tuple | list) else type(parts).__name__
+            hint = "a tuple, or one text with a tab between the two"
+            raise InputError(where, expected="two texts, as in training", found=found, hint=hint)
+        return parts[0], parts[1]
+
+    def together(self, ids: Sequence[Any]) -> Iterator[list[int]]:
+        """Inputs of similar length, as many as fit into a batch."""
+        sizes = [self.size(each) for each in ids]
+        order, batch = sorted(range(len(ids)), key=sizes.__getitem__), list[int]()
+        for number in order:
+            if batch and (len(batch) == TOGETHER or sizes[number] * (len(batch) + 1) > POSITIONS_TOGETHER):
+                yield batch
+                batch = []
+            batch.append(number)
+        if batch:
+            yield batch
+
+
+class Rows(ClassifyReader):
+    """A text, or two that are judged together, as one row between marks."""
+
+    layouts = ("plain", "marked")
+
+    def encoded(self, sources: Sequence[Text]) -> list[Ids]:
+        firsts = self._encoded([texts_of(source)[0] for source in sources])
+        if not self.pairs:
+            return [(ids, None) for ids in firsts]
+        return list(zip(firsts, self._encoded([texts_of(source)[1] for source in sources]), strict=True))
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        # A text may be nothing once it is normalised; a row is never empty.
+        return [ids or [self.tokenizer.UNK] for ids in self.tokenizer.encode_all(texts)]
+
+    def fit(self, ids: Ids, where: str) -> tuple[Ids, bool]:
+        return fit(ids, self.data.max_length, self.data.too_long, self.data.keep, where)
+
+    def tokens(self, ids: Ids) -> list[int]:
+        return [*ids[0], *(ids[1] or ())]
+
+    def size(self, ids: Ids) -> int:
+        return len(ids[0]) + len(ids[1] or ()) + marks_of("marked", self.pairs)
+
+    def batch(self, ids: Sequence[Ids], labels: Sequence[int], numbers: Sequence[int]) -> Batch:
+        mark, longest = self.tokenizer, self.data.max_length + marks_of("marked", self.pairs)
+        made = collate(ids, labels, numbers, first=mark.BOS, last=mark.EOS, padding=mark.PAD)
+        return replace(made, longest=longest)
+
+    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        sizes = [len(part) for part in asked.ids if part is not None]
+        return {"text": row_axis(self.tokenizer, texts_of(asked.text), sizes, layout=layout, keep=self.data.keep)}
+
+    def check(self, network: Classifier, name: str) -> None:
+        super().check(network, name)
+        if network.needs_second is not None and not self.pairs:
+            expected = f"a column with the {network.needs_second} of each text: {name} judges a text by it"
+            hint = "data.format: aspects has one; model.whole: true reads texts as a whole"
+            raise InputError("recipe", field="data.columns.second", expected=expected, found="single texts", hint=hint)
+        marks = marks_of(network.layout, self.pairs)
+        if network.longest is not None and self.data.max_length + marks > network.longest:
+            expected = (
+                f"at most {network.longest - marks}, since the network reads {network.longest} positions, marks counted"
+            )
+            found = str(self.data.max_length)
+            raise InputError("recipe", field="data.max_length", expected=expected, found=found)
+
+
+class Sentenced(ClassifyReader):
+    """A text as its sentences, each a list of ids; one that is too long becomes several."""
+
+    layouts = ("sentences",)
+
+    def encoded(self, sources: Sequence[Text]) -> list[list[list[int]]]:
+        cut = [[text[start:end] for start, end in sentences(text)] for (text, *_) in map(texts_of, sources)]
+        flat = iter(self.tokenizer.encode_all([sentence for document in cut for sentence in document]))
+        # A sentence may be nothing once it is normalised; a document is never empty.
+        found = [[ids for ids in (next(flat) for _ in document) if ids] for document in cut]
+        return [document or [[self.tokenizer.UNK]] for document in found]
+
+    def fit(self, ids: list[list[int]], where: str) -> tuple[list[list[int]], bool]:
+        limits = nested(self.data.sentences)
+        return fit_nested(ids, self.data.max_length, limits, self.data.too_long, self.data.keep, where)
+
+    def tokens(self, ids: list[list[int]]) -> list[int]:
+        return [token for sentence in ids for token in sentence]
+
+    def size(self, ids: list[list[int]]) -> int:
+        return sum(map(len, ids))
+
+    def batch(self, ids: Sequence[list[list[int]]], labels: Sequence[int], numbers: Sequence[int]) -> NestedBatch:
+        return collate_nested(ids, labels, numbers, padding=self.tokenizer.PAD)
+
+    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        text = texts_of(asked.text)[0]
+        sizes = [len(sentence) for sentence in asked.ids]
+        return nested_axes(self.tokenizer, text, sentences(text), sizes, keep=self.data.keep)
+
+    @property
+    def limits(self) -> str:
+        return f"{super().limits} and {nested(self.data.sentences).most} sentences"
+
+
+def reading_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:
+    """The way of reading that a recipe's ``data`` asks for."""
+    return (Rows if data.sentences is None else Sentenced)(data, tokenizer, pairs=pairs)
+
+
+def texts_of(source: Text) -> tuple[str, ...]:
+    """One text or two."""
+    return source if isinstance(source, tuple) else (source,)

@@ -1,0 +1,157 @@
+"""A trace as one HTML file that needs nothing else: the explorer, its data, and a policy that lets nothing in or out.
+
+Nothing of a trace is ever markup: tokens travel as JSON in which ``<`` is written ``\\u003c``, and the page's own script
+is the only one that its Content-Security-Policy lets run. (It may be in parts: see :func:`chunks`.)
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import SaccadeError
+from saccade.storage import write_bytes
+from saccade.trace.maps import Trace
+from saccade.views.html.payload import PageData, Traces, names, page_data
+
+ASSETS = resources.files("saccade.views").joinpath("assets")  # built from web/
+HEIGHT = 720  # pixels of the frame in a notebook
+MOST_TOLD = 20  # traces that a page without scripts writes out
+LONGEST_TOLD = 2000
+
+
+def page(traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | None = None) -> str:
+    """The explorer's page about one trace, several, or several with names of their own (a mapping).
+
+    Args:
+        title: what the page is called; what the trace is about unless given.
+        live: ``{"model": …, "api": …}`` where a server answers the page.
+    """
+    data = page_data(traces, title=title, live=live)
+    carried = chunks(data.header)
+    scripts = [asset(f"{name}.js") for name in carried]
+    style = "".join(asset(f"{name}.css") for name in carried)
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts, live is not None)}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        '<link rel="icon" href="data:,">',
+        f"<title>{escape(data.header['title'])}</title>",
+        f"<style>{style}</style>",
+        "</head>",
+        "<body>",
+        '<div id="saccade"></div>',
+        f"<noscript>{_told(traces)}</noscript>",
+        *_data(data),
+        *(f"<script>{script}</script>" for script in scripts),
+        "</body>",
+        "</html>",
+        "",
+    ]
+    # Half of a surrogate pair is no character, and no file in UTF-8 can hold it.
+    return "\n".join(parts).encode("utf-8", "replace").decode("utf-8")
+
+
+def save(trace: Traces, path: str | Path, *, title: str | None = None) -> None:
+    """Write the page of a trace, or of several, as one file."""
+    write_bytes(path, page(trace, title=title).encode("utf-8"))
+
+
+def chunks(header: Mapping[str, Any]) -> list[str]:
+    """The scripts that a page with this header needs: the explorer, and those of views that few pages have.
+
+    A page that a server answers has them all: the next trace may be another.
+    """
+    traces, live = header["traces"], header["live"] is not None
+    needed = {
+        "explorer": True,
+        "heads": live or any(len(trace["maps"]) > 1 for trace in traces),
+        "sources": live or any(map(_has_other_sources, traces)),
+        "beam": live or any(trace["tree"] for trace in traces),
+        "judging": live or len(traces) > 1 or any("faithfulness" in trace["about"] for trace in traces),
+    }
+    return [name for name, holds in needed.items() if holds]
+
+
+def _has_other_sources(trace: Mapping[str, Any]) -> bool:
+    """Whether it has more than texts that were read and written word by word."""
+    kinds = {name: axis["kind"] for name, axis in trace["axes"].items()}
+    pooled = any(map["queries"] == 1 or kinds.get(map["query"]) != "tokens" for map in trace["maps"])
+    return pooled or "labels" in trace["about"] or not {"tokens", "positions"}.issuperset(kinds.values())
+
+
+def policy(scripts: Sequence[str], live: bool = False) -> str:
+    """What the page may do: run its own scripts, show what it carries, and ask its own server where there is one."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode() for script in scripts)
+    rules = {
+        "default-src": "'none'",
+        "script-src": " ".join(f"'sha256-{digest}'" for digest in digests),
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "media-src": "data: blob:",
+        "connect-src": "'self'" if live else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {sources}" for name, sources in rules.items())
+
+
+def policy_of(page: str) -> str:
+    """The policy that a page carries, for a server that sends it as a header too."""
+    found = re.search('http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    if found is None:
+        raise SaccadeError("expected a page that saccade.views.html.page wrote, found one without a policy")
+    return found[1]
+
+
+def asset(name: str) -> str:
+    """The explorer's script or style as it may stand inside a page."""
+    try:
+        text = ASSETS.joinpath(name).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise SaccadeError(
+            f"the explorer's {name} is not built: run `make setup` in the checkout, or install saccade's wheel, "
+            "which carries it"
+        ) from None
+    # The parser of HTML ends a script at these letters wherever they stand; in strings a backslash changes nothing.
+    text = re.sub(r"</(?=script|style)", r"<\\/", text, flags=re.IGNORECASE)
+    return text.replace("<!--", "\\x3c!--") if name.endswith(".js") else text
+
+
+def _data(data: PageData) -> list[str]:
+    # ASCII alone: every odd character is escaped, the two that end a line in JavaScript among them.
+    header = json.dumps(data.header, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    blocks = (
+        f'<script type="text/plain" class="saccade-block" data-block="{number}">{base64.b64encode(block).decode()}</script>'
+        for number, block in enumerate(data.blocks)
+    )
+    return [f'<script type="application/json" id="saccade-data">{header}</script>', *blocks]
+
+
+def _told(traces: Traces) -> str:
+    """What a reader without scripts gets: inputs and outputs."""
+    rows = []
+    for name, trace in list(names(traces))[:MOST_TOLD]:
+        given, output = (trace.about.get(part) for part in ("input", "output"))
+        said = [str(each)[:LONGEST_TOLD] for each in (given if given is not None else name, output) if each is not None]
+        rows.append("<p>" + " → ".join(f'<bdi dir="auto">{escape(each)}</bdi>' for each in said) + "</p>")
+    return "".join(rows) + "<p>Where the model looked is drawn by this page's script: allow JavaScript to see it.</p>"
+
+
+def frame(trace: Trace, *, height: int = HEIGHT) -> str:
+    """The page inside an iframe that carries all of it (``srcdoc``), so that a saved notebook still shows it."""
+    return (
+        f'<iframe srcdoc="{escape(page(trace), quote=True)}" title="Where the model looked" '
+        f'style="width: 100%; height: {height}px; border: 0" allow="clipboard-write; fullscreen"></iframe>'
+    )

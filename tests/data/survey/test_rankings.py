@@ -1,0 +1,95 @@
+"""What ``saccade data`` finds out about questions with candidates, and whether their recipe trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.data.rankings.records import RankedData, load_ranked
+from saccade.data.survey.rankings import SEED, survey_ranked
+from saccade.errors import InputError, SaccadeError
+from saccade.recipes.recipe import read_recipe
+from saccade.training.config import Train
+
+PLAIN = [(f"who is {n}", f"number {m} is", int(m == n % 3)) for n in range(40) for m in range(3)]
+SPARSE = [(f"q{n}", f"c{m} {n}", int(m == 0 and n < 6)) for n in range(56) for m in range(3)]
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(rows, name="x.tsv"):
+        lines = ["question\tcandidate\trelevance", *("\t".join(map(str, row)) for row in rows)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    return write
+
+
+def planned(path, tests=()):
+    return survey_ranked(path, RankedData(train=str(path)), tests, planned=True)
+
+
+def held_to(path, tests=(), **fields) -> str:
+    return "; ".join(survey_ranked(path, RankedData(train=str(path), **fields), tests).problems)
+
+
+def test_the_recipe_holds_out_so_much_that_some_question_has_an_answer(table, tmp_path) -> None:
+    assert Train().seed == SEED
+    found = planned(table(SPARSE))
+    assert not found.problems and "  hold_out: 0.25  # of less, no" in found.recipe()
+    (tmp_path / "my.yaml").write_text(found.recipe(tmp_path))
+    splits = load_ranked(read_recipe(tmp_path / "my.yaml").data, tmp_path, SEED)
+    assert all(any(each.answered for each in part) for part in (splits.train, splits.valid, splits.test))
+    assert "hold_out" not in planned(table(PLAIN)).recipe()
+
+
+def test_held_out_questions_without_any_answer_are_told_before_training(table, tmp_path) -> None:
+    path = table(SPARSE)
+    told = held_to(path)
+    assert told.startswith("valid: none of 3 questions held out of train has a relevant candidate")
+    assert told.endswith("raise data.hold_out (now 0.05), or give data.valid (data.hold_out: 0.25 holds some out)")
+    with pytest.raises(SaccadeError, match=r"^valid: none of 3 questions held out"):
+        load_ranked(RankedData(train="x.tsv"), tmp_path, SEED)
+    two = [(f"q{n}", f"c{m}", int(m == 0 and n == 0)) for n in range(9) for m in range(3)]
+    assert "question held out of train has a relevant" in held_to(table(two))  # nobody could hold out enough
+
+
+def test_a_file_without_any_answer_is_told_before_training(table, tmp_path) -> None:
+    path, empty = table(PLAIN), table([("why", "so", 0), ("when", "now", 0)], "empty.tsv")
+    told = f"{empty}: none of 2 questions has a relevant candidate"
+    assert told in held_to(path, [empty], valid="empty.tsv") and told in "; ".join(planned(path, [empty]).problems)
+    for name in ("valid", "test"):
+        with pytest.raises(
+            InputError, match=f"^data.{name}: expected a question with a relevant candidate, found none"
+        ):
+            load_ranked(RankedData(**{"train": "x.tsv", name: "empty.tsv"}), tmp_path, SEED)
+    with pytest.raises(InputError, match=r"^data.train: .*columns\.relevance may name another column"):
+        load_ranked(RankedData(train="empty.tsv", valid="x.tsv", test="x.tsv"), tmp_path, SEED)
+
+
+def test_a_recipe_is_held_to_its_own_overlap_and_max_length(table) -> None:
+    path, half = table(PLAIN), table([*PLAIN[:9], ("a question of more words", "so", 1)], "half.tsv")
+    assert held_to(path, max_length=3) == held_to(path, max_length=2, too_long="truncate") == ""
+    assert "more than data.max_length, 2 words: 160, the longest 3: raise it" in held_to(path, max_length=2)
+    assert "4 words: 1, the longest 5" in held_to(path, [half], test="half.tsv", max_length=4)
+    for overlap in ("keep", "drop_test", "drop_train"):
+        assert held_to(path, [half], test="half.tsv", overlap=overlap) == ""
+    assert "3 of 4 questions of" in held_to(path, [half], test="half.tsv", overlap="error")
+    assert "drop_train nothing is left" in held_to(path, [path], test="x.tsv", overlap="drop_train")
+    assert "drop_test nothing is left" in held_to(path, [path], test="x.tsv", overlap="drop_test")
+
+
+def test_questions_without_spaces_are_cut_into_characters(table, tmp_path) -> None:
+    rows = [
+        (f"这是什么{chr(0x4E00 + n)}吗", f"我觉得这是一个{chr(0x5E00 + m)}", int(m == 0))
+        for n in range(30)
+        for m in range(3)
+    ]
+    (tmp_path / "my.yaml").write_text(planned(table(rows)).recipe(tmp_path))
+    data = read_recipe(tmp_path / "my.yaml").data
+    assert (data.tokens.kind, data.tokens.min_count, data.max_length) == ("characters", 1, 8)
+    assert "kind: words" in planned(table(PLAIN)).recipe()
+
+
+def test_few_different_questions_are_too_few(table) -> None:
+    assert "2 questions: too few to hold out valid and test" in "; ".join(planned(table(PLAIN[:6])).problems)
+    assert "too few" not in "; ".join(planned(table(PLAIN[:9])).problems)

@@ -1,0 +1,336 @@
+"""The alignment as text: what is written where, in every terminal, whatever the labels."""
+
+import io
+import math
+import re
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from rich.cells import cell_len
+
+from saccade.trace.axes import Axis, Frames, Grid, Nodes, Sentences, Tokens
+from saccade.trace.lens import Lens, Site
+from saccade.trace.maps import AttentionMap, Trace
+from saccade.views.terminal.show import render, show
+
+ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+
+
+def look(weights: Any, rows: Axis | None = None, columns: Axis | None = None, **about: Any) -> Trace:
+    weights = torch.as_tensor(weights, dtype=torch.float32)
+    axes = {name: axis for name, axis in (("target", rows), ("source", columns)) if axis is not None}
+    map = AttentionMap("cross", "target", "source", "dense", {"weights": weights}, head=0, keys=weights.shape[1])
+    return Trace(axes=axes, maps=(map,), about=about)
+
+
+def text(trace: Trace, width: int = 80, **how: Any) -> str:
+    return render(trace, **{"width": width, "colour": "none", "unicode": True, **how})
+
+
+def date(source: str = "5 de maio", target: str = "05-05") -> Trace:
+    columns = Tokens([*source, "<eos>"], special=(len(source),))
+    rows = Tokens([*target, "<eos>"], special=(len(target),))
+    weights = (torch.arange(len(rows))[:, None] - torch.arange(len(columns))[None]).abs().mul(-2.0).softmax(-1)
+    return look(weights, rows, columns, input=source, output=target, model="dates")
+
+
+SHADES = ("truecolor", "256", "none")
+
+
+class TestAlignment:
+    def test_a_small_alignment_is_drawn_to_the_letter(self) -> None:
+        weights = [[1.0, 0, 0, 0, 0, 0], [0, 0, 0.25, 0.75, 0, 0], [0, 0, 0, 0, 0, 1.0]]
+        trace = look(weights, Tokens(["5", "m", "<eos>"]), Tokens([*"5 mai", "<eos>"]))
+        assert text(trace).split("\n") == [
+            "cross",
+            "      5␣mai■",
+            "    5 █       ← 5 1.00",
+            "    m   ░▓    ← mai 1.00",
+            "<eos>      █  ← <eos> 1.00",
+            "    Σ █ ▂▆ █",
+            "",
+            "target ↓ source →   0  ░░▒▒▓▓█ 1.00   Σ mass received   ■ <eos>",
+        ]
+
+    def test_the_heading_says_whose_it_is_and_what_became_of_what(self) -> None:
+        lines = text(date()).split("\n")
+        assert lines[:2] == ["dates", "5 de maio → 05-05"]
+
+    def test_the_standard_case_fits_in_eighty_columns_in_one_panel(self) -> None:
+        trace = date("a" * 39, "b" * 15)
+        lines = text(trace).split("\n")
+        assert sum("a" * 39 in line for line in lines[2:]) == 1
+        assert all("←" in line for line in lines if line.startswith("    b "))
+
+    @pytest.mark.parametrize("width", [20, 36, 50, 80, 200])
+    @pytest.mark.parametrize("colour", SHADES)
+    @pytest.mark.parametrize("unicode", [True, False])
+    def test_no_line_is_wider_than_the_terminal(self, width: int, colour: str, unicode: bool) -> None:
+        long = look(
+            torch.rand(4, 9), Tokens(["Geschwindigkeitsbegrenzung", *"abc"]), Tokens([*"abcdefg", "x" * 70, "yy"])
+        )
+        for trace in (date("terça-feira, 5 de maio de 2009", "2009-05-05"), long, look(torch.rand(5, 30))):
+            drawn = render(trace, width=width, colour=colour, unicode=unicode)  # type: ignore[arg-type]
+            assert max(cell_len(ESCAPE.sub("", line)) for line in drawn.split("\n")) <= width
+
+    def test_a_map_wider_than_the_terminal_is_wrapped_between_words(self) -> None:
+        trace = date("terça-feira, 5 de maio de 2009")
+        drawn = text(trace, width=34).partition("cross\n")[2]
+        headers = [line.strip() for line in drawn.split("\n") if re.fullmatch("[terçafi,␣5dmo209■-]{8,}", line.strip())]
+        assert "".join(headers) == "terça-feira,␣5␣de␣maio␣de␣2009■"
+        assert len(headers) == 2
+        assert all(not (one[-1].isalnum() and other[0].isalnum()) for one, other in pairwise(headers))
+
+    def test_rows_end_with_the_word_they_looked_at_and_the_mass_on_it(self) -> None:
+        weights = torch.zeros(2, 9)
+        weights[0, 5:9] = torch.tensor([0.3, 0.2, 0.4, 0.03])
+        weights[1, 0] = 0.6
+        weights[1, 5:9] = 0.1
+        trace = look(weights, Tokens("xy"), Tokens("5 de maio"))
+        assert "← maio 0.93" in text(trace)
+        assert "← 5 0.60" in text(trace)
+
+    def test_all_shades_of_a_row_stand_under_their_label(self) -> None:
+        weights = torch.eye(7)
+        drawn = text(look(weights, Tokens("abcdefg"), Tokens("年b月d日fg"))).split("\n")
+        for place, line in enumerate(drawn[2:9]):
+            assert line.index("██") == 2 + 2 * place
+        assert drawn[1] == "  年b 月d 日f g"
+
+    def test_words_stand_side_by_side_where_they_fit_and_are_stacked_where_not(self) -> None:
+        words = ["The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "today"]
+        trace = look(torch.eye(10), Tokens(words), Tokens(words))
+        assert " The quick brown fox jumps over the lazy dog today" in text(trace, 120)
+        stacked = text(trace, 60)
+        assert "quick brown" not in stacked
+        column = next(line for line in stacked.split("\n") if line.endswith("y"))
+        assert column.split() == ["e", "k", "n", "x", "s", "r", "e", "y", "g", "y"]
+
+    def test_coloured_words_carry_their_numbers_in_the_cells(self) -> None:
+        trace = look([[0.93, 0.07], [0.5, 0.5]], Tokens(["I", "saw"]), Tokens(["Ich", "sah"]))
+        drawn = render(trace, width=80, colour="truecolor", unicode=True)
+        assert ".93" in drawn
+        assert ".07" not in drawn
+        assert "←" not in drawn
+
+    def test_long_sentences_are_numbered_with_a_legend(self) -> None:
+        sentences = Sentences([f"This is sentence {number}, and it is long." for number in range(5)])
+        drawn = text(look(torch.eye(5), Tokens("abcde"), sentences))
+        assert "  1  2  3  4  5" in drawn
+        assert "5 This is sentence 4, and it is long." in drawn
+
+    def test_words_of_joined_letters_are_numbered_not_stacked(self) -> None:
+        words = ["رأيت", "كلبا", "كبيرا", "الحديقة"] * 5
+        drawn = text(look(torch.eye(20), Tokens(["w"] * 20), Tokens(words)), width=60)
+        assert "20 \u200eالحديقة\u200e" in drawn
+
+    def test_frames_are_measured_with_a_ruler(self) -> None:
+        frames = Frames([f"{frame * 0.04:.2f}" for frame in range(40)], seconds=0.04)
+        drawn = text(look(torch.eye(40)[::4], Tokens("abcdefghij"), frames))
+        assert "  0.00 0.20 0.40 0.60" in drawn
+
+    def test_a_long_map_is_shown_in_blocks_and_says_so(self) -> None:
+        drawn = text(look(torch.eye(3000)))
+        assert "a cell is the greatest of 47 × 47 weights" in drawn
+        assert len(drawn.split("\n")) < 80
+        assert "Σ" not in drawn
+
+
+class TestStrength:
+    def test_colours_become_256_become_shades_become_ascii(self) -> None:
+        trace = look([[0.0, 0.5, 1.0], [1.0, 0.0, 0.0]], Tokens("ab"), Tokens("xyz"))
+        assert "48;2;" in text(trace, colour="truecolor")
+        assert "48;5;" in text(trace, colour="256")
+        assert "a  ▒█" in text(trace)
+        assert "a  =@" in text(trace, unicode=False) or "a  +@" in text(trace, unicode=False)
+
+    @pytest.mark.parametrize("colour", SHADES)
+    def test_ascii_terminals_get_ascii_alone(self, colour: str) -> None:
+        trace = date("terça-feira 年", "ß-05")
+        assert text(trace, colour=colour, unicode=False).isascii()
+
+    def test_without_colour_there_are_no_escapes(self) -> None:
+        assert "\x1b" not in text(date())
+
+    def test_the_background_turns_the_scale_round(self) -> None:
+        trace = look([[1.0, 0.0], [0.0, 1.0]], Tokens("ab"), Tokens("xy"))
+        dark, light = (text(trace, colour="truecolor", background=ground) for ground in ("dark", "light"))
+
+        def strongest(drawn: str) -> int:
+            return max(sum(map(int, rgb)) for rgb in re.findall(r"48;2;(\d+);(\d+);(\d+)", drawn.split("\n")[2]))
+
+        assert strongest(dark) > 500 > strongest(light)
+
+    def test_the_strongest_weight_is_the_end_of_the_scale(self) -> None:
+        drawn = text(look([[0.01, 0.04], [0.02, 0.0]], Tokens("ab"), Tokens("xy")))
+        assert "0  ░░▒▒▓▓█ 0.04" in drawn
+        assert "a ░█" in drawn
+
+    def test_nan_is_a_question_and_not_a_crash(self) -> None:
+        weights = [[0.5, math.nan, 0.5], [math.nan] * 3, [0.0] * 3]
+        drawn = text(look(weights, Tokens("abc"), Tokens("x-z"))).split("\n")
+        assert drawn[2:5] == ["a █?█  ← x 0.50", "b ???  ← ?", "c      ← nothing"]
+
+    @pytest.mark.parametrize("weight", [math.inf, -1.0, 0.0, 1e-30, 1e30])
+    def test_odd_weights_do_not_crash(self, weight: float) -> None:
+        for colour in SHADES:
+            assert text(look([[weight, 0.5], [0.1, 0.2]], Tokens("ab"), Tokens("xy")), colour=colour)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+    def test_every_precision_is_drawn(self, dtype: torch.dtype) -> None:
+        map = AttentionMap("s", "q", "k", "dense", {"weights": torch.eye(3, dtype=dtype, requires_grad=True)}, keys=3)
+        assert "0 █" in text(Trace(maps=(map,)))
+
+
+HOSTILE = [
+    "\x1b[2J",
+    "\x1b]0;gotcha\x07",
+    "\x9b31m",
+    "\n",
+    "\r",
+    "\u202eevil",
+    "\u2028",
+    "\ud800",
+    "\x00",
+    "",
+    "\u200c",
+]
+
+
+class TestLabels:
+    @pytest.mark.parametrize("colour", SHADES)
+    @pytest.mark.parametrize("unicode", [True, False])
+    @pytest.mark.parametrize("characters", [True, False])
+    def test_no_label_reaches_the_terminal_raw(self, colour: str, unicode: bool, characters: bool) -> None:
+        labels = [*(label[:1] for label in HOSTILE)] if characters else HOSTILE
+        size = len(labels)
+        map = AttentionMap("\x1b[1msite\n", "q\x1b", "k\x07", "dense", {"weights": torch.eye(size)}, head=0, keys=size)
+        about = {"input": "\x1b[2J\n", "output": "\x1b[2J", "model": "\x07"}
+        trace = Trace(axes={"q\x1b": Tokens(labels), "k\x07": Tokens(labels)}, maps=(map,), about=about)
+        drawn = ESCAPE.sub("", text(trace, colour=colour, unicode=unicode))
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", drawn)
+        drawn.encode("utf-8")
+        # Each query is a line of its own: no newline of a label became one of the picture.
+        plain = text(Trace(axes={}, maps=(map,)), colour=colour, unicode=unicode)
+        assert sum(line.rstrip().endswith("1.00") for line in drawn.split("\n")) >= sum(
+            line.rstrip().endswith("1.00") for line in plain.split("\n")
+        )
+
+    def test_spaces_and_lone_marks_can_be_seen(self) -> None:
+        drawn = text(look(torch.eye(4), Tokens("abcd"), Tokens(["क", "\u093f", " ", "\u0902"])))
+        assert "क ◌\u093f ␣ ◌\u0902" in drawn
+
+    def test_right_to_left_letters_stay_in_reading_order_of_the_positions(self) -> None:
+        drawn = text(look(torch.eye(3), Tokens("abc"), Tokens("مرح")))
+        assert "\u200eم\u200e\u200eر\u200e\u200eح\u200e" in drawn
+
+    def test_markers_among_characters_take_one_cell_and_are_explained(self) -> None:
+        axis = Tokens(["<bos>", "a", "<eos>", "<lang>"], special=(0, 2, 3))
+        drawn = text(look(torch.eye(4), Tokens("wxyz"), axis))
+        assert "▸a■◆" in drawn
+        assert "▸ <bos>   ■ <eos>\n◆ <lang>" in drawn
+
+
+class TestManyMaps:
+    def heads(self, count: int, sites: int = 1) -> Trace:
+        lens = Lens()
+        for site in range(sites):
+            lens.observe(Site(f"layer.{site}", "target", "source"), torch.randn(1, count, 3, 5).softmax(-1))
+        return lens.trace
+
+    def test_up_to_four_are_drawn_each_with_its_title(self) -> None:
+        drawn = text(self.heads(4))
+        assert [f"layer.0 · head {head}" in drawn for head in range(4)] == [True] * 4
+        assert "mean" not in drawn
+
+    def test_more_are_averaged_over_the_heads_of_each_site_and_that_is_said(self) -> None:
+        trace = self.heads(3, sites=2)
+        drawn = text(trace)
+        assert "6 maps at 2 sites: the mean over the heads of each" in drawn
+        assert drawn.count("mean of 3 heads") == 2
+        mean = torch.stack([map.weights for map in trace.maps[:3]]).mean(0)
+        assert f"0  ░░▒▒▓▓█ {mean.max():.2f}" in drawn
+
+
+class TestOtherAxes:
+    def test_patches_are_drawn_as_pictures(self) -> None:
+        grid = Grid([str(patch) for patch in range(6)], height=2, width=3)
+        drawn = text(look([[1.0, 0, 0, 0, 0, 0.5], [0, 0, 1.0, 0, 0, 0]], Tokens(["cat", "dog"]), grid)).split("\n")
+        assert drawn[1:4] == ["cat       dog", "██· ·     · · ██", "· · ▒▒    · · ·"]
+
+    def test_one_query_over_a_text_shades_the_text(self) -> None:
+        words = ["the", "room", "was", "clean"]
+        trace = look([[0.1, 0.2, 0.1, 0.6]], Tokens(["label"]), Tokens(words))
+        coloured = text(trace, colour="truecolor")
+        assert "the room was clean" in ESCAPE.sub("", coloured)
+        assert re.search(r"48;2;[\d;]+mclean\x1b", coloured)
+        assert "clean ████" in text(trace)
+
+    def test_statistics_are_bars_of_mass_and_entropy(self) -> None:
+        lens = Lens("statistics")
+        lens.observe(Site("self", "target", "source"), torch.tensor([[[[0.5, 0.5, 0, 0], [0, 0, 0, 1.0]]]]))
+        trace = lens.trace.labelled({"target": Tokens("xy"), "source": Tokens("abcd")})
+        lines = text(trace).split("\n")
+        assert lines[1] == "mass that each position of source received"
+        assert lines[2].split() == ["a", "█" * 20, "0.50"]
+        assert lines[5].split() == ["d", "█" * 40, "1.00"]
+        assert lines[7] == "entropy of each position of target, in nats"
+        assert lines[8].split() == ["x", "█" * 40, "0.69", "←", "a", "0.50"]
+        assert lines[9].split() == ["y", "0.00", "←", "d", "1.00"]
+
+    def test_of_many_statistics_the_greatest_are_shown(self) -> None:
+        lens = Lens("statistics")
+        lens.observe(Site("self", "target", "source"), torch.eye(1000).view(1, 1, 1000, 1000))
+        drawn = text(lens.trace)
+        assert "the greatest 24 of 1,000" in drawn
+        assert len(drawn.split("\n")) < 60
+
+    def test_the_mass_that_was_not_kept_is_a_column_of_its_own(self) -> None:
+        lens = Lens("top", k=1)
+        lens.observe(Site("self", "target", "source"), torch.tensor([[[[0.5, 0.25, 0.25], [0, 1.0, 0]]]]))
+        lines = text(lens.trace).split("\n")
+        assert lines[1:4] == ["  012  …", "0 ▒    ▒  ← 0 0.50", "1  █      ← 1 1.00"]
+        assert "… the mass that was not kept" in lines[-1]
+
+    def test_graphs_are_drawn_with_their_lonely_nodes(self) -> None:
+        lens = Lens()
+        lens.observe_edges(Site("gat", "n", "n"), torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 1), keys=3)
+        drawn = text(lens.trace.labelled({"n": Nodes(["paper", "essay", "lonely"])}))
+        assert "lonely                     ← nothing" in drawn
+
+
+class TestNothing:
+    def test_a_trace_without_maps_says_so(self) -> None:
+        assert text(Trace()) == "This trace holds no attention maps."
+
+    @pytest.mark.parametrize("keep", ["all", "top", "statistics"])
+    def test_no_queries_and_no_keys_are_a_sentence(self, keep: str) -> None:
+        for shape, sentence in (
+            ((0, 3), "Nothing was asked: target"),
+            ((3, 0), "There was nothing to look at: source"),
+        ):
+            lens = Lens(keep)  # type: ignore[arg-type]
+            lens.observe(Site("cross", "target", "source"), torch.zeros(1, 1, *shape))
+            assert sentence in text(lens.trace)
+
+    def test_one_query_and_one_key_are_drawn(self) -> None:
+        assert "a █" in text(look([[1.0]], Tokens("a"), Tokens("x")))
+
+
+class TestShow:
+    @pytest.mark.parametrize(("encoding", "sign"), [("utf-8", "█"), ("ascii", "@"), ("latin-1", "@")])
+    def test_it_prints_what_standard_output_can_write(
+        self, encoding: str, sign: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+        monkeypatch.setenv("COLUMNS", "60")
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+        show(date("terça 年"))
+        written = raw.getvalue().decode(encoding)
+        assert sign in written
+        assert written.endswith("\n")
+        assert "\x1b" not in written
