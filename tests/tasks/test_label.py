@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from saccade.views.payload import page_data
+from saccade.views.html.payload import page_data
 from torch.nn import functional
 
 import saccade

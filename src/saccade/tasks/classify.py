@@ -200,7 +200,7 @@ class Classify:
                 f"{sizes[longest]}, its marks counted; raise train.batch_tokens or limit data.max_length"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+        return plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch | NestedBatch:
         return self.reading.batch([corpus.ids[n] for n in numbers], [corpus.labels[n] for n in numbers], numbers)

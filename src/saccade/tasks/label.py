@@ -180,7 +180,7 @@ class Label:
                 "counted; raise train.batch_tokens"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+        return plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         mark, rows = self.tokenizer, [row for number in numbers for row in corpus.rows[number]]

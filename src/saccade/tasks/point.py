@@ -160,7 +160,7 @@ class Point:
         self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
     ) -> list[list[int]]:
         lengths = [(len(record.source), len(record.target)) for record in corpus.records]
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+        return plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         return collate([corpus.records[number] for number in numbers], numbers)

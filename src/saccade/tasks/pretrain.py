@@ -184,7 +184,7 @@ class Pretrain:
         sizes = np.maximum(corpus.stretches.stop - corpus.stretches.start, 2) + MARKS
         lengths = [(size - 1, 0) for size in sizes.tolist()]  # plan() counts one more, the end of a side
         draw = draw_of(seed, epoch)
-        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)]
+        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)]
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pairs, masked = self.data.pairs == "next", self.data.masked

@@ -168,7 +168,7 @@ class Rank:
                 f"candidates have {sizes[largest]} with the question; raise train.batch_tokens"
             )
         lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+        return plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         records = [corpus.records[number] for number in numbers]

@@ -134,7 +134,7 @@ class Translate:
         self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
     ) -> list[list[int]]:
         lengths = [(len(source), len(target)) for source, target in corpus.ids]
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+        return plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         return collate([corpus.ids[number] for number in numbers], numbers)

@@ -169,7 +169,7 @@ class WordVectors:
             )
         lengths = [(size - 1, 0) for size in sizes.tolist()]  # plan() counts one more, the end of a side
         draw = draw_of(seed, epoch)
-        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)]
+        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, records=records, seed=seed, epoch=epoch)]
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         window, negatives = self.data.window, self.data.negatives

@@ -113,8 +113,7 @@ def plan_pieces(
             f"a chunk of {widest} tokens does not fit into a batch of {tokens}: raise train.batch_tokens, or lower data.chunk"
             " or data.context"
         )
-    lengths = [(piece.width - 1, piece.width - 1) for piece in pieces]  # plan counts one more for <bos>
-    return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+    return plan([piece.width for piece in pieces], tokens=tokens, records=records, seed=seed, epoch=epoch)
 
 
 def collate_pieces(
