@@ -85,13 +85,6 @@ def test_a_file_of_faults_alone_is_refused_though_faults_are_dropped(tmp_path):
         load_splits(PairData(train="a.jsonl", faults="drop"), tmp_path, seed=1)
 
 
-def test_what_a_catalogue_leaves_unfinished_is_noted_without_being_asked(tmp_path):
-    entries = "".join(f'msgid "eins {number}"\nmsgstr "one {number}"\n\n' for number in range(30))
-    (tmp_path / "a.po").write_text(f'{entries}#, fuzzy\nmsgid "x"\nmsgstr "y"\n')
-    notes = load_splits(PairData(train="a.po"), tmp_path, seed=1).notes
-    assert notes[0] == "a.po: 1 left out beside 30 pairs: 1 fuzzy (first: 92)"
-
-
 def test_the_format_says_how_to_read_a_file_whose_name_does_not(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"eng\tdeu\tone {number}\teins {number}\n" for number in range(30)))
     (tmp_path / "b.jsonl").write_text('{"3": "one", "4": "eins"}\n')

@@ -152,7 +152,7 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
         (
             "a.txt",
             "x\ty\n",
-            "expected a file of pairs (tsv, csv, jsonl, parquet, po, tmx, also .gz or .xz), found the suffix '.txt'",
+            "expected a file of pairs (tsv, csv, jsonl, parquet, also .gz or .xz), found the suffix '.txt'",
         ),
         ("a.txt.gz", "x\ty\n", "found the suffix '.txt'"),
         ("pairs", "x\ty\n", "found a name without a suffix"),
@@ -193,7 +193,14 @@ def test_a_file_without_permission_is_told(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "x\ty\n")
-    assert "format: expected one of tsv, csv, jsonl, parquet, po, tmx, found 'xls'" in fault(path, format="xls")
+    assert "format: expected one of tsv, csv, jsonl, parquet, found 'xls'" in fault(path, format="xls")
+
+
+@pytest.mark.parametrize(("name", "tool"), [("a.po", "po2csv"), ("a.tmx.gz", "TMX-to-TSV")])
+def test_catalogues_and_translation_memories_say_how_to_convert_them(tmp_path, name, tool):
+    (tmp_path / name).write_text("")
+    said = fault(tmp_path / name)
+    assert name in said and tool in said and "\n" not in said
 
 
 def test_files_of_different_lengths_name_the_shorter_one_and_both_ends(tmp_path: Path) -> None:

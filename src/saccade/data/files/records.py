@@ -40,7 +40,7 @@ class GroupedPair(Pair):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns (tables), keys (JSONL), languages (TMX) hold the source and the target: names, or numbers from 1.
+    """Which columns (tables), keys (JSONL) hold the source and the target: names, or numbers from 1.
 
     ``group`` names one more, whose value keeps records together when splits are held out.
     """
@@ -93,11 +93,11 @@ class Fault:
     """A line that is no pair; reading can go on after it.
 
     Attributes:
-        line: where it stood: a line, a row (Parquet, the hub), a unit (TMX).
+        line: where it stood: a line, a row (Parquet, the hub).
         reason: a short kind that can be counted.
         error: the whole sentence, as strict reading raises it.
-        skipped: the file itself says that this is no pair (a fuzzy entry, a unit without the language): strict reading
-            passes it over.
+        skipped: the data itself leaves this record out (a folder that data.labels does not list): strict reading passes
+            it over.
     """
 
     line: int

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade.data.config import DataConfig, check_least
-from saccade.data.files.catalogue import header_of_catalogue, scan_catalogue
 from saccade.data.files.hub import header_of_hub, on_hub, scan_hub
 from saccade.data.files.jsonl import header_of_jsonl, scan_jsonl
 from saccade.data.files.line_pairs import scan_aligned
@@ -20,7 +19,6 @@ from saccade.data.files.lines import unpacked
 from saccade.data.files.parquet import header_of_parquet, scan_parquet
 from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, Found, GroupedPair, Pair
 from saccade.data.files.tables import TABLES, Row, header_of_table, scan_csv, scan_tsv
-from saccade.data.files.tmx import header_of_tmx, scan_tmx
 from saccade.data.memory import (
     ACCEPTED,
     DEFAULT_COLUMNS,
@@ -62,7 +60,7 @@ class PairData(DataConfig):
     train: str | PairFiles | None = None  # type: ignore[assignment]
     valid: str | PairFiles | None = None  # type: ignore[assignment]
     test: str | PairFiles | None = None  # type: ignore[assignment]
-    format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = None
+    format: Literal["tsv", "csv", "jsonl", "parquet"] | None = None
     columns: Columns = field(default_factory=Columns)
     dates: Dates = field(default_factory=Dates)
     spelling: Spelling = field(default_factory=Spelling)
@@ -136,7 +134,7 @@ def _read(files: str | PairFiles, data: PairData, folder: Path, *, grouped: bool
 
 
 # ----------------------------------------------------------------------------------------------------
-# Pairs of texts from files: TSV, CSV, JSONL, Parquet, PO, TMX, two line-aligned text files, or a dataset of the hub.
+# Pairs of texts from files: TSV, CSV, JSONL, Parquet, two line-aligned text files, or a dataset of the hub.
 #
 # Files may be gzipped or xz'd. They are read as a stream. ``scan`` gives every pair and every fault; ``read_pairs`` is
 # strict: the first fault is one InputError that names the file, the line, the field, what was expected and what was found.
@@ -205,7 +203,7 @@ def read_pairs(
 def header_of(path: str | Path, format: str | None = None) -> list[str] | None:
     """What can be named as a column; None where nothing can.
 
-    Of a table its header, where the first row looks like one; of JSONL the first record's keys; of TMX the languages.
+    Of a table its header, where the first row looks like one; of JSONL the first record's keys.
     """
     if on_hub(path):
         return header_of_hub(path)
@@ -230,32 +228,34 @@ def format_of(path: Path, format: str | None = None) -> str:
     known = ", ".join(FORMATS)
     if format is not None:
         if format not in FORMATS:
-            raise InputError(path, field="format", expected=f"one of {known}", found=repr(format))
+            raise InputError(
+                path, field="format", expected=f"one of {known}", found=repr(format), hint=CONVERT.get(format)
+            )
         return format
     name = unpacked(path)
     suffix = name.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         found = f"the suffix {name.suffix!r}" if suffix else "a name without a suffix"
-        hint = "set the format, or give two text files whose lines belong together"
+        hint = CONVERT.get(suffix, "set the format, or give two text files whose lines belong together")
         raise InputError(path, expected=f"a file of pairs ({known}, also .gz or .xz)", found=found, hint=hint)
     return suffix
 
 
+CONVERT = {  # formats that have to be converted first, and how
+    "po": "convert it first: po2csv of the translate-toolkit writes a CSV with columns source and target",
+    "tmx": "convert it first with any TMX-to-TSV converter",
+}
 FORMATS: dict[str, Callable[[Path, Columns], Iterator[Found | Fault]]] = {
     "tsv": scan_tsv,
     "csv": scan_csv,
     "jsonl": scan_jsonl,
     "parquet": scan_parquet,
-    "po": scan_catalogue,
-    "tmx": scan_tmx,
 }
 HEADERS: dict[str, Callable[[Path], list[str] | None]] = {
     "tsv": lambda path: header_of_table(TABLES["tsv"](path)),
     "csv": lambda path: header_of_table(TABLES["csv"](path)),
     "jsonl": header_of_jsonl,
     "parquet": header_of_parquet,
-    "po": header_of_catalogue,
-    "tmx": header_of_tmx,
 }
 
 
