@@ -45,8 +45,8 @@ DATA = {
     "label": "saccade.data.tags.records:TaggedData",
     "rank": "saccade.data.rankings.records:RankedData",
     "language": "saccade.data.texts.records:TextData",
-    "pretrain": "saccade.data.texts.documents:PretrainData",
-    "vectors": "saccade.data.texts.documents:WordData",
+    "pretrain": "saccade.data.texts.records:PretrainData",
+    "vectors": "saccade.data.texts.records:WordData",
 }
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
 # Those of tasks that are not measured so; the first is computed where a recipe names none.

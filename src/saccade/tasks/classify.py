@@ -22,16 +22,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
+from saccade.data.files.semeval import ENTITY_MARKS
 from saccade.data.labels.batch import IGNORED, Batch
-from saccade.data.labels.classes import Classes, labels_in, told
+from saccade.data.labels.classes import Classes, label_counts, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
-from saccade.data.labels.records import Labelled, LabelledData, Text, built_in, labelled_of, load_labelled, read_file
+from saccade.data.labels.records import Labelled, LabelledData, Text, labelled_of, load_labelled, read_file
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
-from saccade.data.toy.relations import MARKS
+from saccade.data.toy import examples
 from saccade.errors import InputError, SaccadeError, preview
 from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.labels import LABEL_METRICS
@@ -106,7 +107,7 @@ class Classify:
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the shortest at the beginning of the test set."""
         if self.data.source is not None:
-            return list(built_in(self.data.source).EXAMPLES)
+            return examples(self.data.source)
         test = load_labelled(self.data, folder, seed).test if test is None else test
         beginning = sorted(test[:100], key=lambda record: len("".join(record.source)))
         return [_typed(record.source) for record in beginning[:10]]
@@ -185,7 +186,7 @@ class Classify:
         count = sum(was_cut for _, was_cut in fitted)
         cut = f"{count:,} of {len(records):,} texts cut to their {self.reading.limits}" if count else ""
         found = labels_in(records)
-        counts = told(found) + self.classes.remark(found, self.data.balance, training=where == "data.train")
+        counts = label_counts(found) + self.classes.remark(found, self.data.balance, training=where == "data.train")
         note = f"{where}: {'; '.join(filter(None, (counts, cut)))}"
         return Corpus(records, [ids for ids, _ in fitted], labels, f"{where}: {cut}" if cut else "", note)
 
@@ -363,8 +364,8 @@ class Classify:
 def _check_marks_whole(data: LabelledData) -> None:
     """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
     whole = data.tokens.whole
-    if data.format == "relations" and data.tokens.kind == "words" and not set(MARKS) <= set(whole):
-        expected = f"{json.dumps(MARKS)}, the marks of relations"
+    if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
+        expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
         raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.texts.chunks import (
     Batch,
@@ -128,8 +129,8 @@ class Language:
         return read_texts(path, data)
 
     @staticmethod
-    def records(given: Any, data: TextData) -> list[Text]:
-        return texts_of(given, data)
+    def records(given: Any, data: TextData, left_out: FaultCounts | None = None) -> list[Text]:
+        return texts_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Prompts worth continuing: the built-in source's own, or how the test texts begin."""

@@ -25,6 +25,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from saccade.data.batching import plan
+from saccade.data.files.jsonl import parse_json
 from saccade.data.points.records import (
     Coordinates,
     PointData,
@@ -32,10 +33,10 @@ from saccade.data.points.records import (
     as_points,
     generate,
     load_points,
-    parse,
     read_file,
     records_of,
 )
+from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import exact_match, perplexity
@@ -114,8 +115,8 @@ class Point:
         return read_file(path, data)
 
     @staticmethod
-    def records(given: Any, data: PointData) -> list[Points]:
-        return records_of(given)
+    def records(given: Any, data: PointData, left_out: FaultCounts | None = None) -> list[Points]:
+        return records_of(given, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
         """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
@@ -204,7 +205,7 @@ class Point:
     def _read(self, given: Any, where: str) -> Coordinates:
         if isinstance(given, str):
             example = "[0.3, 0.1]" if self.width == 1 else "[[0.3, 0.1], [0.7, 0.2]]"
-            given = parse(given, where, expected=f"points as JSON, such as {example}")
+            given = parse_json(given, where, expected=f"points as JSON, such as {example}")
         if isinstance(given, int | float):
             hint = "an input is a list of points; inputs are a list of such lists"
             raise InputError(where, expected="a list of points", found="a number", hint=hint)

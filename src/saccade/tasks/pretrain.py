@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import plan
+from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
-from saccade.data.texts.documents import MARKS, PretrainData, documents_of, load_documents, read_documents, sentences_of
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -36,7 +36,7 @@ from saccade.data.texts.masking import (
     draw_of,
     stretches_of,
 )
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import MARKS, PretrainData, Text, load_texts, read_texts, sentences_of, texts_of
 from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.data.toy.topics import EXAMPLES
 from saccade.errors import InputError, SaccadeError
@@ -105,21 +105,21 @@ class Pretrain:
 
     @staticmethod
     def load(data: PretrainData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
+        return load_texts(data, folder, seed)
 
     @staticmethod
     def read_file(path: Path, data: PretrainData) -> list[Text]:
-        return read_documents(path, data)
+        return read_texts(path, data)
 
     @staticmethod
-    def records(given: Any, data: PretrainData) -> list[Text]:
-        return documents_of(given, data)
+    def records(given: Any, data: PretrainData, left_out: FaultCounts | None = None) -> list[Text]:
+        return texts_of(given, data, left_out)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Texts with a blank: the built-in source's own, or sentences of the test documents that miss a word."""
         if self.data.source is not None:
             return list(EXAMPLES)
-        test = load_documents(self.data, folder, seed).test if test is None else test
+        test = load_texts(self.data, folder, seed).test if test is None else test
         sentences = (next(iter(sentences_of(document.source)), "") for document in test[:100])
         worded = [words for sentence in sentences if 2 < len(words := sentence.split()) < 30]
         return [" ".join([*words[: len(words) // 2], BLANK, *words[len(words) // 2 + 1 :]]) for words in worded[:10]]

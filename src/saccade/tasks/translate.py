@@ -22,7 +22,7 @@ from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, re
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
-from saccade.data.toy.pairs import EXAMPLES
+from saccade.data.toy import examples
 from saccade.errors import InputError
 from saccade.metrics.text import perplexity, score
 from saccade.models import name_of
@@ -90,8 +90,8 @@ class Translate:
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
-        if self.data.source in EXAMPLES:
-            return list(EXAMPLES[self.data.source])
+        if toy := examples(self.data.source):
+            return toy
         test = load_splits(self.data, folder, seed).test if test is None else test
         return [pair.source for pair in test[:10]]
 
