@@ -20,13 +20,13 @@ from saccade.api.bundle import threads
 from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
+from saccade.task import eval_mode
 from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank
 from saccade.tasks.translate import Translate
 from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
-from saccade.training.evaluation import eval_mode
 from saccade.training.loop import epoch_ends
 from saccade.training.stepping import Stepper, top_parts
 

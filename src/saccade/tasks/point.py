@@ -43,13 +43,13 @@ from saccade.models import name_of
 from saccade.models.pointer import END
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import Evaluation, Loss, Prediction, eval_mode
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, trace_of
 from saccade.tasks.unsupported import refuse_rate
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, eval_mode
+from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
 IGNORED = -100  # after the end of a target; every other number is a position

@@ -42,14 +42,13 @@ from saccade.data.toy.topics import EXAMPLES
 from saccade.errors import InputError, SaccadeError
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import Evaluation, Loss, Prediction, eval_mode
 from saccade.tasks.axes import BREAK
 from saccade.tasks.fill_mask import FillMaskInput, filling, never_trained
 from saccade.tasks.unsupported import named_metrics, refuse_sampling
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 FILE = "tokenizer.json"
 BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and in what is said

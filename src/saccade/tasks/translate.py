@@ -30,13 +30,13 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
 from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.nn.search.fast_beam import Recorder
-from saccade.task import Evaluation, Loss, OutputConstraints, Prediction
+from saccade.task import Evaluation, Loss, OutputConstraints, Prediction, eval_mode
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
 from saccade.tasks.steering import Spelling, TokenConstraints, source_word
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, eval_mode
+from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
 Progress = Callable[[int, int], None]

@@ -37,11 +37,10 @@ from saccade.errors import InputError, SaccadeError
 from saccade.metrics.neighbours import neighbours
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import Evaluation, Loss, Prediction, eval_mode
 from saccade.tasks.unsupported import refuse_rate, refuse_sampling
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 FILE, COUNTS = "tokenizer.json", "counts.json"
 ENCODED_TOGETHER = 4_000  # texts
