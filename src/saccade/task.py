@@ -185,6 +185,8 @@ class Task(ABC):
         metrics: the names of the metrics that it computes.
         input, output: how an input is handed over, and how an output is shown.
         alternatives: whether there is a second-best output (``n_best``).
+        aligns: whether source and target are both tokens, so that attention is an alignment of words.
+        not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; the bundle sets it.
         together, positions: how many inputs are predicted in one batch, and how many positions, padding included.
     """
@@ -196,6 +198,8 @@ class Task(ABC):
     input: ClassVar[InputKind]
     output: ClassVar[OutputKind]
     alternatives: ClassVar[bool] = True
+    aligns: ClassVar[bool] = False
+    not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
 
@@ -534,6 +538,14 @@ def refuse_rate(recipe: Any, name: str, why: str) -> None:
     given = getattr(recipe.train, name)
     if given:
         raise InputError("recipe", field=f"train.{name}", expected=f"0: {why}", found=f"{given:g}")
+
+
+def named_metrics(recipe: Any) -> dict[str, str]:
+    """The metrics that a recipe asks for, by the field that does; the loss is not one of them."""
+    named = {f"metrics[{number}]": name for number, name in enumerate(recipe.metrics)}
+    if recipe.expect is not None:
+        named["expect.metric"] = recipe.expect.metric
+    return named if recipe.train.watch == "loss" else {**named, "train.watch": recipe.train.watch}
 
 
 def keep_best(predictions: Sequence[Prediction]) -> Prediction:

@@ -36,7 +36,7 @@ from saccade.data.toy.relations import MARKS
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
-from saccade.metrics.labels import LABEL_METRICS, label_scores, label_statistics
+from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics
 from saccade.metrics.relations import relation_of
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
@@ -83,7 +83,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     name = "classify"
     Data = LabelledData
     network_base = Classifier
-    metrics = (*LABEL_METRICS, *PROBABILITY_METRICS)
+    metrics = CLASSIFIER_METRICS
     input = PAIR
     output = "label"
     survey = "labels"
