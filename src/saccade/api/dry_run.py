@@ -122,12 +122,19 @@ class Plan:
         return {**asdict(self), "folder": str(self.folder), "parameters": self.parameters, "memory": memory}
 
 
-def plan(recipe: str | Path | Recipe, data: Any = None, *, folder: str | Path | None = None, **overrides: Any) -> Plan:
+def plan(
+    recipe: str | Path | Recipe,
+    data: Any = None,
+    *,
+    folder: str | Path | None = None,
+    trust: Sequence[str] = (),
+    **overrides: Any,
+) -> Plan:
     """Read the recipe and its data, build the network, time a few updates, and say what training would do.
 
     Takes what :func:`saccade.api.training.train` takes.
     """
-    recipe = checked_recipe(recipe, data, overrides)
+    recipe = checked_recipe(recipe, data, overrides, trust)
     # Whoever plans in the middle of something else finds their random numbers where they left them.
     with torch.random.fork_rng():
         beginning = prepare(recipe, read_splits(recipe, data))
