@@ -26,13 +26,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from saccade.data.batching import Corpus, group, plan
+from saccade.data.batching import Corpus, group, plan, width_of
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import InputKind, OutputKind
-from saccade.metrics.significance import Statistics
+from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -185,6 +185,8 @@ class Task(ABC):
         metrics: the names of the metrics that it computes.
         input, output: how an input is handed over, and how an output is shown.
         alternatives: whether there is a second-best output (``n_best``).
+        aligns: whether source and target are both tokens, so that attention is an alignment of words.
+        not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; the bundle sets it.
         together, positions: how many inputs are predicted in one batch, and how many positions, padding included.
     """
@@ -196,6 +198,8 @@ class Task(ABC):
     input: ClassVar[InputKind]
     output: ClassVar[OutputKind]
     alternatives: ClassVar[bool] = True
+    aligns: ClassVar[bool] = False
+    not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
 
@@ -217,7 +221,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def records(cls, given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
-        """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where it is given, else refused."""
+        """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused."""
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
@@ -280,6 +284,11 @@ class Task(ABC):
         """How many words start from pre-trained vectors, in a sentence; empty where none do."""
         return ""
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a trace says of the task that it was made by; views read the output kind, never the name."""
+        return {"task": self.name, "output_kind": self.output}
+
     def describe(self) -> dict[str, Any]:
         """What ``GET /v1/models`` says of this task beyond its name."""
         return {"labels": self.labels}
@@ -302,15 +311,17 @@ class Task(ABC):
         ranks: int = 1,
     ) -> list[list[int]]:
         """The batches of an epoch, as row numbers: a pure function of its arguments, so a resumed run finds its place."""
-        largest = max(range(len(corpus)), key=lambda number: _width(corpus.costs[number]), default=0)
-        if tokens is not None and len(corpus) and _width(corpus.costs[largest]) > tokens:
-            raise SaccadeError(self.too_large(corpus, largest, tokens))
+        largest = max(range(len(corpus)), key=lambda number: width_of(corpus.costs[number]), default=0)
+        if tokens is not None and len(corpus) and (width := width_of(corpus.costs[largest])) > tokens:
+            raise SaccadeError(
+                f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
+                "marks included; raise train.batch_tokens or limit the length of records"
+            )
         return plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
 
-    def too_large(self, corpus: Corpus, number: int, tokens: int) -> str:
-        """The error for a row that no batch of so many tokens can hold."""
-        size = _width(corpus.costs[number])
-        return f"record {number + 1} takes {size} positions and a batch {tokens}: raise train.batch_tokens"
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        """What an error calls a row of a corpus, the ``number``-th from 0."""
+        return f"record {number + 1}"
 
     @abstractmethod
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Any:
@@ -369,7 +380,13 @@ class Task(ABC):
         return self.predict_items(network, items, how=how, lens=lens)
 
     def predict_items(
-        self, network: Any, items: Sequence[Any], *, how: Any, lens: Lens | None = None, progress: Progress | None = None
+        self,
+        network: Any,
+        items: Sequence[Any],
+        *,
+        how: Any,
+        lens: Lens | None = None,
+        progress: Progress | None = None,
     ) -> list[Prediction]:
         """The prediction loop of every task: inputs that were read, in batches of similar cost."""
         predictions: dict[int, Prediction] = {}
@@ -426,8 +443,8 @@ class Task(ABC):
 
     @property
     def output_metrics(self) -> tuple[str, ...]:
-        """The metrics computed from outputs alone, by which runs are compared; the first decodes. Empty: none can be."""
-        return ()
+        """The metrics computed from outputs alone, by which runs are compared. Empty: runs cannot be compared."""
+        return tuple(name for name in self.metrics if name == "exact_match")
 
     @property
     def output_tokenizer(self) -> Tokenizer | None:
@@ -441,7 +458,9 @@ class Task(ABC):
     def source_text(self, record: Any) -> str:
         """A record's input on one line."""
         source = record.source
-        return " | ".join(source) if isinstance(source, tuple) and all(isinstance(s, str) for s in source) else str(source)
+        return (
+            " | ".join(source) if isinstance(source, tuple) and all(isinstance(s, str) for s in source) else str(source)
+        )
 
     def output_text(self, record: Any, output: Any) -> str:
         """An output of :meth:`evaluate` as a person reads it."""
@@ -449,15 +468,17 @@ class Task(ABC):
 
     def statistics(self, name: str, outputs: Sequence[Any], records: Sequence[Any]) -> Statistics:
         """What a metric is computed from, record by record, given outputs of :meth:`evaluate`."""
-        raise SaccadeError(f"the outputs of the task {self.name} cannot be compared")
+        texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
+        return statistics(name, texts, [self.reference(record) for record in records])
+
+    def length_of(self, record: Any, by: str) -> int:
+        """The length of a record: ``source_words``, ``source_tokens`` or ``reference_words``."""
+        if by == "source_tokens":
+            return len(next(iter(self.vocabularies.values())).encode(self.source_text(record)))
+        return len((self.reference(record) if by == "reference_words" else self.source_text(record)).split())
 
 
-def _width(cost: Any) -> int:
-    """The positions that a row takes on its longer side."""
-    return int(cost) if isinstance(cost, int) else max(cost)
-
-
-class Searches(ABC):
+class Searches:
     """The output is found by a search (:class:`saccade.nn.search.Search`): beams, sampling and penalties apply."""
 
 
@@ -513,7 +534,7 @@ class Scores(ABC):
         """A function of a lens: how likely ``output`` is for the input ``given``. ``ended``: its end counts as a token."""
 
 
-class Surveys(ABC):
+class Surveys:
     """``saccade data`` knows this task's files: it reports on them and writes a recipe."""
 
     survey: ClassVar[str]  # its key in saccade.data.survey
@@ -524,6 +545,14 @@ def refuse_rate(recipe: Any, name: str, why: str) -> None:
     given = getattr(recipe.train, name)
     if given:
         raise InputError("recipe", field=f"train.{name}", expected=f"0: {why}", found=f"{given:g}")
+
+
+def named_metrics(recipe: Any) -> dict[str, str]:
+    """The metrics that a recipe asks for, by the field that does; the loss is not one of them."""
+    named = {f"metrics[{number}]": name for number, name in enumerate(recipe.metrics)}
+    if recipe.expect is not None:
+        named["expect.metric"] = recipe.expect.metric
+    return named if recipe.train.watch == "loss" else {**named, "train.watch": recipe.train.watch}
 
 
 def keep_best(predictions: Sequence[Prediction]) -> Prediction:

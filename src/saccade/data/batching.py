@@ -132,6 +132,23 @@ def batches_of(
     return [batches[number] for number in random.permutation(len(batches))]
 
 
+def group(costs: Sequence[Any] | np.ndarray, *, most: int, positions: int) -> Iterator[list[int]]:
+    """Rows of similar cost in groups to predict together: at most ``most`` rows and, padding included, ``positions``."""
+    batch: list[int] = []
+    for number in sorted(range(len(costs)), key=costs.__getitem__):
+        if batch and (len(batch) == most or costs[number] * (len(batch) + 1) > positions):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def width_of(cost: Any) -> int:
+    """The positions that a row takes of a batch."""
+    return int(cost) if np.ndim(cost) == 0 else int(max(cost)) + CLOSING
+
+
 def _check_sizes(tokens: int | None, records: int | None) -> None:
     if tokens is None and records is None:
         raise SaccadeError("a batch needs a size: set its tokens or its records")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saccade.data.labels.classes import Classes, label_counts, labels_in
+from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.records import (
     LabelColumns,
     Labelled,
@@ -211,8 +211,8 @@ def test_the_built_in_source_needs_no_file() -> None:
 def test_labels_are_counted_in_their_order() -> None:
     records = [Labelled("x", label) for label in ("10", "2", "2")]
     assert list(labels_in(records)) == ["2", "10"]
-    assert label_counts({"neg": 3, "pos": 1}) == "neg 3 (75.0 %), pos 1 (25.0 %)"
-    assert label_counts({str(n): n + 1 for n in range(14)}, most=2) == "13 14 (13.3 %), 12 13 (12.4 %) and 12 more"
+    assert described({"neg": 3, "pos": 1}) == "neg 3 (75.0 %), pos 1 (25.0 %)"
+    assert described({str(n): n + 1 for n in range(14)}, most=2) == "13 14 (13.3 %), 12 13 (12.4 %) and 12 more"
 
 
 def test_weights_make_every_label_count_alike() -> None:

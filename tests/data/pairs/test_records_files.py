@@ -211,7 +211,7 @@ def test_catalogues_and_translation_memories_say_how_to_convert_them(tmp_path, n
 
 def test_files_of_different_lengths_name_the_shorter_one_and_both_ends(tmp_path: Path) -> None:
     first, second = write(tmp_path, "a.de", "1\n2\n3\n4\n5\n"), write(tmp_path, "a.en", "1\n2\n3\n")
-    told = f"{second}:4: expected as many lines as in {first}, found the end after 3 lines"
+    told = f"{second}:4: expected as many lines as in {first.name}, found the end after 3 lines"
     assert fault((first, second)) == told
     assert fault((second, first)) == told
 
