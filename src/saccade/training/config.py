@@ -98,8 +98,8 @@ PURPOSES = {"best": "to choose by", "last": "to watch"}
 """What validation records are for, by the network that is kept."""
 
 
-def held_back(settings: Train, batches: Sequence[Sequence[int]]) -> str:
-    """What is to be said of an epoch's batches where batch_tokens keeps them well below batch_records; else nothing."""
+def batch_size_warning(settings: Train, batches: Sequence[Sequence[int]]) -> str:
+    """A warning where batch_tokens keeps an epoch's batches well below batch_records; else empty."""
     tokens, records = settings.batch_tokens, settings.batch_records
     if tokens is None or records is None:
         return ""
