@@ -40,6 +40,9 @@ class NumberTask:
     def batch(self, corpus: Corpus, numbers: Any) -> Numbers:
         return Numbers(torch.tensor([corpus.rows[number] for number in numbers]), len(numbers))
 
+    def phases(self, network: Any) -> tuple[Phase, ...]:
+        return (Phase("train", self.loss),)  # type: ignore[attr-defined]
+
     def evaluate(self, network: Any, corpus: Corpus, *, how: Any, metrics: Any, limit: int | None = None) -> Evaluation:
         raise NotImplementedError
 

@@ -262,5 +262,5 @@ def test_a_phase_runs_at_least_once(field: str) -> None:
 
 
 def test_a_phase_whose_parameters_are_all_frozen_is_refused() -> None:
-    with pytest.raises(SaccadeError, match="phase 'generator'.*frozen"):
+    with pytest.raises(SaccadeError, match=r"phase 'generator'.*frozen"):
         Stepper(Gan(), Gan.network(), replace(SETTINGS, freeze=("generator",)))

@@ -131,6 +131,23 @@ def batches_of(
     return [batches[number] for number in random.permutation(len(batches))]
 
 
+def group(costs: Sequence[Any] | np.ndarray, *, most: int, positions: int) -> Iterator[list[int]]:
+    """Rows of similar cost in groups to predict together: at most ``most`` rows and, padding included, ``positions``."""
+    batch: list[int] = []
+    for number in sorted(range(len(costs)), key=costs.__getitem__):
+        if batch and (len(batch) == most or costs[number] * (len(batch) + 1) > positions):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def width_of(cost: Any) -> int:
+    """The positions that a row takes of a batch."""
+    return int(cost) if np.ndim(cost) == 0 else int(max(cost)) + CLOSING
+
+
 def check_batch_size(tokens: int | None, records: int | None) -> None:
     """Raise unless a batch is bounded by a positive number of tokens or records."""
     if tokens is None and records is None:
@@ -144,11 +161,6 @@ def check_rank(rank: int, ranks: int) -> None:
     """Raise unless ``rank`` is one of ``ranks``."""
     if not 0 <= rank < ranks:
         raise SaccadeError(f"rank must be between 0 and ranks - 1: got rank={rank}, ranks={ranks}")
-
-
-def width_of(cost: Cost) -> int:
-    """The positions that a row's cost takes of a batch's budget."""
-    return cost if isinstance(cost, int) else max(cost) + CLOSING
 
 
 def _widths(costs: Sequence[Cost] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

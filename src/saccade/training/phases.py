@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from saccade.errors import SaccadeError
-from saccade.task import Phase, Phased, Task
+from saccade.task import Phase
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs
 
@@ -54,11 +54,6 @@ class ActivePhase:
         finally:
             for parameter in self.others:
                 parameter.requires_grad_(True)
-
-
-def phases_of(task: Task, network: nn.Module) -> tuple[Phase, ...]:
-    """The task's own phases, or one of all parameters that minimises ``task.loss``."""
-    return task.phases(network) if isinstance(task, Phased) else (Phase("train", task.loss),)
 
 
 def resolve(phases: Sequence[Phase], network: nn.Module, settings: Train) -> list[tuple[Train, list[nn.Parameter]]]:

@@ -19,7 +19,7 @@ from saccade.training.config import Train
 from saccade.training.devices import make_fabric
 from saccade.training.graphs import Graphs, why_not
 from saccade.training.optimisers import make_optimiser
-from saccade.training.phases import ActivePhase, phases_of, resolve
+from saccade.training.phases import ActivePhase, resolve
 from saccade.training.recording import Recorder, recorder_for
 
 
@@ -50,7 +50,7 @@ class Stepper:
         freeze(network, settings.freeze)
         self._fabric = make_fabric(settings)
         self.device = self._fabric.device
-        phases = phases_of(task, network)
+        phases = task.phases(network)
         resolved = resolve(phases, network, settings)
         made = [make_optimiser(parameters, own) for own, parameters in resolved]
         self.model, *optimisers = self._fabric.setup(network, *made)
