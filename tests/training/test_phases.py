@@ -94,7 +94,14 @@ def test_a_phase_computes_no_gradients_for_the_parameters_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"accumulate": 2}, {"average": 2}, {"evaluate_every": 4, "schedule": "plateau"}]
+    "options",
+    [
+        {},
+        {"accumulate": 2},
+        {"average": 2, "tensorboard": True},
+        {"evaluate_every": 4, "schedule": "plateau", "patience": 0},
+        {"precision": "bf16"},
+    ],
 )
 def test_a_gan_that_dies_at_an_odd_update_resumes_bit_for_bit(options: dict[str, Any], tmp_path: Path) -> None:
     task = generator_of(every=2, steps=2)

@@ -51,7 +51,7 @@ class Snapshots:
 
     @property
     def too_few(self) -> str:
-        """Why there is no mean, where fewer than two networks were taken."""
+        """Why there is no mean, where fewer than two networks were copied."""
         taken = "one network was" if self.kept else "no network was"
         return f"train.average is {self.settings.average}, but {taken} taken for it"
 
