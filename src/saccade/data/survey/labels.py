@@ -17,6 +17,7 @@ from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, scan_fi
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import unpacked
 from saccade.data.files.records import NOT_UTF8
+from saccade.data.files.semeval import ENTITY_MARKS as MARKS
 from saccade.data.files.semeval import unmarked
 from saccade.data.labels.classes import UNEVEN, labels_in
 from saccade.data.labels.records import Labelled, LabelledData, label_of, scan
@@ -28,7 +29,6 @@ from saccade.data.survey.limits import beyond, drawn, overlapping
 from saccade.data.survey.recipe import OFTEN, quoted, seen_from, unspaced
 from saccade.data.survey.tallies import WORD, Lengths
 from saccade.data.tokenizers.tokenizer import counting
-from saccade.data.toy.relations import MARKS
 from saccade.errors import InputError
 
 FEW = 10  # records of a label below which little can be learnt of it
