@@ -151,12 +151,12 @@ def test_a_recipe_is_surveyed_with_its_splits(data):
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
-        ("task: point\ndata: {source: hull}\n", "task: expected one of"),
+        ("task: point\ndata: {source: hull}\n", "my.yaml:1: task: expected a task whose data can be surveyed, found"),
         (
             "task: translate\ndata: {source: dates}\n",
             "data.train: expected a file of your own, found a built-in source",
         ),
-        ("task: translate\n", "data: expected a mapping, found nothing"),
+        ("task: translate\n", "data: expected a recipe with task and data, found none"),
         ("task: translate\ndata: {trian: x.tsv}\n", "data.trian: expected one of"),
     ],
 )

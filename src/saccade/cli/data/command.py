@@ -162,6 +162,7 @@ def _of_files(
     from saccade.data.survey import surveys
     from saccade.recipes.located import locate
     from saccade.recipes.schema import build
+    from saccade.tasks import data_class
 
     kinds = list(surveys())
     kind = next((kind for kind in kinds if kind.recognises(files, columns, format)), None)
@@ -175,17 +176,16 @@ def _of_files(
         raise SaccadeError(
             f"{'--column' if columns else '--format'}: two text files have plain lines, and neither of them"
         )
-    (data_class, *_) = kind.data_classes.values()
-    known = {each.name for each in dataclasses.fields(data_class)}
+    section = data_class(kind.task)
     plain: dict[str, Any] = {"train": {"source": files[0], "target": files[1]} if two else files[0]}
     plain |= {"columns": dict(columns)} if columns else {}
     plain |= {"format": format} if format else {}
     plain |= {"encoding": encoding} if encoding else {}
-    if encoding and "encoding" not in known:
+    if encoding and "encoding" not in {each.name for each in dataclasses.fields(section)}:
         raise SaccadeError(
             f"--encoding: {kind.kind} are read as UTF-8, so there is nothing to set (iconv converts files)"
         )
-    return kind(build(data_class, locate(plain, "command line"), "data"), tests, named=bool(columns))
+    return kind(build(section, locate(plain, "command line"), "data"), tests, named=bool(columns))
 
 
 def _recipe_path(files: Sequence[str]) -> Path | None:
@@ -202,28 +202,33 @@ def _recipe_path(files: Sequence[str]) -> Path | None:
 
 def _of_recipe(path: Path, options: Mapping[str, Any]) -> Survey:
     """The survey of a recipe's data; of the rest of the recipe only ``train.seed`` is read."""
-    from saccade.data.survey import surveys
-    from saccade.recipes.located import node_at, read_yaml
+    from saccade.data.survey import survey_class
+    from saccade.plugins import EVERYTHING, searching
+    from saccade.recipes.located import node_at, read_yaml, refusal
+    from saccade.recipes.own import located
     from saccade.recipes.schema import build
+    from saccade.task import Surveys
+    from saccade.tasks import task_class
     from saccade.training.config import Train
 
     taken = next((name for name, value in options.items() if value), None)
     if taken is not None:
         raise SaccadeError(f"{taken}: expected a data file beside it, found a recipe, which says that itself")
     root = read_yaml(path)
-    task = getattr(node_at(root, "task"), "text", "nothing")
-    kinds = {name: kind for kind in surveys() for name in kind.data_classes}
-    section, training = node_at(root, "data"), node_at(root, "train")
-    if task not in kinds:
-        raise InputError(path, field="task", expected=f"one of {', '.join(kinds)}", found=str(task))
-    if section is None:
-        raise InputError(path, field="data", expected="a mapping", found="nothing")
-    data: Any = build(kinds[task].data_classes[task], section, "data")
+    named, section, training = (node_at(root, name) for name in ("task", "data", "train"))
+    if named is None or section is None:
+        missing = "task" if named is None else "data"
+        raise InputError(path, field=missing, expected="a recipe with task and data", found="none")
+    with searching(trust=EVERYTHING, beside=path.parent):
+        task = located(named, "task", task_class)
+    if not issubclass(task, Surveys):
+        raise refusal(named, "task", "a task whose data can be surveyed")
+    data: Any = build(task.Data, section, "data")
     if data.train is None:
         hint = f"there is nothing to check: saccade train {path.stem}"
         raise InputError(path, field="data.train", expected="a file of your own", found="a built-in source", hint=hint)
     seed = (Train() if training is None else build(Train, training, "train")).seed
-    return kinds[task](data, has_recipe=True, folder=path.parent, seed=seed)
+    return survey_class(task.survey)(data, has_recipe=True, folder=path.parent, seed=seed)
 
 
 def _check_outputs(save: Path | None, force: bool, recipe: Path | None) -> None:

@@ -19,8 +19,13 @@ SURVEYS = {
 }
 
 
+def survey_class(kind: str) -> type[Survey]:
+    """The survey of a kind of data."""
+    module, _, attribute = SURVEYS[kind].partition(":")
+    survey: type[Survey] = getattr(importlib.import_module(module), attribute)
+    return survey
+
+
 def surveys() -> Iterator[type[Survey]]:
-    """The classes of :data:`SURVEYS`."""
-    for name in SURVEYS.values():
-        module, _, attribute = name.partition(":")
-        yield getattr(importlib.import_module(module), attribute)
+    """All of them."""
+    return map(survey_class, SURVEYS)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from saccade.data.files.hub import on_hub
 from saccade.data.files.semeval import BLOCKS, unmarked
 from saccade.data.labels.classes import UNEVEN, labels_in
-from saccade.data.labels.records import Labelled, LabelledData, scan
+from saccade.data.labels.records import Labelled, scan
 from saccade.data.survey.columns import has_columns, label_columns, suffix_of
 from saccade.data.survey.survey import (
     SEPARATOR,
@@ -38,10 +38,9 @@ DIRECTED = re.compile(r"\S+\(e[12], ?e[12]\)")  # a relation and its direction: 
 
 
 class LabelSurvey(Survey):
-    kind, unit, expected = "labels", "text", "text with its label"
+    kind, task, unit, expected = "labels", "classify", "text", "text with its label"
     roles = ("text", "label", "second", "group")
     formats = ("lines", *BLOCKS)
-    data_classes: ClassVar[Mapping[str, type]] = {"classify": LabelledData}
     combine = sum
 
     @classmethod

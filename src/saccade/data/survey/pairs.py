@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from saccade.data.files.records import NO_KEY, Fault, Found
 from saccade.data.files.tables import NAMES, TABLES, Row
-from saccade.data.pairs.records import PairData, PairFiles, format_of, header_of, on_hub, scan, without_header
+from saccade.data.pairs.records import PairFiles, format_of, header_of, on_hub, scan, without_header
 from saccade.data.survey.columns import LANGUAGES, UnknownColumns, bare, samples_of
 from saccade.data.survey.survey import Entry, Part, Survey, several
 from saccade.data.survey.tallies import Lengths, with_several
@@ -31,9 +31,8 @@ BATCHED = 64  # pairs of median length that a batch should hold
 
 
 class PairSurvey(Survey):
-    kind, unit, expected = "pairs", "pair", "pair"
+    kind, task, unit, expected = "pairs", "translate", "pair", "pair"
     roles = ("source", "target", "group")
-    data_classes: ClassVar[Mapping[str, type]] = {"translate": PairData}
     combine, takes_two = max, True  # the length of a pair is that of its longer side
 
     @classmethod

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from saccade.data.files.answer_files import is_toks
 from saccade.data.files.hub import on_hub
 from saccade.data.files.records import Fault
-from saccade.data.rankings.records import Ranked, RankedData, Row, collected, scan
+from saccade.data.rankings.records import Ranked, Row, collected, scan
 from saccade.data.splits import hold_out
 from saccade.data.survey.columns import has_columns
 from saccade.data.survey.survey import Entry, Part, Section, Survey, epochs_for, percent, rounded_up, several
@@ -22,10 +22,9 @@ UPDATES, BATCH, MOST_EPOCHS = 600, 16, 60
 
 
 class RankingSurvey(Survey):
-    kind, unit, expected = "rankings", "question", "question with a candidate"
+    kind, task, unit, expected = "rankings", "rank", "question", "question with a candidate"
     roles = ("question", "candidate", "relevance", "group")
     formats = ("toks",)
-    data_classes: ClassVar[Mapping[str, type]] = {"rank": RankedData}
     targets = False
 
     @classmethod

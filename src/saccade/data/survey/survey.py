@@ -132,10 +132,10 @@ class Survey(ABC):
     """
 
     kind: ClassVar[str]
+    task: ClassVar[str]  # for which a recipe is written
     unit: ClassVar[str]  # what a record is called
     roles: ClassVar[tuple[str, ...]]  # what columns may hold
     formats: ClassVar[Sequence[str]] = ()  # that no other kind has
-    data_classes: ClassVar[Mapping[str, type]]  # task → its data section; a recipe is written for the first
     expected: ClassVar[str]  # what a file must have at least one of
     combine: ClassVar[Any] = None  # gives the length of a record from those of its sides, one text each
     tokenised: ClassVar[bool] = False  # records have words rather than texts
@@ -456,7 +456,7 @@ class Survey(ABC):
 
     def recipe(self, folder: Path | None = None) -> dict[str, Any]:
         """A recipe for these files, as YAML holds it, to be saved in ``folder``: its paths start there."""
-        rest, task = self.recommend(), next(iter(self.data_classes))
+        rest = self.recommend()
         data: dict[str, Any] = {"train": _seen_from(folder, self.data.train)}
         if self.test_files and not isinstance(self.files, tuple):
             data["test"] = _seen_from(folder, self.test_files[0])
@@ -470,7 +470,7 @@ class Survey(ABC):
             data |= {name: value} if (value := getattr(self.data, name, default)) != default else {}
         data |= {"faults": "drop"} if self.drops else {}
         about = {"about": f"{self.kind.capitalize()} of {Path(self.train.name).name}."}
-        return {**about, "task": task, "data": {**data, **rest.pop("data")}, **rest}
+        return {**about, "task": self.task, "data": {**data, **rest.pop("data")}, **rest}
 
     # The report -------------------------------------------------------------------------------------------------------
 
@@ -532,7 +532,7 @@ class Survey(ABC):
         ]
         train = self.train
         return {
-            "file": train.name, "kind": self.kind, "task": next(iter(self.data_classes)), "unit": self.unit,
+            "file": train.name, "kind": self.kind, "task": self.task, "unit": self.unit,
             "format": getattr(self.data, "format", None), "columns": None if columns is None else asdict(columns),
             "records": train.records, "different": self.different,
             "faults": {

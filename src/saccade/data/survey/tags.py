@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from saccade.data.files.records import Fault
 from saccade.data.survey.columns import suffix_of
@@ -20,7 +20,7 @@ from saccade.data.survey.survey import (
     rounded_up,
     several,
 )
-from saccade.data.tags.records import FEW_DOCUMENTS, Tagged, TaggedData, scan
+from saccade.data.tags.records import FEW_DOCUMENTS, Tagged, scan
 from saccade.data.tags.schemes import OUTSIDE, Scheme, fault_in, is_tag, parted, spans_of, tags_with, types_in
 
 SUFFIXES = ("conll", "conllu", "iob", "iob2", "bio", "bioes", "col")  # of files that hold nothing else
@@ -31,10 +31,9 @@ LONGEST = 200  # tokens of a sentence that is read whole
 
 
 class TagSurvey(Survey):
-    kind, unit, expected = "tags", "sentence", "sentence with its tags"
+    kind, task, unit, expected = "tags", "label", "sentence", "sentence with its tags"
     roles = ("word", "tag", "group")
     formats = ("conll", "conllu")
-    data_classes: ClassVar[Mapping[str, type]] = {"label": TaggedData}
     combine, tokenised, shortened = sum, True, "split"
 
     @classmethod

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import lines_of, without_end
 from saccade.data.files.records import Fault
 from saccade.data.survey.columns import suffix_of
 from saccade.data.survey.survey import Entry, Survey, several
-from saccade.data.texts.documents import PretrainData, WordData
 from saccade.data.texts.records import Text, TextData, read_texts
 
 SMALL, MIDDLING = 20_000, 500_000  # words up to which a small vocabulary and small batches do
 
 
 class TextSurvey(Survey):
-    kind, unit, expected = "texts", "line", "line of text"
+    kind, task, unit, expected = "texts", "language", "line", "line of text"
     roles = ()
-    data_classes: ClassVar[Mapping[str, type]] = {"language": TextData, "pretrain": PretrainData, "vectors": WordData}
     combine, targets = sum, False
 
     @classmethod
