@@ -18,17 +18,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.kernels.additive import direct, seen_products, separable_fused
+from saccade.kernels.additive import direct, separable_fused, visible_products
+from saccade.kernels.additive.direct import guarded
+from saccade.kernels.additive.direct_forms import reach_of
 from saccade.kernels.additive.engines import engine
-from saccade.kernels.additive.guarded import guarded
-from saccade.kernels.additive.reach import reach_of
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.additive.tables import TILED_RANKS, table_for, tolerance
 from saccade.kernels.beam_kv import fused as kept
 from saccade.kernels.beam_kv import reference as kept_reference
 from saccade.kernels.decoder import fused as decoder
-from saccade.kernels.decoder import reference as decoder_reference
-from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.decoder import steps as decoder_reference
+from saccade.kernels.decoder.steps import Memory
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.edges import fused as edges
 from saccade.kernels.edges import reference as edges_reference
@@ -37,10 +37,10 @@ from saccade.kernels.local import fused as local
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.location import fused as location
 from saccade.kernels.location import reference as location_reference
+from saccade.kernels.programs import launched
 from saccade.kernels.statistics import fused as statistics
 from saccade.kernels.statistics import reference as statistics_reference
 from saccade.kernels.statistics.reference import Wanted
-from saccade.kernels.trial import launched
 from saccade.kernels.visibility import Seen
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -206,19 +206,19 @@ def by_seen_products(draw: Draw, described: bool) -> Iterator[Part]:
     K, W = 8 * size.D, -(-size.S // 8) * 8  # features of a row, and columns that descriptors take
     of_query, of_key = draw.uniform(size.N, size.T, K), draw.uniform(size.N, size.S, K)
     hidden = moved(seen).hide(torch.zeros(size.N, size.T, size.S, device="cpu"), size.H) == -math.inf
-    tile = replace(seen_products.score_tiles(size.N, size.T, size.S), described=described)
+    tile = replace(visible_products.score_tiles(size.N, size.T, size.S), described=described)
     exact = (exactly(of_query) @ exactly(of_key).mT).masked_fill(hidden, 0.0)
-    yield {"scores": seen_products.scores_of(of_query, of_key, seen, size.H, tile=tile)}, {"scores": exact}
+    yield {"scores": visible_products.scores_of(of_query, of_key, seen, size.H, tile=tile)}, {"scores": exact}
     weights = torch.nn.functional.pad(
         draw.uniform(size.N, size.T, size.S).cpu().masked_fill(hidden, 0.0), (0, W - size.S)
     )
     plain = exactly(weights)[..., : size.S]
     weights = weights.to(draw.device)
-    tile = replace(seen_products.weighted_tiles(size.T, K), described=described)
-    found = seen_products.weighted(weights, of_key, seen, size.H, tile=tile)
+    tile = replace(visible_products.weighted_tiles(size.T, K), described=described)
+    found = visible_products.weighted(weights, of_key, seen, size.H, tile=tile)
     yield {"by queries": found}, {"by queries": plain @ exactly(of_key)}
     out = of_key.new_empty(size.N, size.S, K)
-    seen_products.weighted(weights, of_query, seen, size.H, True, out=out, tile=tile)
+    visible_products.weighted(weights, of_query, seen, size.H, True, out=out, tile=tile)
     yield {"by keys": out}, {"by keys": plain.mT @ exactly(of_query)}
 
 
@@ -306,10 +306,6 @@ def by_local(draw: Draw, where: str) -> Iterator[Part]:
     options["lengths"] = lengths
     ours = partial(local.local_attention, **options)
     yield from both_ways(ours, partial(local_reference.local_attention, **plain), inputs, draw)
-    inputs.pop("value")
-    found = local.local_weights(**inputs, **options).weights
-    exact = {name: exactly(tensor) for name, tensor in inputs.items()}
-    yield {"weights": found}, {"weights": local_reference.local_weights(**exact, **plain).weights}
 
 
 # ---- A decoder's steps
@@ -328,7 +324,11 @@ def decoder_inputs(draw: Draw, score: str) -> dict[str, Tensor]:
 def by_step(draw: Draw, score: str) -> Iterator[Part]:
     real, lengths = draw.yes(draw.sizes.B, draw.sizes.S), draw.lengths
     scale = None if score == "additive" else 0.7
-    ours = partial(decoder.step_attention, scale=scale, real=real, lengths=lengths)
+
+    def ours(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        options = {"v": v, "scale": scale, "real": real, "lengths": lengths}
+        return Memory.of(key, value, **options, steps=1, arithmetic=decoder).step(query)
+
     theirs = partial(decoder_reference.step_attention, scale=scale, real=real.cpu(), lengths=lengths.cpu())
     yield from both_ways(ours, theirs, decoder_inputs(draw, score), draw)
 

@@ -136,10 +136,10 @@ def test_what_does_not_fit_is_named() -> None:
 COMPILED = """
 import torch
 from saccade.attention.graph import Graph, attend_edges, weigh_edges
-from saccade.kernels.edges import serving
+from saccade.kernels import choose
 
 torch.manual_seed(1)
-serving.BLOCKED_PAYS_FROM = 0
+choose.EDGES_BLOCKED_PAY_FROM = 0
 seen = []
 
 def record(graph, example):

@@ -11,10 +11,10 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs Triton: its interpreter, or a GPU")
 
-from saccade.kernels.additive import direct, engines, reach, reference
+from saccade.kernels.additive import direct, engines, reference
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.additive.direct_forms import Guard
-from saccade.kernels.additive.guarded import guarded, limit_of
+from saccade.kernels.additive.direct import guarded, limit_of
+from saccade.kernels.additive.direct_forms import Guard, largest
 from saccade.kernels.visibility import Seen
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU")
@@ -59,7 +59,7 @@ def test_guarded_scores_are_written_beyond_the_limit_alone(reached: float, writt
     query, key, v, _ = inputs(0.01)
     key[1, 3, 2] = reached
     out = torch.full((2, 5, 9), 7.0)
-    direct.scores(query, key, v, Seen(), form="large", out=out, guard=Guard(reach.largest(query, key), 0.5))
+    direct.scores(query, key, v, Seen(), form="large", out=out, guard=Guard(largest(query, key), 0.5))
     assert bool((out != 7.0).all()) == written
 
 

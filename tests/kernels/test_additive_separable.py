@@ -314,7 +314,7 @@ def test_products_of_what_is_seen_alone_give_the_same(
         fused.scores(query, key, v, seen, **options),
         *fused.gradients(query, key, v, grad_scores, seen, **options),
     ]
-    monkeypatch.setattr(fused.seen_products, "pays", always)
+    monkeypatch.setattr(fused.visible_products, "pays", always)
     scores, *grads = (
         fused.scores(query, key, v, seen, **options),
         *fused.gradients(query, key, v, grad_scores, seen, **options),

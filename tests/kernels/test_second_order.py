@@ -11,8 +11,8 @@ from torch import Tensor
 from saccade.kernels.additive import attention as additive_attention
 from saccade.kernels.additive import blocked as additive_blocked
 from saccade.kernels.additive import reference as additive_reference
-from saccade.kernels.decoder import reference as decoder_reference
-from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.decoder import steps as decoder_reference
+from saccade.kernels.decoder.steps import Memory
 from saccade.kernels.edges import blocked as edges_blocked
 from saccade.kernels.edges import reference as edges_reference
 from saccade.kernels.edges.graph import Graph

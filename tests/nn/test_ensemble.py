@@ -15,7 +15,7 @@ from saccade.models.seq2seq import Seq2Seq
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble, mean_log_prob
 from saccade.nn.search.beam_search import Search, search
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.selection import Sampling
 from saccade.trace import Lens, Mask, Set, assemble
 from tests.known import EOS, Looking, words_of
 

@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from saccade.errors import InputError
 from saccade.storage import load_tensors, save_tensors
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
-from saccade.trace.file import load, save
-from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, same
+from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, load, same, save
 
 HOSTILE = (
     "</script>",

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.choose import EdgeChoice, choose_edges
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act
-from saccade.kernels.edges.serving import EdgeChoice, choose_edges
 from saccade.trace.lens import Lens, Site
 
 __all__ = ["Graph", "attend_edges", "explain_edges", "gat_score", "weigh_edges"]

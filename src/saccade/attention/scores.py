@@ -29,8 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.kernels.choose import Choice, Request, choose
-from saccade.kernels.location.serving import choose_location_aware
+from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
 
 
 @dataclass(frozen=True, eq=False)

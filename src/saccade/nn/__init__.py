@@ -10,7 +10,7 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.language import LanguageModel
 from saccade.nn.ranker import Ranker
 from saccade.nn.recurrent import GatedUnit, Recurrent
-from saccade.nn.search.beam_search import Search, search
+from saccade.nn.search import Search, search
 from saccade.nn.tagger import Tagger
 
 __all__ = [

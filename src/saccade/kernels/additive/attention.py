@@ -26,7 +26,7 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.engines import CODES, Begun, Engine, engine_begun, engine_for, engine_of
-from saccade.kernels.dtypes import working_dtype
+from saccade.kernels.dtypes import without_autocast, working_dtype
 from saccade.kernels.second_order import gradients_through
 from saccade.kernels.visibility import Seen
 
@@ -82,7 +82,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         seed = torch.randint(2**31, (), device="cpu") if dropout else _NO_SEED
         features: tuple[Tensor, ...] = ()
-        with _exactly(query):
+        with without_autocast(query):
             if len(_blocks(query, key.shape[1])) == 1:
                 chosen, begun = engine_begun(query, key, v, seen, heads, engine)
                 if recording and sum(each.nbytes for each in begun.features) <= FEATURES_KEPT:
@@ -104,15 +104,10 @@ class _Attention(torch.autograd.Function):
             needed = ctx.needs_input_grad[:4]
             again = _differentiable(query, key, value, v, seen, heads, dropout, seed, grads[0], needed)
             return *again, *_NO_GRADIENTS
-        with _exactly(query):
+        with without_autocast(query):
             grad, made = grads[0].contiguous(), (kept, sums, tuple(features))
             found = _backward(ctx.engine, grad, query, key, value, v, *made, seen, heads, dropout, seed)
         return *found, *_NO_GRADIENTS
-
-
-def _exactly(query: Tensor) -> torch.autocast:
-    """Without autocast, which would round what is float32 on purpose: the dtypes were settled before the call."""
-    return torch.autocast(query.device.type, enabled=False)
 
 
 _NO_GRADIENTS = (None,) * 5  # of the window, the heads, dropout, the engine's name and whether gradients are recorded
@@ -135,7 +130,7 @@ def _operator(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     seen = Seen(lengths, shift, before, after, mask)
     chosen, _ = engine_for(query, key, engine)
-    with _exactly(query):
+    with without_autocast(query):
         return *_forward(chosen, query, key, value, v, seen, heads, dropout, seed), chosen.code()
 
 
@@ -188,7 +183,7 @@ def _backward_operator(
     dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     seen = Seen(lengths, shift, before, after, mask)
-    with _exactly(query):
+    with without_autocast(query):
         return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, (), seen, heads, dropout, seed)
 
 

@@ -25,6 +25,7 @@ from saccade.kernels.additive import reference
 from saccade.kernels.additive.tanh_tiles import tanh_of_sums
 from saccade.kernels.dtypes import result_dtype, working_dtype
 from saccade.kernels.second_order import gradients_through
+from saccade.kernels.tiling import slices
 
 TILE_ELEMENTS = 1 << 20
 """Numbers in one tile. In float32 two tiles are 8 MB: they stay in the last-level cache, and a call's overhead is lost
@@ -120,7 +121,7 @@ def _tiles(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice, Te
     S = key.shape[1]
     n, t, s = tile_sides(N, T, S, D)
     buffers = query.new_empty(2, n * t * s * D)
-    for items, queries, keys in itertools.product(_slices(N, n), _slices(T, t), _slices(S, s)):
+    for items, queries, keys in itertools.product(slices(0, N, n), slices(0, T, t), slices(0, S, s)):
         shape = (items.stop - items.start, queries.stop - queries.start, keys.stop - keys.start, D)
         tile, scratch = buffers[:, : math.prod(shape)].view(2, *shape)
         yield items, queries, keys, tile, scratch
@@ -133,10 +134,3 @@ def tile_sides(N: int, T: int, S: int, D: int) -> tuple[int, int, int]:
         return min(N, pairs // max(1, T * S)), T, S
     t = min(T, max(math.isqrt(pairs), pairs // S))
     return 1, t, min(S, pairs // t)
-
-
-def _slices(length: int, most: int) -> list[slice]:
-    """Cut a length into the fewest pieces of at most `most`, equal within one, so that none is too short for a call."""
-    pieces = math.ceil(length / most) if length else 1
-    edges = [length * piece // pieces for piece in range(pieces + 1)]
-    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]

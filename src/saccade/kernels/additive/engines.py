@@ -99,9 +99,9 @@ def engine_begun(
     if guess is None or not query.numel() or not key.numel():
         chosen, begun = engine_within(reach_of(query, key), query, name)[0], None
     else:
-        from saccade.kernels.additive import reach
+        from saccade.kernels.additive import direct_forms
 
-        answer = reach.ask(query, key)
+        answer = direct_forms.ask(query, key)
         begun = guess.begin(query, key, v, seen, heads)
         chosen, _ = engine_within(answer(), query, name)
         if not chosen.serves_for(guess):
@@ -142,7 +142,7 @@ def _captured(query: Tensor, name: str) -> tuple[Engine, str]:
     if last is None:
         reach = (math.inf, math.inf)
         return engine("direct", reach, query), "a CUDA graph is captured, and no reach was read before"
-    from saccade.kernels.additive.guarded import guarded
+    from saccade.kernels.additive.direct import guarded
 
     if isinstance(last.arithmetic, Table):
         wide = _wider(last.arithmetic, query).reach
@@ -241,9 +241,9 @@ def reach_of(query: Tensor, key: Tensor) -> Reach:
     if not query.numel() or not key.numel():
         return 0.0, 0.0
     if has_fused(query):
-        from saccade.kernels.additive import reach
+        from saccade.kernels.additive import direct_forms
 
-        return reach.ask(query.contiguous(), key.contiguous())()
+        return direct_forms.ask(query.contiguous(), key.contiguous())()
     norms = [torch.linalg.vector_norm(each, math.inf, dtype=torch.float32) for each in (query, key)]
     of_query, of_key = torch.stack(norms).tolist()
     return of_query, of_key

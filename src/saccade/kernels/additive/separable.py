@@ -15,7 +15,6 @@ R rank, G rows of v (1, heads or N).
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import torch
@@ -25,6 +24,7 @@ from torch import Tensor
 from saccade.kernels.additive import tables
 from saccade.kernels.additive.reference import check_widths
 from saccade.kernels.additive.tables import Series, Table
+from saccade.kernels.tiling import slices
 from saccade.kernels.visibility import Seen
 
 CACHE_BYTES = 28 << 20
@@ -124,14 +124,7 @@ def blocks(N: int, T: int, S: int, rows: int) -> Iterator[tuple[slice, slice, sl
     if not N * T * S:
         return
     items = min(N, max(1, rows // max(T, S)))
-    yield from itertools.product(_slices(N, items), _slices(T, rows), _slices(S, rows))
-
-
-def _slices(length: int, most: int) -> list[slice]:
-    """The fewest slices of at most `most`, equal within one."""
-    pieces = math.ceil(length / most)
-    edges = [length * piece // pieces for piece in range(pieces + 1)]
-    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+    yield from itertools.product(slices(0, N, items), slices(0, T, rows), slices(0, S, rows))
 
 
 def rows_of_v(v: Float[Tensor, "G D"], N: int) -> Float[Tensor, "N 1 D"]:

@@ -11,7 +11,6 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from saccade.kernels.beam_kv import fused as programs
 from saccade.kernels.beam_kv.reference import check
 from saccade.kernels.launching import on_device_of
 
@@ -35,7 +34,7 @@ def kept_attention(
     context = torch.empty_like(query)
     block = {"BP": min(triton.next_power_of_2(max(1, P)), CHUNK), "BD": triton.next_power_of_2(D)}
     with on_device_of(query):
-        programs.look[(R * H,)](
+        look_program[(R * H,)](
             query, key, value, counts.contiguous(), line, context, P, scale, R // N, H=H, D=D, **block, num_warps=1
         )
     return context
@@ -49,7 +48,7 @@ def kept_attention(
 
 
 @triton.jit(do_not_specialize=["P", "W"])  # few programs, whatever the sizes of a search
-def look(
+def look_program(
     query, key, value, counts, line, context,
     P, scale, W, H: tl.constexpr, D: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip

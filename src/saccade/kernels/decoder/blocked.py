@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.kernels.additive.tanh_tiles import SMALL, largest_factor
-from saccade.kernels.decoder.reference import working_type
+from saccade.kernels.dtypes import without_autocast, working_dtype_of
 
 TILE_ELEMENTS = 1 << 18
 """Numbers in one tile of q + k: a few float32 tiles stay in the processor's cache."""
@@ -43,7 +43,7 @@ class Ready:
     """A memory's keys and values in the working type, and what tanh(q + k) needs of the keys."""
 
     def __init__(self, key: Float[Tensor, "N S D"], value: Float[Tensor, "N S E"]) -> None:
-        working = working_type(key, value)
+        working = working_dtype_of(key, value)
         self.key, self.value = key.detach().to(working), value.detach().to(working)
         self._rows: dict[str, Tensor] = {}
         self._tile: Tensor | None = None
@@ -125,7 +125,7 @@ def look(
     """Context in ``dtype``, and weights."""
     key, value = ready.key, ready.value
     query = query.detach().to(key.dtype)
-    with torch.autocast(key.device.type, enabled=False):
+    with without_autocast(key):
         if v is None:
             scores = _of_rows(query * scale, key)
         else:
@@ -154,7 +154,7 @@ def look_back(
     """The gradient of the query, and the row that the memory's gradients need of this step."""
     key, value = ready.key, ready.value
     q, grad_context = query.to(key.dtype), grad_context.to(key.dtype)
-    with torch.autocast(key.device.type, enabled=False):
+    with without_autocast(key):
         towards = _of_rows(grad_context, value)  # [N, S]
         if grad_weights is not None:
             towards = towards + grad_weights
@@ -175,7 +175,7 @@ def gather(
 ) -> tuple[Float[Tensor, "N S D"], Float[Tensor, "N S E"], Float[Tensor, " D"] | None]:
     """The gradients of key, value and v from the rows of all steps, in the rows' type."""
     query, grad_scores, weights, grad_context = Parts.of(rows, *ready.key.shape[1:])
-    with torch.autocast(rows.device.type, enabled=False):
+    with without_autocast(rows):
         grad_value = over_steps(weights, grad_context)
         if v is None:
             return over_steps(grad_scores, query) * scale, grad_value, None

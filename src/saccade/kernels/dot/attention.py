@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from saccade.kernels.dtypes import without_autocast
 from saccade.kernels.second_order import gradients_through
 
 
@@ -112,7 +113,7 @@ class _Before(torch.autograd.Function):
 
 
 def _formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
-    with torch.autocast(query.device.type, enabled=False):  # the dtypes were settled before the call
+    with without_autocast(query):
         scores = query @ key.mT * scale
         if causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()

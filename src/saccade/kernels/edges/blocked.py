@@ -17,55 +17,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.kernels.dtypes import promoted
-from saccade.kernels.edges import differentiable, reference
-from saccade.kernels.edges.differentiable import Gradients, Inputs, working_dtype
+from saccade.kernels.dtypes import promoted, working_dtype_of
+from saccade.kernels.edges.differentiable import Engine, Gradients, Inputs
 from saccade.kernels.edges.graph import Graph
-from saccade.kernels.edges.reference import Act, Rule
+from saccade.kernels.edges.reference import Rule, segment_softmax
 
 RUN_ELEMENTS = 1 << 20
 """Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
 
 
-def edge_attention(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    value: Float[Tensor, "M H W"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-    gain: Float[Tensor, "E H"] | None = None,
-) -> Float[Tensor, "N H W"]:
-    """What each receiver finds at its senders: as `reference.edge_attention`."""
-    reference.check_shapes(query, key, a, graph, act, value, gain)
-    rule = Rule(graph, act, slope, None if gain is None else gain.detach())
-    return differentiable.attention(ENGINE, Inputs(query, key, value, a), rule)
-
-
-def edge_weights(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-) -> Float[Tensor, "E H"]:
-    """α of every edge, in the graph's order, without a gradient: to be looked at."""
-    reference.check_shapes(query, key, a, graph, act)
-    return differentiable.weights(ENGINE, query, key, a, Rule(graph, act, slope))
-
-
 def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
     """out [N, H, W] and α [E, H], in the working type."""
     query, key, value, a = inputs
-    weights = _weights(query, key, a, rule, working_dtype(*inputs))
+    weights = _weights(query, key, a, rule, working_dtype_of(*inputs))
     graph, gain = rule.graph, rule.gain
     out = weights.new_zeros(graph.receivers, *value.shape[1:])
     for run in _runs(graph, value):
@@ -75,7 +42,7 @@ def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
 
 
 def _rounded_weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
-    return _weights(query, key, a, rule, working_dtype(query, key, a)).to(promoted(query, key, a))
+    return _weights(query, key, a, rule, working_dtype_of(query, key, a)).to(promoted(query, key, a))
 
 
 def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.dtype) -> Tensor:
@@ -85,7 +52,7 @@ def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.d
         total = query[graph.receiver[run]].to(working) + key[graph.sender[run]]
         hidden = total.tanh_() if rule.act == "tanh" else functional.leaky_relu_(total, rule.slope)
         scores[run] = hidden.mul_(a).sum(-1)
-    return reference.segment_softmax(scores, graph)
+    return segment_softmax(scores, graph)
 
 
 def _backward(
@@ -134,4 +101,5 @@ def _runs(graph: Graph, *rows: Tensor) -> Iterator[slice]:
         yield slice(first, min(graph.size, first + most))
 
 
-ENGINE = differentiable.Engine("blocked", _forward, _backward, _rounded_weights)
+ENGINE = Engine("blocked", _forward, _backward, _rounded_weights)
+edge_attention, edge_weights = ENGINE.edge_attention, ENGINE.edge_weights

@@ -24,6 +24,9 @@ from saccade.kernels.edges.graph import Graph
 
 Act = Literal["leaky_relu", "tanh"]
 
+MOST_WIDTH = 1024
+"""The widest head that the fused kernel holds in registers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rule:

@@ -17,6 +17,9 @@ from torch.nn import functional
 from saccade.errors import SaccadeError
 from saccade.kernels.additive.reference import check_widths
 
+MOST_FILTERS = 64
+"""The most filters whose features the fused kernel holds in registers."""
+
 
 def location_aware_scores(
     query: Float[Tensor, "*#batch T D"],

@@ -13,7 +13,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.visibility import OPEN, Seen
 
-products = pytest.importorskip("saccade.kernels.additive.seen_products", reason="needs triton")
+products = pytest.importorskip("saccade.kernels.additive.visible_products", reason="needs triton")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, T, S, K = 2, 19, 37, 8

@@ -22,8 +22,8 @@ import triton
 from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
-from saccade.kernels.additive.seen_products import Tiles, score_tiles, scores_of, weighted, weighted_tiles
 from saccade.kernels.additive.separable_fused import products
+from saccade.kernels.additive.visible_products import Tiles, score_tiles, scores_of, weighted, weighted_tiles
 from saccade.kernels.visibility import Seen
 
 TILES = [

@@ -18,13 +18,15 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.additive import seen_programs as programs
 from saccade.kernels.launching import on_device_of
+from saccade.kernels.tiling import ceil_div, power_of_2
 from saccade.kernels.visibility import Seen
 
 MOST_SHARE = 0.7
@@ -65,7 +67,7 @@ class Tiles:
 @lru_cache
 def score_tiles(N: int, T: int, S: int) -> Tiles:
     """Large tiles where they fill the device several times; of smaller ones two share a multiprocessor, and more is skipped."""
-    if T > 64 and S > 128 and N * _pieces(T, 128) * _pieces(S, 256) >= 4 * MULTIPROCESSORS:
+    if T > 64 and S > 128 and N * ceil_div(T, 128) * ceil_div(S, 256) >= 4 * MULTIPROCESSORS:
         return Tiles(128, 256, 64, warps=8, stages=3, described=True)
     return _square(T, S)
 
@@ -78,13 +80,9 @@ def weighted_tiles(M: int, K: int) -> Tiles:
 
 def _square(rows: int, columns: int) -> Tiles:
     """Up to 128 × 128. Four warps would spill registers where weights have to be read one by one."""
-    rows, columns = (min(128, max(16, 1 << (size - 1).bit_length())) for size in (rows, columns))
+    rows, columns = (min(128, max(16, power_of_2(size))) for size in (rows, columns))
     warps = 8 if rows * columns == 128 * 128 else 4
     return Tiles(rows, columns, 64, warps=warps, stages=3, described=True)
-
-
-def _pieces(size: int, most: int) -> int:
-    return -(-size // most)
 
 
 def pays(seen: Seen, N: int, T: int, S: int) -> bool:
@@ -92,7 +90,7 @@ def pays(seen: Seen, N: int, T: int, S: int) -> bool:
 
     Fewer tiles than multiprocessors take the time of one, however many are skipped.
     """
-    if min(T, S) < LEAST_SIDE or N * _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE) < MULTIPROCESSORS:
+    if min(T, S) < LEAST_SIDE or N * ceil_div(T, SHARE_TILE) * ceil_div(S, SHARE_TILE) < MULTIPROCESSORS:
         return False
     share = _band_share(T, S, *seen.bounds()) if seen.banded else 1.0
     if seen.lengths is not None and S > SHARE_TILE:
@@ -107,7 +105,7 @@ def _band_share(T: int, S: int, low: int, high: int) -> float:
     for top in range(0, T, SHARE_TILE):
         first, last = max(0, top + low), min(S, min(top + SHARE_TILE, T) + high) - 1
         visible += max(0, last // SHARE_TILE - first // SHARE_TILE + 1) if last >= first else 0
-    return visible / max(1, _pieces(T, SHARE_TILE) * _pieces(S, SHARE_TILE))
+    return visible / max(1, ceil_div(T, SHARE_TILE) * ceil_div(S, SHARE_TILE))
 
 
 def scores_of(
@@ -132,7 +130,7 @@ def scores_of(
     if not out.numel():
         return out
     if out.stride(2) != 1:
-        raise SaccadeError(f"seen_products: expected rows of out without gaps, found strides {tuple(out.stride())}")
+        raise SaccadeError(f"visible_products: expected rows of out without gaps, found strides {tuple(out.stride())}")
     (of_query, query_rows), (of_key, key_rows) = _by_rows(of_query), _by_rows(of_key)
     tile = tile or score_tiles(N, T, S)
     unit = _unit(out, 4)
@@ -144,7 +142,7 @@ def scores_of(
             TensorDescriptor.from_tensor(of_key, [1, tile.columns, tile.step]),
         )
     with on_device_of(out):
-        programs.scores_program[(N * _pieces(T, tile.rows) * _pieces(S, tile.columns),)](
+        scores_program[(N * ceil_div(T, tile.rows) * ceil_div(S, tile.columns),)](
             *given, seen.pointers(out)[0], out, T, S // unit, query_rows, key_rows,
             out.stride(0) // unit, out.stride(1) // unit, heads, *_place(seen, start),
             K=K, LENGTHS=seen.lengths is not None, UNIT=unit, DESCRIBED=described,
@@ -178,7 +176,7 @@ def weighted(
     out = features.new_empty(N, M, K) if out is None else out
     _check("out", out, (N, M, K))
     if not out.is_contiguous():
-        raise SaccadeError(f"seen_products: expected out without gaps, found strides {tuple(out.stride())}")
+        raise SaccadeError(f"visible_products: expected out without gaps, found strides {tuple(out.stride())}")
     if not out.numel():
         return out
     weights = weights if weights.stride(2) == 1 else weights.contiguous()
@@ -197,7 +195,7 @@ def weighted(
             TensorDescriptor.from_tensor(features, [1, tile.step, tile.columns]),
         )
     with on_device_of(out):
-        programs.weighted_program[(N * _pieces(M, tile.rows) * _pieces(K, tile.columns),)](
+        weighted_program[(N * ceil_div(M, tile.rows) * ceil_div(K, tile.columns),)](
             *given, seen.pointers(out)[0], out, M, L, W // unit, weights.stride(0) // unit, weights.stride(1) // unit,
             feature_rows, M, heads, first, first_key, low, high,
             K=K, LENGTHS=seen.lengths is not None, UNIT=unit, TRANSPOSED=transposed, DESCRIBED=described,
@@ -234,4 +232,139 @@ def _aligned(tensor: Tensor) -> bool:
 def _check(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float16) -> None:
     if tensor.shape != shape or tensor.dtype != dtype:
         found = f"{tuple(tensor.shape)} of {tensor.dtype}"
-        raise SaccadeError(f"seen_products: expected {name} {shape} of {dtype}, found {found}")
+        raise SaccadeError(f"visible_products: expected {name} {shape} of {dtype}, found {found}")
+
+
+# ---- Programs ----------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _tile(program, down, across, GROUP: tl.constexpr):
+    """Item, row and column of a program's tile: GROUP rows of tiles at a time, so that programs side by side share operands."""
+    n = program // (down * across)
+    place = program % (down * across)
+    first = place // (GROUP * across) * GROUP
+    rows = tl.minimum(down - first, GROUP)
+    place -= first * across
+    return n, first + place % rows, place // rows
+
+
+@triton.jit
+def _reach(lengths, n, S, heads, first, first_key, LENGTHS: tl.constexpr):
+    """How many of S keys, which follow `first_key` others, item n has."""
+    reach = S
+    if LENGTHS:
+        reach = tl.minimum(tl.load(lengths + (first + n) // heads) - first_key, S).to(tl.int32)
+    return reach
+
+
+@triton.jit(
+    do_not_specialize=["T", "columns", "query_rows", "key_rows", "out_item", "out_row", "heads", "first", "first_key",
+                       "low", "high"]
+)  # fmt: skip
+def scores_program(
+    of_query, of_key, lengths, out, T, columns, query_rows, key_rows, out_item, out_row, heads, first, first_key, low, high,
+    K: tl.constexpr, LENGTHS: tl.constexpr, UNIT: tl.constexpr, DESCRIBED: tl.constexpr,
+    BT: tl.constexpr, BS: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """out_ts = Σ_k of_query_tk of_key_sk where low ≤ s − t ≤ high and s is within the length, else 0.
+
+    Items lie `query_rows` and `key_rows` rows apart.
+    """
+    S = columns * UNIT
+    n, tb, sb = _tile(tl.program_id(0), tl.cdiv(T, BT), tl.cdiv(S, BS), GROUP)
+    t = tb * BT + tl.arange(0, BT)
+    s = sb * BS + tl.arange(0, BS)
+    reach = _reach(lengths, n, S, heads, first, first_key, LENGTHS)
+    last = tl.minimum(tb * BT + BT, T) - 1
+    some = (sb * BS < reach) & (sb * BS + BS > tb * BT + low) & (sb * BS <= last + high)
+    stop = tl.where(some, K, 0)
+    total = tl.zeros([BT, BS], dtype=tl.float32)
+    if DESCRIBED:
+        for place in range(0, stop, BK):
+            queries = tl.reshape(of_query.load([n, tb * BT, place]), [BT, BK])
+            keys = tl.reshape(of_key.load([n, sb * BS, place]), [BS, BK])
+            total = tl.dot(queries, keys.T, total)
+    else:
+        k = tl.arange(0, BK)
+        # A row that is not there is read as the last one; what comes of it is not stored.
+        query_at = of_query + n.to(tl.int64) * query_rows * K + (tl.minimum(t, T - 1)[:, None] * K + k[None, :])
+        key_at = of_key + n.to(tl.int64) * key_rows * K + (tl.minimum(s, S - 1)[:, None] * K + k[None, :])
+        for place in range(0, stop, BK):
+            if K % BK == 0:
+                queries = tl.load(query_at)
+                keys = tl.load(key_at)
+            else:
+                queries = tl.load(query_at, mask=(place + k < K)[None, :], other=0.0)
+                keys = tl.load(key_at, mask=(place + k < K)[None, :], other=0.0)
+            total = tl.dot(queries, keys.T, total)
+            query_at += BK
+            key_at += BK
+    visible = (s[None, :] >= (t + low)[:, None]) & (s[None, :] < tl.minimum(t + high + 1, reach)[:, None])
+    out += n.to(tl.int64) * out_item * UNIT
+    place = t.to(tl.int64)[:, None] * (out_row * UNIT) + s[None, :]
+    tl.store(out + place, tl.where(visible, total, 0.0), mask=(t < T)[:, None] & (s < S)[None, :])
+
+
+@triton.jit(
+    do_not_specialize=["M", "L", "columns", "weight_item", "weight_row", "feature_rows", "out_rows", "heads", "first",
+                       "first_key", "low", "high"]
+)  # fmt: skip
+def weighted_program(
+    weights, features, lengths, out, M, L, columns, weight_item, weight_row, feature_rows, out_rows, heads, first, first_key,
+    low, high,
+    K: tl.constexpr, LENGTHS: tl.constexpr, UNIT: tl.constexpr, TRANSPOSED: tl.constexpr, DESCRIBED: tl.constexpr,
+    BM: tl.constexpr, BL: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """out_mk = Σ_l weights_ml features_lk over the l that some row m of the tile sees: low ≤ l − m ≤ high, and lengths.
+
+    Weights are [N, M, L], and with TRANSPOSED [N, L, M], where lengths end the rows m and not l. `columns` UNITs of their
+    last axis may be read.
+    """
+    n, mb, kb = _tile(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(K, BK), GROUP)
+    m = mb * BM + tl.arange(0, BM)
+    k = kb * BK + tl.arange(0, BK)
+    rows = M
+    stop = L
+    if TRANSPOSED:
+        rows = _reach(lengths, n, M, heads, first, first_key, LENGTHS)
+    else:
+        stop = _reach(lengths, n, L, heads, first, first_key, LENGTHS)
+    start = tl.maximum(mb * BM + low, 0)
+    stop = tl.minimum(stop, tl.minimum(mb * BM + BM, rows) + high)
+    stop = tl.where((start < stop) & (mb * BM < rows), stop, 0)
+    start = start // BL * BL  # whole steps, so that accesses stay aligned
+    total = tl.zeros([BM, BK], dtype=tl.float32)
+    if DESCRIBED:
+        for place in range(start, stop, BL):
+            if TRANSPOSED:
+                part = tl.reshape(weights.load([n, place, mb * BM]), [BL, BM]).T
+            else:
+                part = tl.reshape(weights.load([n, mb * BM, place]), [BM, BL])
+            total = tl.dot(part, tl.reshape(features.load([n, place, kb * BK]), [BL, BK]), total)
+    else:
+        along = start + tl.arange(0, BL)
+        weights += n.to(tl.int64) * weight_item * UNIT
+        if TRANSPOSED:
+            weight_at = weights + (along.to(tl.int64)[:, None] * (weight_row * UNIT) + m[None, :])
+        else:
+            weight_at = weights + (tl.minimum(m, M - 1).to(tl.int64)[:, None] * (weight_row * UNIT) + along[None, :])
+        feature_at = features + n.to(tl.int64) * feature_rows * K + (along[:, None] * K + k[None, :])
+        for place in range(start, stop, BL):
+            here = place + tl.arange(0, BL)
+            if TRANSPOSED:
+                part = tl.load(weight_at, mask=(here < stop)[:, None] & (m < columns * UNIT)[None, :], other=0.0).T
+                weight_at += BL * weight_row * UNIT
+            else:
+                part = tl.load(weight_at, mask=(here < columns * UNIT)[None, :], other=0.0)
+                weight_at += BL
+            exists = (here < stop)[:, None]
+            if K % BK != 0:
+                exists &= (k < K)[None, :]
+            total = tl.dot(part, tl.load(feature_at, mask=exists, other=0.0), total)
+            feature_at += BL * K
+    out += n.to(tl.int64) * out_rows * K
+    inside = (m < M)[:, None]
+    if K % BK != 0:
+        inside &= (k < K)[None, :]
+    tl.store(out + (m[:, None] * K + k[None, :]), total.to(out.dtype.element_ty), mask=inside)

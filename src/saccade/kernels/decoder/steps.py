@@ -15,6 +15,7 @@ Legend: N items (batch with heads), S keys, D width of queries and keys, E width
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -22,9 +23,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from saccade.kernels.decoder import blocked, reference
-from saccade.kernels.dtypes import result_dtype
+from saccade.errors import SaccadeError
+from saccade.kernels.decoder import blocked
+from saccade.kernels.dtypes import result_dtype, without_autocast, working_dtype_of
 from saccade.kernels.launching import has_fused
+from saccade.kernels.second_order import gradients_through
 
 
 class Memory:
@@ -71,17 +74,17 @@ class Memory:
         ``steps`` of them. ``arithmetic`` is the module that computes, blocked or fused; unless given, the faster that
         serves.
         """
-        reference.check_memory(key, value, v, scale, real, lengths)
+        check_memory(key, value, v, scale, real, lengths)
         serving = arithmetic or _arithmetic(key, value)
-        seen = reference.seen(real, lengths, key)
-        return cls(key, value, v, 1.0 if scale is None else scale, seen, serving, steps)
+        visible = visible_keys(real, lengths, key)
+        return cls(key, value, v, 1.0 if scale is None else scale, visible, serving, steps)
 
     def step(self, query: Float[Tensor, "N D"]) -> tuple[Float[Tensor, "N E"], Float[Tensor, "N S"]]:
         """What each query reads, and its weights (float32 or better); zeros where it sees nothing."""
-        reference.check_query(query, self.key)
+        check_query(query, self.key)
         if torch.compiler.is_compiling():  # plain operations, which a recorded graph can fuse
             scale = self.scale if self.v is None else None
-            return reference.step_attention(query, self.key, self.value, v=self.v, scale=scale, real=self.real)
+            return step_attention(query, self.key, self.value, v=self.v, scale=scale, real=self.real)
         inputs = query, self.key, self.value, self.v
         if not torch.is_grad_enabled() or not any(x is not None and x.requires_grad for x in inputs):
             dtype = result_dtype(query, self.key, self.value)
@@ -110,7 +113,7 @@ class Memory:
 
 
 def _arithmetic(key: Tensor, value: Tensor) -> ModuleType:
-    if has_fused(key) and reference.working_type(key, value) is torch.float32:
+    if has_fused(key) and working_dtype_of(key, value) is torch.float32:
         from saccade.kernels.decoder import fused
 
         return fused
@@ -135,7 +138,7 @@ class _Memory(torch.autograd.Function):
         ctx.scale, ctx.arithmetic, ctx.ready, ctx.dtypes = scale, arithmetic, ready, (key.dtype, value.dtype)
         ctx.set_materialize_grads(False)
         (N, S, D), E = key.shape, value.shape[-1]
-        number = key.new_empty((), dtype=reference.working_type(key, value))
+        number = key.new_empty((), dtype=working_dtype_of(key, value))
         return tuple(number.expand(N, D + 2 * S + E) for _ in range(steps))
 
     @staticmethod
@@ -184,7 +187,7 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, value, v, real, weights = ctx.saved_tensors
         if torch.is_grad_enabled():
-            found = reference.differentiable_gradients(
+            found = differentiable_gradients(
                 (query, key, value, v), grads, ctx.needs_input_grad[:4], scale=ctx.scale, real=real, lengths=None
             )
             return *found, None, None, None, None, None
@@ -196,3 +199,97 @@ class _Step(torch.autograd.Function):
         grad_query, row = ctx.arithmetic.look_back(ctx.ready, query, v, ctx.scale, weights, grad_context, grad_weights)
         row = row if ctx.needs_input_grad[4] else None
         return grad_query, None, None, None, row, None, None, None, None
+
+
+# ---- The formula -------------------------------------------------------------------------------------------------------
+
+
+def step_attention(
+    query: Float[Tensor, "N D"],
+    key: Float[Tensor, "N S D"],
+    value: Float[Tensor, "N S E"],
+    *,
+    v: Float[Tensor, " D"] | None = None,
+    scale: float | None = None,
+    real: Bool[Tensor, "N S"] | None = None,
+    lengths: Int[Tensor, " N"] | None = None,
+) -> tuple[Float[Tensor, "N E"], Float[Tensor, "N S"]]:
+    """What each query reads, and its weights.
+
+    With ``v`` the score is additive, without it the dot product times ``scale`` (1 unless given). Keys are seen where
+    ``real`` is true and before ``lengths``; a query that sees none gets zeros.
+    """
+    check_memory(key, value, v, scale, real, lengths)
+    check_query(query, key)
+    context_dtype, working = result_dtype(query, key, value), working_dtype_of(query, key, value)
+    with without_autocast(query):
+        q, k, x = query.to(working), key.to(working), value.to(working)
+        if v is None:
+            scores = (k @ q.unsqueeze(-1)).squeeze(-1) * (1.0 if scale is None else scale)  # [N, S]
+        else:
+            scores = torch.tanh(q.unsqueeze(1) + k) @ v.to(working)
+        weights = _softmax(scores, visible_keys(real, lengths, key))
+        context = (weights.unsqueeze(1) @ x).squeeze(1)  # [N, E]
+    return context.to(context_dtype), weights
+
+
+def differentiable_gradients(
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    grads: tuple[Tensor | None, ...],
+    needed: tuple[bool, ...],
+    *,
+    scale: float,
+    real: Tensor | None,
+    lengths: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of (query, key, value, v) that can be differentiated again, given those of context and weights."""
+
+    def plainly(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None) -> tuple[Tensor, Tensor]:
+        scale_of_dot = scale if v is None else None
+        return step_attention(query, key, value, v=v, scale=scale_of_dot, real=real, lengths=lengths)
+
+    return gradients_through(plainly, inputs, grads, needed)
+
+
+def visible_keys(
+    real: Bool[Tensor, "N S"] | None, lengths: Int[Tensor, " N"] | None, key: Float[Tensor, "N S D"]
+) -> Bool[Tensor, "N S"] | None:
+    """Both ways to say which keys are seen, as one."""
+    if lengths is None:
+        return real
+    within = torch.arange(key.shape[1], device=key.device) < lengths.to(key.device).unsqueeze(-1)
+    return within if real is None else real & within
+
+
+def check_query(query: Tensor, key: Tensor) -> None:
+    """A width or batch of 1 would broadcast in silence."""
+    N, _, D = key.shape
+    if query.shape != (N, D):
+        raise SaccadeError(f"query: expected [N, D] = [{N}, {D}] beside the keys, found {list(query.shape)}")
+
+
+def check_memory(
+    key: Tensor, value: Tensor, v: Tensor | None, scale: float | None, real: Tensor | None, lengths: Tensor | None
+) -> None:
+    """Shapes that would broadcast in silence, and two scores at once, are refused by name."""
+    if key.dim() != 3:
+        raise SaccadeError(f"key: expected [N, S, D], found {list(key.shape)}")
+    N, S, D = key.shape
+    if value.dim() != 3 or value.shape[:2] != (N, S):
+        raise SaccadeError(f"value: expected [N, S, E] = [{N}, {S}, E] beside the keys, found {list(value.shape)}")
+    if v is not None and v.shape != (D,):
+        raise SaccadeError(f"v: expected [D] = [{D}] beside the keys, found {list(v.shape)}")
+    if v is not None and scale is not None:
+        raise SaccadeError("v and scale: expected one of them, found both; scale belongs to the dot score")
+    if real is not None and (real.shape != (N, S) or real.dtype is not torch.bool):
+        raise SaccadeError(f"real: expected bool [N, S] = [{N}, {S}], found {real.dtype} {list(real.shape)}")
+    if lengths is not None and lengths.shape != (N,):
+        raise SaccadeError(f"lengths: expected [N] = [{N}], found {list(lengths.shape)}")
+
+
+def _softmax(scores: Tensor, real: Tensor | None) -> Tensor:
+    if real is None:
+        return scores.softmax(-1)
+    # A row that sees nothing keeps its scores until the softmax is done: −inf alone would make NaN, and NaN gradients.
+    blind = ~real.any(-1, keepdim=True)
+    return scores.masked_fill(~(real | blind), -math.inf).softmax(-1).masked_fill(~real, 0.0)
