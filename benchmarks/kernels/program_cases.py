@@ -41,7 +41,7 @@ from saccade.kernels.programs import launched
 from saccade.kernels.statistics import fused as statistics
 from saccade.kernels.statistics import reference as statistics_reference
 from saccade.kernels.statistics.reference import Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -99,9 +99,9 @@ class Draw:
         B, S = self.sizes.B, self.sizes.S
         return torch.tensor([S - S * item // (B + 1) for item in range(B)], device=self.device)
 
-    def seen(self) -> Seen:
+    def seen(self) -> Visibility:
         B, H, T, S = self.sizes.B, self.sizes.H, self.sizes.T, self.sizes.S
-        return Seen(self.lengths, shift=2, before=S // 2, after=3, mask=self.yes(B, H, T, S))
+        return Visibility(self.lengths, shift=2, before=S // 2, after=3, mask=self.yes(B, H, T, S))
 
 
 def exactly(tensor: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def exactly(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().double()
 
 
-def moved(seen: Seen) -> Seen:
+def moved(seen: Visibility) -> Visibility:
     lengths, mask = (None if each is None else each.cpu() for each in (seen.lengths, seen.mask))
     return replace(seen, lengths=lengths, mask=mask)
 
@@ -146,7 +146,9 @@ def numbered(tensors: tuple[Tensor, ...]) -> Answer:
 # ---- Additive
 
 
-def of_additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, grad: Tensor, heads: int) -> tuple[Tensor, Answer]:
+def of_additive(
+    query: Tensor, key: Tensor, v: Tensor, seen: Visibility, grad: Tensor, heads: int
+) -> tuple[Tensor, Answer]:
     """Scores, −∞ where not seen, and the three gradients, v's for each item."""
     items = len(query) // len(v)
     inputs = [exactly(each).requires_grad_() for each in (query, key, v.repeat(items, 1))]
@@ -155,7 +157,7 @@ def of_additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, grad: Tensor,
     return moved(seen).hide(scores.detach(), heads), dict(zip(("∂query", "∂key", "∂v"), found, strict=True))
 
 
-def additive_inputs(draw: Draw, within: float) -> tuple[Tensor, Tensor, Tensor, Seen, Tensor]:
+def additive_inputs(draw: Draw, within: float) -> tuple[Tensor, Tensor, Tensor, Visibility, Tensor]:
     size, seen = draw.sizes, draw.seen()
     query = draw.uniform(size.N, size.T, size.D, within=within)
     key = draw.uniform(size.N, size.S, size.D, within=within)
@@ -368,10 +370,10 @@ def by_kept(draw: Draw, line: bool) -> Iterator[Part]:
     plain: dict[str, Any] = {"counts": draw.number(items, below=size.S + 1)}
     if line:
         plain["line"] = draw.number(rows, size.S, below=rows) - torch.arange(rows, device=draw.device).unsqueeze(1)
-    found = kept.kept_attention(**inputs, **plain, scale=0.7)
+    found = kept.cached_attention(**inputs, **plain, scale=0.7)
     exact = {name: exactly(tensor) for name, tensor in inputs.items()}
     whole = {name: tensor.cpu() for name, tensor in plain.items()}
-    yield {"context": found}, {"context": kept_reference.kept_attention(**exact, **whole, scale=0.7)}
+    yield {"context": found}, {"context": kept_reference.cached_attention(**exact, **whole, scale=0.7)}
 
 
 def by_trial(draw: Draw) -> Iterator[Part]:

@@ -88,7 +88,7 @@ def test_a_lens_sees_every_edge() -> None:
 
 def test_a_lens_that_would_edit_is_refused() -> None:
     lens = Lens(edits=[Boost(site="graph", keys=(1,), factor=2.0)])
-    with pytest.raises(SaccadeError, match="records but cannot edit"):
+    with pytest.raises(SaccadeError, match="not edited"):
         attend_edges(torch.randn(N, D), torch.randn(N, D), torch.randn(N, D), GRAPH, a=torch.randn(D), lens=lens)
 
 

@@ -1,13 +1,18 @@
 """Additive scores, vᵀ tanh(q + k), and their three gradients in Triton: float32, any magnitude, nothing of size T × S × D.
 
-Each tanh is computed where it is used, forward and again backward (`direct_forms` says how). With g the gradient of the
-scores,
+Each tanh is computed where it is used, forward and again backward (direct_forms.py has the formulas). With g the gradient
+of the scores,
 
     score_ts = Σ_d v_d tanh(q_td + k_sd)
     ∂q_td = v_d Σ_s g_ts (1 − tanh²)     ∂k_sd = v_d Σ_t g_ts (1 − tanh²)     ∂v_d = Σ_ts g_ts tanh
 
-Every sum runs inside one thread, so a tanh serves all three gradients at once and no two threads add to one number: the
-same bits every time. Unseen pairs outside lengths and band cost nothing.
+Scores: rows are prepared and transposed first, so that for each d the rows of a block lie side by side; then a tile runs
+through d four at a time. Gradients: a program has 32 columns of one item, and a thread one column d. It holds some keys and
+their ∂k and steps through the queries two at a time, each warp at other queries. Σ_s over the keys it holds goes to ∂q,
+which the program reads and writes again for its next keys; Σ_t stays in the thread until the warps' shares are added.
+
+Every sum runs inside one thread, so a tanh serves all three gradients at once and no two threads add to one number: results
+are deterministic. Pairs outside lengths and band cost nothing.
 Legend: N items with heads (item n is head n mod heads of batch n div heads), T queries, S keys, D width, G rows of v.
 """
 
@@ -45,7 +50,7 @@ from saccade.kernels.additive.direct_forms import (
 from saccade.kernels.additive.engines import Begun, Engine
 from saccade.kernels.additive.tables import Table
 from saccade.kernels.launching import launch
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,12 @@ class Tiles:
     queries: int = 8
     columns: int = 4
     keys: int = 16
-    registers: int | None = None  # the most a thread may have, where more would leave too few threads
-    parts: int = 1  # programs that share the keys of one item in the gradients; each has a ∂q of its own
+    registers: int | None = None  # per thread at most; more would leave too few threads
+    parts: int = 1  # programs that share the keys of one item in the gradients, each with its own ∂q
 
 
 def score_tiles(T: int, S: int, form: str) -> Tiles:
-    """Four rows and four columns a thread: of the tiles tried on an H200 the quickest, by a tenth over eight rows."""
+    """Four rows and four columns per thread: the fastest of the tiles tried on an H200, by a tenth over eight rows."""
     queries = 4
     warps = min(4, triton.next_power_of_2(triton.cdiv(T, queries)))
     columns = min(4, triton.next_power_of_2(triton.cdiv(S, 32)))
@@ -70,7 +75,7 @@ def score_tiles(T: int, S: int, form: str) -> Tiles:
 
 
 def gradient_tiles(N: int, T: int, S: int, D: int, form: str) -> Tiles:
-    """Two programs of eight warps for each of 132 multiprocessors; where items are too few, the keys are shared out."""
+    """Two programs of eight warps per multiprocessor (132 of them); where there are too few items, programs share the keys."""
     warps = min(8, triton.next_power_of_2(triton.cdiv(T, 2)))
     keys = 8  # `keys` × `warps` gradients of scores are loaded at once, and must be fewer than the threads
     wanted = 264 * 8 // (warps * N * triton.cdiv(D, 32))
@@ -83,7 +88,7 @@ def scores(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     form: str | None = None,
@@ -92,8 +97,8 @@ def scores(
 ) -> Float[Tensor, "N T S"]:
     """Score every query against every key, in float32; −inf where a query does not see a key.
 
-    Item n has row n mod G of `v` (G is 1, heads or N). `form` is one of `direct_forms.FORMS`; None looks at the rows.
-    With a `guard` they are written only beyond its limit: what was in `out` stays otherwise.
+    Item n takes row n mod G of `v` (G is 1, heads or N). `form` is one of `direct_forms.FORMS`; None chooses by the rows.
+    With a `guard` scores are written only beyond its limit; otherwise `out` keeps its content.
     """
     _check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
@@ -106,14 +111,14 @@ def scores(
     v = v.float().contiguous()
     query_rows, scaled_rows, key_rows, width = _transposed(query, key, v, BT, BS, form, guard)
     v = F.pad(v, (0, width - D)) if width > D else v
-    lengths, mask, strides = seen.pointers(query)
-    low, high = seen.bounds()
+    lengths, mask, strides = visibility.pointers(query)
+    low, high = visibility.bounds()
     reach, limit = _guarding(guard, query)
     launch(
         scores_kernel, N * triton.cdiv(T, BT) * triton.cdiv(S, BS),
         (query_rows, scaled_rows, key_rows, v, lengths, mask, out, reach),
         (T, S, width, v.shape[0], heads, low, high, *strides, limit),
-        FORM=form_number(form), LENGTHS=seen.lengths is not None, MASK=seen.mask is not None,
+        FORM=form_number(form), LENGTHS=visibility.lengths is not None, MASK=visibility.mask is not None,
         QUERIES=tile.queries, WARPS=tile.warps, COLUMNS=tile.columns, FAST=FAST,
         GUARD=guard is not None, num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
     )  # fmt: skip
@@ -125,15 +130,15 @@ def gradients(
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
     grad_scores: Float[Tensor, "N T S"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     form: str | None = None,
     guard: Guard | None = None,
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
-    """The gradients of query, key and, for each item on its own, v, in float32. `grad_scores` is 0 where not seen.
+    """The gradients of query, key and, per item, v, in float32. `grad_scores` is 0 where a key is not visible.
 
-    With a `guard` they are anything up to its limit, and right beyond it.
+    With a `guard` they are undefined up to its limit, and correct beyond it.
     """
     _check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
@@ -146,16 +151,16 @@ def gradients(
     grad_v = grad_key.new_empty(N, tile.parts, D)
     weight = grad_scores.float()
     if S % tile.keys:
-        weight = F.pad(weight, (0, -S % tile.keys))  # whole tiles load without a question, four numbers at a time
-    lengths, _, _ = seen.pointers(query)
-    low, high = seen.bounds()
+        weight = F.pad(weight, (0, -S % tile.keys))  # whole tiles are loaded without a mask, four numbers at a time
+    lengths, _, _ = visibility.pointers(query)
+    low, high = visibility.bounds()
     reach, limit = _guarding(guard, query)
     launch(
         gradients_kernel, N * tile.parts * triton.cdiv(D, 32),
         (_prepared(query, form, guard), key.contiguous(), v.float().contiguous(), weight.contiguous(), lengths,
          grad_query, grad_key, grad_v, reach),
         (T, S, weight.shape[-1], D, v.shape[0], heads, low, high, tile.parts, limit),
-        FORM=form_number(form), LENGTHS=seen.lengths is not None, KEYS=tile.keys, WARPS=tile.warps, FAST=FAST,
+        FORM=form_number(form), LENGTHS=visibility.lengths is not None, KEYS=tile.keys, WARPS=tile.warps, FAST=FAST,
         GUARD=guard is not None, num_warps=tile.warps, num_stages=1, enable_fp_fusion=True, **_limit(tile),
     )  # fmt: skip
     return grad_query[:, 0] if tile.parts == 1 else grad_query.sum(1), grad_key, grad_v.sum(1)
@@ -179,7 +184,7 @@ def _limit(tile: Tiles) -> dict[str, int]:
 
 
 def _guarding(guard: Guard | None, beside: Tensor) -> tuple[Tensor, int]:
-    """The reach and the limit as programs take them; without a guard something, never read, in their place."""
+    """The reach and the limit as programs take them; placeholders, never read, without a guard."""
     return (beside, 0) if guard is None else (guard.reach, guard.limit_bits)
 
 
@@ -199,7 +204,7 @@ def _transposed(
     query: Tensor, key: Tensor, v: Tensor, BT: int, BS: int, form: str, guard: Guard | None
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """Prepared rows cut into blocks of BT or BS, each [width, block], so that the rows of a block lie side by side for
-    every d, and its end is padded. Width is D rounded up to quads. The second is v tanh q, for the small form alone.
+    every d; blocks are padded. Width is D rounded up to a multiple of 4. The second is v tanh q, in the small form only.
     """
     (N, T, D), S = query.shape, key.shape[1]
     width = -(-D // 4) * 4
@@ -339,10 +344,10 @@ def scores_kernel(
     row = tl.arange(0, QUERIES)[:, None, None] + QUERIES * tl.arange(0, WARPS)[None, :, None]
     column = tl.arange(0, LANES)[None, None, :]
 
-    seen = S
+    real = S
     if LENGTHS:
-        seen = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
-    some = (sb * BS < seen) & (sb * BS + BS > tb * BT + low) & (sb * BS <= tb * BT + BT - 1 + high)
+        real = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
+    some = (sb * BS < real) & (sb * BS + BS > tb * BT + low) & (sb * BS <= tb * BT + BT - 1 + high)
     stop = tl.where(some, width, 0)
 
     query_rows += (n * TB + tb) * width * BT
@@ -488,9 +493,9 @@ def gradients_kernel(
     factor = tl.load(v + (n % G) * D + d, mask=d < D, other=0.0)[None, :]
     if FORM != SMALL_FORM:
         factor = 4.0 * factor  # gain²
-    seen = S
+    real = S
     if LENGTHS:
-        seen = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
+        real = tl.minimum(S, tl.load(lengths + n // heads)).to(tl.int32)
     query_rows += n * T * D
     grad_query += (n * parts + part) * T * D
     weight += n * T * columns
@@ -499,13 +504,13 @@ def gradients_kernel(
     for s in range(part * KEYS, S, parts * KEYS):
         keys = tl.zeros([KEYS, WARPS, LANES], tl.float32)
         for i in tl.static_range(KEYS):
-            row = tl.load(key + (n * S + s + i) * D + d, mask=d < tl.where(s + i < seen, D, 0), other=0.0)
+            row = tl.load(key + (n * S + s + i) * D + d, mask=d < tl.where(s + i < real, D, 0), other=0.0)
             keys = tl.where(own_key[:, None, None] == i, row[None, None, :].to(tl.float32), keys)
         keys = prepared(keys, FORM, FAST)
         own = tl.zeros([KEYS, WARPS, LANES], tl.float32)
         turn = tl.zeros([KEYS, WARPS, LANES], tl.float32)  # anew for each block: a short sum rounds less
         start = tl.maximum(0, s - high)
-        stop = tl.maximum(start, tl.where(s < seen, tl.minimum(T, s + KEYS - low), 0))
+        stop = tl.maximum(start, tl.where(s < real, tl.minimum(T, s + KEYS - low), 0))
         whole = start + (stop - start) // (2 * WARPS) * (2 * WARPS)
         queries = query_rows + start.to(tl.int64) * D
         grads = grad_query + start.to(tl.int64) * D
@@ -532,34 +537,39 @@ def gradients_kernel(
     tl.store(grad_v + (n * parts + part) * D + d, gain * tl.sum(turns, axis=0), mask=d < D)
 
 
-# ---- Captured graphs: an engine with the large form behind it ----------------------------------------------------------
+# ---- CUDA graphs: an engine with the large form as a fallback ----------------------------------------------------------
 
 
 _BLOCK = 4096
 
 
 def guarded(engine: Engine) -> Engine:
-    """The same engine, with the large form behind it for inputs beyond its limit."""
+    """The same engine, with the direct engine's large form as a fallback for inputs beyond its limit.
+
+    A captured CUDA graph cannot choose by its inputs. It captures the engine that served last, with some headroom, and the
+    large form, which serves any input. The reach is computed on the device at every replay: within the limit the fallback
+    programs return at once; beyond it they overwrite what the engine computed.
+    """
     limit = limit_of(engine)
     if limit == math.inf:
         return engine
 
-    def begin(query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int) -> Begun:
+    def begin(query: Tensor, key: Tensor, v: Tensor, visibility: Visibility, heads: int) -> Begun:
         guard = Guard(largest(query, key), limit)
-        begun = engine.begin(query, key, v, seen, heads)
-        out = engine.finish(begun.raw, v, seen, heads)
-        scores(query, key, v, seen, heads=heads, form="large", out=out, guard=guard)
+        begun = engine.begin(query, key, v, visibility, heads)
+        out = engine.finish(begun.raw, v, visibility, heads)
+        scores(query, key, v, visibility, heads=heads, form="large", out=out, guard=guard)
         return Begun(out, (*begun.features, guard.reach))
 
     def guarded_gradients(
-        query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, seen: Seen, *,
+        query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, visibility: Visibility, *,
         heads: int = 1, features: tuple[Tensor, ...] = (), dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         *saved, reach = features or (largest(query, key),)
         guard = Guard(reach, limit)
         extra: dict[str, Any] = {"dtype": dtype, "features": tuple(saved) or None} if engine.rounds else {}
-        quick = engine.gradients(query, key, v, grad_scores, seen, heads=heads, **extra)
-        exact = gradients(query, key, v, grad_scores, seen, heads=heads, form="large", guard=guard)
+        quick = engine.gradients(query, key, v, grad_scores, visibility, heads=heads, **extra)
+        exact = gradients(query, key, v, grad_scores, visibility, heads=heads, form="large", guard=guard)
         for out, replacement in zip(quick, exact, strict=True):
             _replace(out, replacement, guard)
         return quick
@@ -569,27 +579,27 @@ def guarded(engine: Engine) -> Engine:
 
 
 def limit_of(engine: Engine) -> float:
-    """The largest |q| and |k| that the engine's arithmetic is made for."""
+    """The largest |q| and |k| for which the engine's arithmetic is accurate."""
     if isinstance(engine.arithmetic, Table):
         return engine.arithmetic.reach
     return LARGEST_REACH[str(engine.arithmetic)]
 
 
 @triton.jit(do_not_specialize=["size", "limit"])
-def replace_program(found, out, reach, size, limit, BLOCK: tl.constexpr):
+def replace_program(replacement, out, reach, size, limit, BLOCK: tl.constexpr):
     if within(reach, limit):
         return
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    numbers = tl.load(found + place, mask=place < size, other=0.0)
+    numbers = tl.load(replacement + place, mask=place < size, other=0.0)
     tl.store(out + place, numbers.to(out.dtype.element_ty), mask=place < size)
 
 
-def _replace(out: Tensor, found: Tensor, guard: Guard) -> None:
-    """``found`` in place of ``out``, beyond the guard's limit."""
+def _replace(out: Tensor, replacement: Tensor, guard: Guard) -> None:
+    """Overwrite ``out`` with ``replacement`` beyond the guard's limit."""
     if not out.numel():
         return
     if not out.is_contiguous():
-        raise RuntimeError("a gradient that can be replaced lies without gaps")
+        raise RuntimeError("expected a contiguous gradient")
     numbers = (out.numel(), guard.limit_bits)
-    tensors = (found.contiguous(), out, guard.reach)
+    tensors = (replacement.contiguous(), out, guard.reach)
     launch(replace_program, triton.cdiv(out.numel(), _BLOCK), tensors, numbers, BLOCK=_BLOCK, num_warps=4)

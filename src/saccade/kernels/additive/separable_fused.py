@@ -1,13 +1,18 @@
 """The separable engine on a GPU: additive scores and their gradients as float16 matrix products (`separable` has the formulas).
 
-Features are float16 whatever the inputs are: none is larger than about 1.3, and its 10 bits are TF32's and eight times as
-fine as bfloat16's. Everything is added up in float32. What could leave float16's range is scaled: v by its largest, the
+Features are float16 for every input dtype: none is larger than about 1.3, and its 10 bits are TF32's and eight times as
+fine as bfloat16's. Sums are in float32. What could leave float16's range is scaled: v by its largest, the
 gradient of the scores by the sum of each row (for ∂q) or column (for ∂k), so that no product exceeds SUM times the largest
-feature. Folding v into the query's features serves both passes: ∂k_sd = Σ_r g′_r(k_sd) Σ_t dS_ts v_d f_r(q_td).
-No two programs add to one number: the same bits every time.
+feature. v is folded into the query's features, which serves both passes: ∂k_sd = Σ_r g′_r(k_sd) Σ_t dS_ts v_d f_r(q_td).
+No two programs add to one number: results are deterministic.
 
-At usual sizes a launch costs the host more than the device, so there are few: features, product and `finish` (or `weights`)
-forward; features, `normalised`, two products and two sums backward. Programs find max|v| by themselves.
+At usual sizes a launch costs the host more than the device, so launches are few: features, product and `finish` (or `weights`)
+forward; features, `normalised`, two products and two sums backward. Programs compute max|v| themselves.
+
+In the programs tensors are contiguous. A tile is ELEMENTS numbers x along one axis and CHUNK functions of each along the
+other, so that a thread has 8 functions of an element, one 16-byte access in float16, and shares their T_j. `coefficients`
+are [4, J, R]: the query's functions, the key's, and their slopes. A program processes several tiles to amortise its setup.
+Numbers that change from call to call are not specialised on: every new shape would be compiled anew.
 
 Legend: N items (batch × heads), T queries, S keys, M either, D width, R rank, G rows of v (1, heads or N).
 """
@@ -29,17 +34,17 @@ from saccade.kernels.additive.separable import blocks, check
 from saccade.kernels.additive.tables import Table
 from saccade.kernels.launching import launch
 from saccade.kernels.tiling import ceil_div, power_of_2
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 FEATURE_BYTES = 256 << 20
-"""What the features of one block's queries, or of its keys, may hold; a product takes as much again."""
+"""Size of the features of one block's queries, or of its keys; a product takes as much again."""
 
 LONGEST_ROW = 4096
-"""Keys of the longest rows that `weights` takes: a program holds whole rows."""
+"""The most keys that `weights` takes: a program holds whole rows."""
 
 
 Features = tuple[Tensor, Tensor]
-"""Of the queries, with v in them, and of the keys."""
+"""Features of the queries, with v folded in, and of the keys."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,9 @@ class Tiles:
 
 @lru_cache
 def feature_tiles(R: int) -> Tiles:
-    """32 numbers a thread: 8 functions, one 16-byte access in float16, of 4 elements.
+    """32 numbers per thread: 8 functions, one 16-byte access in float16, of 4 elements.
 
-    With one element a thread the compiler sends every T_j through shared memory. `registers` are what spills nothing.
+    With one element per thread the compiler passes every T_j through shared memory. `registers` is the least without spills.
     """
     registers = {8: 96, 16: None}.get(R, 168)  # capped at 80, rank 16 took a third longer on an H200
     return Tiles(1, 4096 // _chunk(R), _chunk(R), loops=4, warps=4, registers=registers)
@@ -94,7 +99,7 @@ def scores(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     table: Table,
@@ -104,33 +109,33 @@ def scores(
 
     `table` must reach as far as the largest |q| and |k|: beyond it the expansion is no tanh.
     """
-    raw, _ = unfinished(query, key, v, seen, heads, table=table, feature_bytes=feature_bytes)
-    return finish(raw, v, seen, heads)
+    raw, _ = unfinished(query, key, v, visibility, heads, table=table, feature_bytes=feature_bytes)
+    return finish(raw, v, visibility, heads)
 
 
 def unfinished(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     heads: int = 1,
     *,
     table: Table,
     feature_bytes: int = FEATURE_BYTES,
 ) -> tuple[Float[Tensor, "N T S"], Features | None]:
-    """Float32 scores over max|v| for `finish` or `weights`, which take them over and hide what is not seen: of that, any number
-    may stand here. And their features, where all of them were made at once."""
+    """Float32 scores over max|v|, which `finish` or `weights` turn into scores or weights in place; values of invisible pairs
+    are undefined. Also the features, where all of them were computed at once."""
     check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
     rows = _rows(D, table, feature_bytes)
     if N * max(T, S) <= rows:
         both = features(query, key, v, table)
-        return _products(*both, seen, heads), both
+        return _products(*both, visibility, heads), both
     result = query.new_empty(N, T, S, dtype=torch.float32)
     for items, queries, keys in blocks(N, T, S, rows):
         both = features(query[items, queries], key[items, keys], v, table, first=items.start)
         start = items.start, queries.start, keys.start
-        _products(*both, seen, heads, start, out=result[items, queries, keys])
+        _products(*both, visibility, heads, start, out=result[items, queries, keys])
     return result, None
 
 
@@ -139,7 +144,7 @@ def gradients(
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
     grad_scores: Float[Tensor, "N T S"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     table: Table,
@@ -149,8 +154,8 @@ def gradients(
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
     """Gradients of the query and of the key in `dtype` and, for each item, of v in float32.
 
-    `grad_scores` is 0 where nothing is seen. `features` are those of the forward pass, `features(query, key, v, table)`,
-    if kept.
+    `grad_scores` is 0 where a key is not visible. `features` are those of the forward pass, `features(query, key, v, table)`,
+    if saved.
     """
     check(query, key, v)
     (N, T, D), S = query.shape, key.shape[1]
@@ -159,7 +164,7 @@ def gradients(
     normal = normalised(grad_scores)
     rows = _rows(D, table, feature_bytes)
     if N * max(T, S) <= rows:
-        return _block_gradients(query, key, v, normal, table, features, seen, heads, (0, 0, 0), dtype)
+        return _block_gradients(query, key, v, normal, table, features, visibility, heads, (0, 0, 0), dtype)
     grad_query, grad_key, grad_v = (_zeros(query, *shape) for shape in ((N, T, D), (N, S, D), (N, D)))
     for items, queries, keys in blocks(N, T, S, rows):
         by_row, row_scale, by_column, column_scale = normal
@@ -167,13 +172,13 @@ def gradients(
             by_row[items, queries, keys], row_scale[items, queries],
             by_column[items, queries, keys], column_scale[items, keys],
         )  # fmt: skip
-        kept = None if features is None else (features[0][items, queries], features[1][items, keys])
+        saved = None if features is None else (features[0][items, queries], features[1][items, keys])
         start = items.start, queries.start, keys.start
         rows_here = query[items, queries], key[items, keys]
-        found = _block_gradients(*rows_here, v, part, table, kept, seen, heads, start, torch.float32)
-        grad_query[items, queries] += found[0]
-        grad_key[items, keys] += found[1]
-        grad_v[items] += found[2]
+        parts = _block_gradients(*rows_here, v, part, table, saved, visibility, heads, start, torch.float32)
+        grad_query[items, queries] += parts[0]
+        grad_key[items, keys] += parts[1]
+        grad_v[items] += parts[2]
     return grad_query.to(dtype), grad_key.to(dtype), grad_v
 
 
@@ -186,19 +191,19 @@ def _block_gradients(
     v: Tensor,
     normal: Normal,
     table: Table,
-    kept: Features | None,
-    seen: Seen,
+    saved: Features | None,
+    visibility: Visibility,
     heads: int,
     start: visible_products.Start,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     by_row, row_scale, by_column, column_scale = normal
     first = start[0]
-    of_query, of_key = features(query, key, v, table, first=first) if kept is None else kept
-    sums = _weighted(by_row, of_key, seen, heads, start)  # P [N, T, D · R]
+    of_query, of_key = features(query, key, v, table, first=first) if saved is None else saved
+    sums = _weighted(by_row, of_key, visibility, heads, start)  # P [N, T, D · R]
     grad_query, parts = _reduced(query, sums, row_scale, v, table, True, first, dtype)
     del of_key, sums
-    sums = _weighted(by_column, of_query, seen, heads, start, transposed=True)  # v Q / max|v| [N, S, D · R]
+    sums = _weighted(by_column, of_query, visibility, heads, start, transposed=True)  # v Q / max|v| [N, S, D · R]
     grad_key, _ = _reduced(key, sums, column_scale, v, table, False, first, dtype)
     return grad_query, grad_key, parts.sum(1)
 
@@ -213,7 +218,7 @@ def features(
 ) -> tuple[Float[Tensor, "N T DR"], Float[Tensor, "N S DR"]]:
     """v_d f_r(q_td) / max|v| and g_r(k_sd) in float16, column d · R + r. The first item takes row `first` % G of `v`.
 
-    An item has fewer than 2³¹ features; `unfinished` sees to it by working in blocks.
+    An item has fewer than 2³¹ features; `unfinished` ensures it by working in blocks.
     """
     query, key, v = query.contiguous(), key.contiguous(), v.contiguous()
     (N, T, D), S, R = query.shape, key.shape[1], table.rank
@@ -249,51 +254,53 @@ def products(of_query: Float[Tensor, "N T DR"], of_key: Float[Tensor, "N S DR"])
     """Float32 products of float16 features: the scores over max|v|, for `finish` or `weights`."""
     if of_query.is_cuda:
         return torch.bmm(of_query, of_key.mT, out_dtype=torch.float32)
-    return torch.bmm(of_query.float(), of_key.float().mT)  # elsewhere no product writes float32 from float16
+    return torch.bmm(of_query.float(), of_key.float().mT)  # other devices have no product from float16 to float32
 
 
 def finish(
-    products: Float[Tensor, "N T S"], v: Float[Tensor, "G D"], seen: Seen, heads: int = 1
+    products: Float[Tensor, "N T S"], v: Float[Tensor, "G D"], visibility: Visibility, heads: int = 1
 ) -> Float[Tensor, "N T S"]:
-    """The scores in place of their products: times max|v|, and −∞ where a key is not seen."""
-    _finish(products, v, seen, heads, products, products, "scores")
+    """Turn products into scores in place: times max|v|, and −∞ where a key is not visible."""
+    _finish(products, v, visibility, heads, products, products, "scores")
     return products
 
 
 def weights(
     products: Float[Tensor, "N T S"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     heads: int,
     dtype: torch.dtype,
     sums: Float[Tensor, "N T"] | None = None,
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """The softmax of the scores in place of their products, and the same rounded to `dtype`; S is at most LONGEST_ROW.
+    """Turn products into the softmax of the scores in place, and round it to `dtype`; S is at most LONGEST_ROW.
 
-    A row that sees nothing has zeros. Each row's log-sum-exp goes into `sums`, −∞ for such a row.
+    A row that sees nothing becomes zeros. Each row's log-sum-exp goes into `sums`, −∞ for such a row.
     """
     if products.shape[-1] > LONGEST_ROW:
         raise SaccadeError(
             f"weights: expected at most {LONGEST_ROW} keys in a row, found {products.shape[-1]}; use finish"
         )
     rounded = products if dtype == torch.float32 else torch.empty_like(products, dtype=dtype)
-    _finish(products, v, seen, heads, rounded, products if sums is None else sums, "weights")
+    _finish(products, v, visibility, heads, rounded, products if sums is None else sums, "weights")
     return products, rounded
 
 
-def _finish(products: Tensor, v: Tensor, seen: Seen, heads: int, rounded: Tensor, sums: Tensor, what: str) -> None:
+def _finish(
+    products: Tensor, v: Tensor, visibility: Visibility, heads: int, rounded: Tensor, sums: Tensor, what: str
+) -> None:
     N, T, S = products.shape
     if not products.numel():
         return
     softmax = what == "weights"
-    lengths, mask, strides = seen.pointers(products)
-    low, high = seen.bounds()
+    lengths, mask, strides = visibility.pointers(products)
+    low, high = visibility.bounds()
     BT, BS, warps = finish_tiles(S, softmax)
     D = v.shape[-1]
     launch(
         finished_program, N * ceil_div(T, BT) * ceil_div(S, BS),
         (products, v.contiguous(), lengths, mask, rounded, sums), (T, S, v.shape[0], heads, low, high, *strides),
-        LENGTHS=seen.lengths is not None, BAND=seen.banded, MASK=seen.mask is not None, SOFTMAX=softmax,
+        LENGTHS=visibility.lengths is not None, BAND=visibility.banded, MASK=visibility.mask is not None, SOFTMAX=softmax,
         ROUNDED=rounded is not products, SUMS=sums is not products, D=D, BT=BT, BS=BS,
         BV=power_of_2(D), num_warps=warps,
     )  # fmt: skip
@@ -302,7 +309,7 @@ def _finish(products: Tensor, v: Tensor, seen: Seen, heads: int, rounded: Tensor
 def normalised(
     grad_scores: Float[Tensor, "N T S"],
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T"], Float[Tensor, "N T S"], Float[Tensor, "N S"]]:
-    """In float16 with Σ|·| = SUM along rows, and what each was divided by; then the same along columns."""
+    """float16 gradients with Σ|·| = SUM along rows, and each row's divisor; then the same along columns."""
     grad_scores = grad_scores.to(torch.float32).contiguous()
     N, T, S = grad_scores.shape
     by_row, by_column = (torch.empty_like(grad_scores, dtype=torch.float16) for _ in range(2))
@@ -320,7 +327,7 @@ def normalised(
 def _reduced(
     rows: Tensor, sums: Tensor, scale: Tensor, v: Tensor, table: Table, query: bool, first: int, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of these rows from their products; of a query, v's as well, in parts to be added up."""
+    """The gradient of these rows from their products; for a query also v's, in parts to be summed."""
     rows, scale, v = rows.contiguous(), scale.contiguous(), v.contiguous()
     N, M, D = rows.shape
     coefficients, J = coefficients_on(table, rows.device)
@@ -340,25 +347,30 @@ def _reduced(
 def _products(
     of_query: Tensor,
     of_key: Tensor,
-    seen: Seen,
+    visibility: Visibility,
     heads: int,
     start: visible_products.Start = (0, 0, 0),
     out: Tensor | None = None,
 ) -> Tensor:
-    """`products`, or only those that are seen where that pays."""
+    """`products`, or only the visible ones where that pays."""
     (N, T, _), S = of_query.shape, of_key.shape[1]
-    if visible_products.pays(seen, N, T, S):
-        return visible_products.scores_of(of_query, of_key, seen, heads, start=start, out=out)
-    found = products(of_query, of_key)
-    return found if out is None else out.copy_(found)
+    if visible_products.pays(visibility, N, T, S):
+        return visible_products.scores_of(of_query, of_key, visibility, heads, start=start, out=out)
+    result = products(of_query, of_key)
+    return result if out is None else out.copy_(result)
 
 
 def _weighted(
-    weights: Tensor, rows: Tensor, seen: Seen, heads: int, start: visible_products.Start, transposed: bool = False
+    weights: Tensor,
+    rows: Tensor,
+    visibility: Visibility,
+    heads: int,
+    start: visible_products.Start,
+    transposed: bool = False,
 ) -> Tensor:
-    """Σ_s weights_ts rows_s or, transposed, Σ_t weights_ts rows_t, in float16; over what is seen where that pays."""
-    if visible_products.pays(seen, *weights.shape):
-        return visible_products.weighted(weights, rows, seen, heads, transposed, start=start)
+    """Σ_s weights_ts rows_s or, transposed, Σ_t weights_ts rows_t, in float16; over visible pairs only where that pays."""
+    if visible_products.pays(visibility, *weights.shape):
+        return visible_products.weighted(weights, rows, visibility, heads, transposed, start=start)
     turned = weights.mT if transposed else weights
     if weights.is_cuda:
         return torch.bmm(turned, rows)
@@ -367,7 +379,8 @@ def _weighted(
 
 @lru_cache(maxsize=1024)
 def coefficients_on(table: Table, device: torch.device) -> tuple[Float[Tensor, "4 J R"], int]:
-    """The query's functions, the key's, the query's slopes and the key's on a device, and J: even, so that programs are few."""
+    """The query's functions, the key's, the query's slopes and the key's on a device, and J, made even so that fewer
+    programs are compiled."""
     J = max(2, table.terms + table.terms % 2)
     with torch.inference_mode(False):
         four = torch.zeros(4, J, table.rank, device="cpu")
@@ -375,7 +388,7 @@ def coefficients_on(table: Table, device: torch.device) -> tuple[Float[Tensor, "
             four[place, : table.terms] = series.coefficients
         if device.type != "cuda":
             return four.to(device), J
-        # Other streams will read it, so it must be there. An event may be waited for even where waiting is forbidden.
+        # Other streams will read it, so it must have arrived. Events may be waited for even where synchronising is not.
         sent = four.pin_memory().to(device, non_blocking=True)
         arrived = torch.cuda.Event()
         arrived.record(torch.cuda.current_stream(device))
@@ -395,10 +408,10 @@ def _zeros(like: Tensor, *shape: int) -> Tensor:
 
 
 SUM = tl.constexpr(1024.0)
-"""Σ|dS| of each scaled row. It keeps entries of long rows out of float16's subnormal numbers, and products below 2048."""
+"""Σ|dS| of each scaled row: keeps entries of long rows above float16's subnormal numbers, and products below 2048."""
 
 LEAST = tl.constexpr(1e-30)
-"""Rows whose Σ|dS| is less, and a v whose largest is, are scaled as if it were this: its inverse is still a float32 number."""
+"""A lower bound of Σ|dS| and of max|v| when scaling: its inverse is still a float32 number."""
 
 
 @triton.jit
@@ -615,9 +628,9 @@ def finished_program(
     LENGTHS: tl.constexpr, BAND: tl.constexpr, MASK: tl.constexpr, SOFTMAX: tl.constexpr, ROUNDED: tl.constexpr,
     SUMS: tl.constexpr, D: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
-    """Scores in place of products: times max|v|, −∞ where a key is not seen (t + low ≤ s ≤ t + high, s < length, mask).
+    """Scores in place of products: times max|v|, −∞ where a key is not visible (t + low ≤ s ≤ t + high, s < length, mask).
 
-    With SOFTMAX a tile has whole rows, and their weights take the place of the scores; of a row that sees nothing, zeros.
+    With SOFTMAX a tile has whole rows, and stores their weights; zeros for a row that sees nothing.
     """
     across = tl.cdiv(S, BS)
     blocks = tl.cdiv(T, BT) * across

@@ -1,11 +1,16 @@
-"""Matrix products of features that skip what is not seen: additive scores and the sums of their gradients (`separable_fused`).
+"""Matrix products of features that skip invisible pairs: additive scores and the sums of their gradients (`separable_fused`).
 
     scores_ts = Σ_k of_query_tk of_key_sk          P_tk = Σ_s weights_ts of_key_sk          Q_sk = Σ_t weights_ts of_query_tk
 
-A tile of scores no pair of which is seen is not computed; sums run over what some row of the tile sees. Lengths stay on the
-device: a program reads its item's own. A mask saves nothing here; weights are 0, and scores are hidden later, where it hides.
-Float16 operands, sums in float32; each number of a result is one program's: the same bits every time. An item has fewer than
-2³¹ features.
+A tile of scores without a visible pair is not computed; sums run over the keys that some row of the tile sees. Lengths stay
+on the device, where a program reads its item's own. A mask saves nothing: its weights are 0, and its scores are hidden later.
+Operands are float16, sums float32; each number of a result is computed by one program, so results are deterministic. An item
+has fewer than 2³¹ features.
+
+Operands come by pointers or, with DESCRIBED, by tensor descriptors, which an H200 copies without occupying threads; beyond
+the last row and column of an item these read zeros. Sizes change from call to call and are not specialised on. The alignment
+that vector accesses need is given by constants: rows of features are K apart; columns and strides of weights and scores are
+counted in UNITs.
 
 Legend: N items (batch × heads), T queries, S keys, W ≥ S columns of weights, K features of a row, M rows of a result.
 """
@@ -27,32 +32,32 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from saccade.errors import SaccadeError
 from saccade.kernels.launching import on_device_of
 from saccade.kernels.tiling import ceil_div, power_of_2
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 MOST_SHARE = 0.7
-"""Of the pairs, in whole tiles: where more are seen, a library's product over all of them is taken to be as quick."""
+"""Share of visible tiles above which a library's product over all pairs is assumed to be as fast."""
 
 LENGTHS_SHARE = 0.65
-"""What lengths are taken to leave of the keys: they are not known without reading them from the device."""
+"""Share of the keys that lengths are assumed to leave: reading them would synchronise with the device."""
 
 SHARE_TILE = 128
-"""Rows and columns of the tiles by which a share is counted."""
+"""Side of the tiles by which shares are counted."""
 
 LEAST_SIDE = 1024
-"""Queries and keys from which sums are long enough for skipping to show: at 512 a library's product is as quick on an H200."""
+"""Queries and keys from which skipping pays: at 512 a library's product is as fast on an H200."""
 
 MULTIPROCESSORS = 132
 
 Start = tuple[int, int, int]
-"""The places of a block's first item, query and key among all that a `Seen` speaks of."""
+"""Indices of a block's first item, query and key among all that a `Visibility` covers."""
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """A program has `rows` × `columns` of the result and sums `step` at a time; `stages` steps are on their way at once.
+    """A program has `rows` × `columns` of the result and sums `step` at a time, with `stages` steps in flight.
 
-    `group` rows of tiles are worked through together, column by column. `described` takes operands by tensor descriptors
-    where they are aligned to 16 bytes; else they come by pointers. Sizes are powers of two, 16 at least.
+    `group` rows of tiles are processed together, column by column. `described` passes operands by tensor descriptors
+    where they are aligned to 16 bytes, else by pointers. Sizes are powers of two, 16 at least.
     """
 
     rows: int
@@ -66,7 +71,7 @@ class Tiles:
 
 @lru_cache
 def score_tiles(N: int, T: int, S: int) -> Tiles:
-    """Large tiles where they fill the device several times; of smaller ones two share a multiprocessor, and more is skipped."""
+    """Large tiles where they fill the device several times; else smaller ones, two per multiprocessor, which skip more."""
     if T > 64 and S > 128 and N * ceil_div(T, 128) * ceil_div(S, 256) >= 4 * MULTIPROCESSORS:
         return Tiles(128, 256, 64, warps=8, stages=3, described=True)
     return _square(T, S)
@@ -74,26 +79,26 @@ def score_tiles(N: int, T: int, S: int) -> Tiles:
 
 @lru_cache
 def weighted_tiles(M: int, K: int) -> Tiles:
-    """Sums are short: with two programs to a multiprocessor one multiplies while the other stores."""
+    """Sums are short: with two programs per multiprocessor one multiplies while the other stores."""
     return _square(M, K)
 
 
 def _square(rows: int, columns: int) -> Tiles:
-    """Up to 128 × 128. Four warps would spill registers where weights have to be read one by one."""
+    """Up to 128 × 128. Four warps would spill registers where weights are read one by one."""
     rows, columns = (min(128, max(16, power_of_2(size))) for size in (rows, columns))
     warps = 8 if rows * columns == 128 * 128 else 4
     return Tiles(rows, columns, 64, warps=warps, stages=3, described=True)
 
 
-def pays(seen: Seen, N: int, T: int, S: int) -> bool:
-    """Whether skipping saves more than a library's product is ahead by; nothing is read from the device.
+def pays(visibility: Visibility, N: int, T: int, S: int) -> bool:
+    """Whether skipping saves more time than a library's faster product; without synchronising with the device.
 
     Fewer tiles than multiprocessors take the time of one, however many are skipped.
     """
     if min(T, S) < LEAST_SIDE or N * ceil_div(T, SHARE_TILE) * ceil_div(S, SHARE_TILE) < MULTIPROCESSORS:
         return False
-    share = _band_share(T, S, *seen.bounds()) if seen.banded else 1.0
-    if seen.lengths is not None and S > SHARE_TILE:
+    share = _band_share(T, S, *visibility.bounds()) if visibility.banded else 1.0
+    if visibility.lengths is not None and S > SHARE_TILE:
         share *= LENGTHS_SHARE
     return share < MOST_SHARE
 
@@ -111,7 +116,7 @@ def _band_share(T: int, S: int, low: int, high: int) -> float:
 def scores_of(
     of_query: Float[Tensor, "N T K"],
     of_key: Float[Tensor, "N S K"],
-    seen: Seen,
+    visibility: Visibility,
     heads: int = 1,
     *,
     start: Start = (0, 0, 0),
@@ -130,7 +135,7 @@ def scores_of(
     if not out.numel():
         return out
     if out.stride(2) != 1:
-        raise SaccadeError(f"visible_products: expected rows of out without gaps, found strides {tuple(out.stride())}")
+        raise SaccadeError(f"visible_products: expected contiguous rows of out, found strides {tuple(out.stride())}")
     (of_query, query_rows), (of_key, key_rows) = _by_rows(of_query), _by_rows(of_key)
     tile = tile or score_tiles(N, T, S)
     unit = _unit(out, 4)
@@ -143,9 +148,9 @@ def scores_of(
         )
     with on_device_of(out):
         scores_program[(N * ceil_div(T, tile.rows) * ceil_div(S, tile.columns),)](
-            *given, seen.pointers(out)[0], out, T, S // unit, query_rows, key_rows,
-            out.stride(0) // unit, out.stride(1) // unit, heads, *_place(seen, start),
-            K=K, LENGTHS=seen.lengths is not None, UNIT=unit, DESCRIBED=described,
+            *given, visibility.pointers(out)[0], out, T, S // unit, query_rows, key_rows,
+            out.stride(0) // unit, out.stride(1) // unit, heads, *_place(visibility, start),
+            K=K, LENGTHS=visibility.lengths is not None, UNIT=unit, DESCRIBED=described,
             BT=tile.rows, BS=tile.columns, BK=tile.step, GROUP=tile.group, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
     return out
@@ -154,7 +159,7 @@ def scores_of(
 def weighted(
     weights: Float[Tensor, "N T W"],
     features: Float[Tensor, "N L K"],
-    seen: Seen,
+    visibility: Visibility,
     heads: int = 1,
     transposed: bool = False,
     *,
@@ -164,9 +169,8 @@ def weighted(
 ) -> Float[Tensor, "N M K"]:
     """Σ_s weights_ts features_s [N, T, K] or, transposed, Σ_t weights_ts features_t [N, S, K], in float16.
 
-    ``weights`` are 0 where lengths, band or mask hide a key. They may have more columns than there are keys, whatever finite
-    numbers those hold; transposed, S is then that of ``out``. Rows and items of theirs may lie apart: at multiples of 8
-    numbers they are read quickest.
+    ``weights`` are 0 where lengths, band or mask hide a key. They may have more columns than there are keys, holding any
+    finite numbers; transposed, S is then that of ``out``. Strides of their rows and items at multiples of 8 are fastest.
     """
     N, T, W = weights.shape
     L, K = features.shape[1:]
@@ -176,14 +180,14 @@ def weighted(
     out = features.new_empty(N, M, K) if out is None else out
     _check("out", out, (N, M, K))
     if not out.is_contiguous():
-        raise SaccadeError(f"visible_products: expected out without gaps, found strides {tuple(out.stride())}")
+        raise SaccadeError(f"visible_products: expected a contiguous out, found strides {tuple(out.stride())}")
     if not out.numel():
         return out
     weights = weights if weights.stride(2) == 1 else weights.contiguous()
     features, feature_rows = _by_rows(features)
     tile = tile or weighted_tiles(M, K)
     unit = _unit(weights, 8)
-    first, first_key, low, high = _place(seen, start)
+    first, first_key, low, high = _place(visibility, start)
     if transposed:
         low, high = -high, -low
     given: tuple[Any, Any] = weights, features
@@ -196,23 +200,23 @@ def weighted(
         )
     with on_device_of(out):
         weighted_program[(N * ceil_div(M, tile.rows) * ceil_div(K, tile.columns),)](
-            *given, seen.pointers(out)[0], out, M, L, W // unit, weights.stride(0) // unit, weights.stride(1) // unit,
+            *given, visibility.pointers(out)[0], out, M, L, W // unit, weights.stride(0) // unit, weights.stride(1) // unit,
             feature_rows, M, heads, first, first_key, low, high,
-            K=K, LENGTHS=seen.lengths is not None, UNIT=unit, TRANSPOSED=transposed, DESCRIBED=described,
+            K=K, LENGTHS=visibility.lengths is not None, UNIT=unit, TRANSPOSED=transposed, DESCRIBED=described,
             BM=tile.rows, BL=tile.step, BK=tile.columns, GROUP=tile.group, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
     return out
 
 
-def _place(seen: Seen, start: Start) -> tuple[int, int, int, int]:
-    """The first item and key, and the band as low ≤ s − t ≤ high counted from the first query and key."""
+def _place(visibility: Visibility, start: Start) -> tuple[int, int, int, int]:
+    """The first item and key, and the band as low ≤ s − t ≤ high relative to the first query and key."""
     item, query, key = start
-    low, high = seen.bounds()
+    low, high = visibility.bounds()
     return item, key, low + query - key, high + query - key
 
 
 def _by_rows(features: Tensor) -> tuple[Tensor, int]:
-    """Features whose rows follow one another, and how many rows an item is from the next."""
+    """Features with contiguous rows, and the number of rows from one item to the next."""
     K = max(1, features.shape[2])
     if features.stride(2) != 1 or features.stride(1) != K or features.stride(0) % K:
         features = features.contiguous()
@@ -220,12 +224,12 @@ def _by_rows(features: Tensor) -> tuple[Tensor, int]:
 
 
 def _unit(tensor: Tensor, most: int) -> int:
-    """By how many numbers its columns and strides can be counted, a power of two up to ``most``."""
+    """The unit in which its columns and strides can be counted: a power of two up to ``most``."""
     return math.gcd(most, tensor.shape[2], tensor.stride(0), tensor.stride(1))
 
 
 def _aligned(tensor: Tensor) -> bool:
-    """Whether a tensor descriptor can speak of it: rows and items begin at multiples of 16 bytes."""
+    """Whether a tensor descriptor can describe it: rows and items start at multiples of 16 bytes."""
     return bool(tensor.numel()) and not (tensor.data_ptr() % 16 or tensor.stride(0) % 8 or tensor.stride(1) % 8)
 
 
@@ -287,7 +291,7 @@ def scores_program(
             total = tl.dot(queries, keys.T, total)
     else:
         k = tl.arange(0, BK)
-        # A row that is not there is read as the last one; what comes of it is not stored.
+        # A row beyond the last is read as the last one; its result is not stored.
         query_at = of_query + n.to(tl.int64) * query_rows * K + (tl.minimum(t, T - 1)[:, None] * K + k[None, :])
         key_at = of_key + n.to(tl.int64) * key_rows * K + (tl.minimum(s, S - 1)[:, None] * K + k[None, :])
         for place in range(0, stop, BK):

@@ -1,7 +1,11 @@
-"""A decoder's step in one launch, its gradients in another, by Triton; and the gradients of a memory for all steps of a
-loop in a third. The equations are those of blocked.py, the programs those of programs.py.
+"""A decoder's step in one Triton launch, its gradients in another, and a memory's gradients over all steps in a third.
 
-Legend: N items, T steps, S keys, D width of queries and keys, E width of values, P = D + 2 S + E.
+The equations are in blocked.py. A program has one item n. It goes through the keys in chunks of BS, and through the widths D
+and E in blocks of BD and BE; WHOLE means that the keys fit in one chunk, and then scores never leave the registers. Keys that
+are not visible, or have no weight, are not loaded. Arithmetic is float32. Arguments that are None leave their part out.
+
+Legend: N items, T steps, S keys, D width of queries and keys, E width of values, P = D + 2 S + E; in programs x_n is the
+stride of value along N, and so on: q query, k key, x value, r real.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from saccade.kernels.tiling import ceil_div, power_of_2
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sides of a tile, and how many warps share it. BS keys; BD and BE numbers of their widths."""
+    """Sides of a tile: BS keys, BD and BE numbers of their widths; and the warps that share it."""
 
     BS: int
     BD: int
@@ -31,12 +35,12 @@ class Tiles:
 
 
 def tiles(S: int, D: int, E: int) -> Tiles:
-    """For a step: a tile is up to 16,384 numbers, 64 registers a thread of eight warps."""
+    """For a step: a tile is up to 16,384 numbers, 64 registers per thread of eight warps."""
     return _step_tiles(S, D, E, room=16384)
 
 
 def back_tiles(S: int, D: int, E: int) -> Tiles:
-    """For a step's gradients, which have tanh, its slope and their products at hand at once: half of that."""
+    """For a step's gradients, which hold tanh, its slope and their products at once: half of that."""
     return _step_tiles(S, D, E, room=8192)
 
 
@@ -141,7 +145,7 @@ def _rows(tensor: Tensor) -> Tensor: ...
 @overload
 def _rows(tensor: Tensor | None) -> Tensor | None: ...
 def _rows(tensor: Tensor | None) -> Tensor | None:
-    """The programs take any strides but that of the last axis."""
+    """The tensor with a stride of 1 along the last axis, which the programs require."""
     return tensor if tensor is None or tensor.stride(-1) == 1 else tensor.contiguous()
 
 

@@ -1,14 +1,20 @@
-"""A loop of decoder steps over one memory: the gradients of keys and values are made once, not at every step.
+"""Decoder steps over one memory; the gradients of keys and values are computed once for all steps.
 
-A step by itself must give its own gradient of every key and value, N · S · (D + E) numbers, and autograd adds those of
-all steps. Here a step gives autograd only its query's gradient and one row of N · (D + 2 S + E) numbers; when all steps
-that count have given theirs, the gradients of the whole memory are made from the rows together (blocked.py has the
-equations): those of the values, and of the keys of a dot score, are one product of matrices an item.
+    scores[s]  =  Σ_d v_d tanh(query_d + key_sd)   additive (Bahdanau et al. 2015), or
+                  scale · Σ_d query_d key_sd       dot (Luong et al. 2015)
+    weights    =  softmaxₛ scores, over the visible keys
+    context    =  Σₛ weights[s] value[s]
 
-How it fits autograd: before the first step a node is put over key, value and v. Its outputs are places for rows, numbers
-that nobody reads; each step takes one as an input and returns its row as that input's gradient. Autograd then does the
-rest: it waits for every step it needs, brings the rows together, leaves out steps that no loss depends on, and keeps
-nothing from one backward pass to the next.
+A step alone would return a gradient of every key and value, N · S · (D + E) numbers, and autograd would add those of all
+steps. Here a step returns only its query's gradient and one row of N · (D + 2 S + E) numbers; when all steps have returned
+theirs, the gradients of the whole memory are computed from the rows together (blocked.py has the equations): those of the
+values, and of the keys of a dot score, are one matrix product per item.
+
+In autograd: before the first step a node is put on top of key, value and v. Its outputs are placeholders that nobody reads;
+each step takes one as an input and returns its row as that input's gradient. Autograd waits for every step, collects the
+rows, leaves out steps that no loss depends on, and keeps nothing from one backward pass to the next.
+
+Arithmetic and weights are in float32 or better; the context has the dtype of the inputs.
 
 Legend: N items (batch with heads), S keys, D width of queries and keys, E width of values.
 """
@@ -31,7 +37,7 @@ from saccade.kernels.second_order import gradients_through
 
 
 class Memory:
-    """Keys and values that a decoder looks at again and again, one query at a time.
+    """Keys and values that a decoder attends to repeatedly, one query at a time.
 
     >>> import torch
     >>> memory = Memory.of(torch.randn(3, 5, 7), torch.randn(3, 5, 11), v=torch.randn(7))
@@ -68,11 +74,10 @@ class Memory:
         steps: int = 32,
         arithmetic: ModuleType | None = None,
     ) -> Memory:
-        """A memory; the arguments are those of ``reference.step_attention``.
+        """A memory; the arguments are those of :func:`step_attention`.
 
-        ``steps`` is how many are expected: more are right too, at the cost of one more gathering of gradients for each
-        ``steps`` of them. ``arithmetic`` is the module that computes, blocked or fused; unless given, the faster that
-        serves.
+        ``steps`` is the expected number of steps: more work too, with one more gathering of gradients per ``steps`` of
+        them. ``arithmetic`` is the module that computes, blocked or fused; by default the faster one that serves.
         """
         check_memory(key, value, v, scale, real, lengths)
         serving = arithmetic or _arithmetic(key, value)
@@ -80,23 +85,23 @@ class Memory:
         return cls(key, value, v, 1.0 if scale is None else scale, visible, serving, steps)
 
     def step(self, query: Float[Tensor, "N D"]) -> tuple[Float[Tensor, "N E"], Float[Tensor, "N S"]]:
-        """What each query reads, and its weights (float32 or better); zeros where it sees nothing."""
+        """The context of each query, and its weights (float32 or better); zeros where it sees nothing."""
         check_query(query, self.key)
-        if torch.compiler.is_compiling():  # plain operations, which a recorded graph can fuse
+        if torch.compiler.is_compiling():  # plain operations, which the compiler can fuse
             scale = self.scale if self.v is None else None
             return step_attention(query, self.key, self.value, v=self.v, scale=scale, real=self.real)
         inputs = query, self.key, self.value, self.v
         if not torch.is_grad_enabled() or not any(x is not None and x.requires_grad for x in inputs):
             dtype = result_dtype(query, self.key, self.value)
-            found: tuple[Tensor, Tensor] = self._arithmetic.look(
+            result: tuple[Tensor, Tensor] = self._arithmetic.look(
                 self._ready(), query, self.v, self.scale, self.real, dtype
             )
-            return found
-        found = _Step.apply(*inputs, self._place(), self.real, self.scale, self._arithmetic, self._ready())
-        return found
+            return result
+        result = _Step.apply(*inputs, self._place(), self.real, self.scale, self._arithmetic, self._ready())
+        return result
 
     def _ready(self) -> Any:
-        """What the arithmetic needs of keys and values, made anew when they have been changed in place."""
+        """The keys and values as the arithmetic needs them, recomputed when they have been changed in place."""
         version = tuple(None if x.is_inference() else x._version for x in (self.key, self.value))
         if self._prepared is None or self._prepared[0] != version:
             self._prepared = version, self._arithmetic.prepare(self.key, self.value)
@@ -121,7 +126,7 @@ def _arithmetic(key: Tensor, value: Tensor) -> ModuleType:
 
 
 class _Memory(torch.autograd.Function):
-    """key, value, v → places for the rows of some steps. Backward: their rows → the gradients of key, value and v."""
+    """key, value, v → placeholders for the rows of some steps. Backward: their rows → the gradients of key, value and v."""
 
     @staticmethod
     def forward(
@@ -143,10 +148,10 @@ class _Memory(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        given = [row for row in reversed(rows) if row is not None]  # the last place is taken first
+        given = [row for row in reversed(rows) if row is not None]  # the last placeholder is taken first
         if not given:
             return (None,) * 7
-        _, v = ctx.saved_tensors  # keys changed since are refused here
+        _, v = ctx.saved_tensors  # autograd refuses keys that were changed since
         grad_key, grad_value, grad_v = ctx.arithmetic.gather(ctx.ready, v, ctx.scale, torch.stack(given))
         key_type, value_type = ctx.dtypes
         return (
@@ -161,7 +166,7 @@ class _Memory(torch.autograd.Function):
 
 
 class _Step(torch.autograd.Function):
-    """One step. key, value and v get their gradients through ``place``, but for those that are differentiated again."""
+    """One step. key, value and v get their gradients through ``place``, except those that are differentiated again."""
 
     @staticmethod
     def forward(
@@ -214,9 +219,9 @@ def step_attention(
     real: Bool[Tensor, "N S"] | None = None,
     lengths: Int[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, "N E"], Float[Tensor, "N S"]]:
-    """What each query reads, and its weights.
+    """The context of each query, and its weights.
 
-    With ``v`` the score is additive, without it the dot product times ``scale`` (1 unless given). Keys are seen where
+    With ``v`` the score is additive, without it the dot product times ``scale`` (1 by default). Keys are visible where
     ``real`` is true and before ``lengths``; a query that sees none gets zeros.
     """
     check_memory(key, value, v, scale, real, lengths)
@@ -244,17 +249,17 @@ def differentiable_gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of (query, key, value, v) that can be differentiated again, given those of context and weights."""
 
-    def plainly(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None) -> tuple[Tensor, Tensor]:
+    def formula(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None) -> tuple[Tensor, Tensor]:
         scale_of_dot = scale if v is None else None
         return step_attention(query, key, value, v=v, scale=scale_of_dot, real=real, lengths=lengths)
 
-    return gradients_through(plainly, inputs, grads, needed)
+    return gradients_through(formula, inputs, grads, needed)
 
 
 def visible_keys(
     real: Bool[Tensor, "N S"] | None, lengths: Int[Tensor, " N"] | None, key: Float[Tensor, "N S D"]
 ) -> Bool[Tensor, "N S"] | None:
-    """Both ways to say which keys are seen, as one."""
+    """Mask and lengths combined into one mask; None where all keys are visible."""
     if lengths is None:
         return real
     within = torch.arange(key.shape[1], device=key.device) < lengths.to(key.device).unsqueeze(-1)
@@ -262,7 +267,7 @@ def visible_keys(
 
 
 def check_query(query: Tensor, key: Tensor) -> None:
-    """A width or batch of 1 would broadcast in silence."""
+    """Raise unless the query fits the keys: a width or batch of 1 would broadcast silently."""
     N, _, D = key.shape
     if query.shape != (N, D):
         raise SaccadeError(f"query: expected [N, D] = [{N}, {D}] beside the keys, found {list(query.shape)}")
@@ -271,7 +276,7 @@ def check_query(query: Tensor, key: Tensor) -> None:
 def check_memory(
     key: Tensor, value: Tensor, v: Tensor | None, scale: float | None, real: Tensor | None, lengths: Tensor | None
 ) -> None:
-    """Shapes that would broadcast in silence, and two scores at once, are refused by name."""
+    """Raise for shapes that would broadcast silently, and for two scores at once."""
     if key.dim() != 3:
         raise SaccadeError(f"key: expected [N, S, D], found {list(key.shape)}")
     N, S, D = key.shape
@@ -290,6 +295,6 @@ def check_memory(
 def _softmax(scores: Tensor, real: Tensor | None) -> Tensor:
     if real is None:
         return scores.softmax(-1)
-    # A row that sees nothing keeps its scores until the softmax is done: −inf alone would make NaN, and NaN gradients.
+    # A row that sees nothing keeps its scores until after the softmax: a row of −inf would give NaN, also as gradient.
     blind = ~real.any(-1, keepdim=True)
     return scores.masked_fill(~(real | blind), -math.inf).softmax(-1).masked_fill(~real, 0.0)

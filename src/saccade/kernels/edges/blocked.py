@@ -1,13 +1,13 @@
 """Attention over edges in bounded memory, forward and backward, on any device.
 
-Works through runs of edges, so that E × H × D numbers never exist together, and computes act(q + k) again in the backward
-pass. With h = act(q_i + k_j), g the gradient of out and p_ij = gain_ij g_iᵀ value_j,
+It processes runs of edges, so that E × H × D numbers never exist at once, and recomputes act(q + k) in the backward pass.
+With h = act(q_i + k_j), g the gradient of out and p_ij = gain_ij g_iᵀ value_j,
 
     ∂e_ij = α_ij (p_ij − Σ_j' α_ij' p_ij')         ∂q_i = Σ_j ∂e_ij a ∘ act'        ∂k_j = Σ_i ∂e_ij a ∘ act'
     ∂value_j = Σ_i α_ij gain_ij g_i                ∂a = Σ_ij ∂e_ij h
 
-where Σ_j α_ij p_ij = g_iᵀ out_i. Beyond inputs, outputs and their gradients it holds a few numbers for each edge and head
-(E × H) and a few runs. float16 and bfloat16 are computed in float32 and rounded once, at the end.
+where Σ_j α_ij p_ij = g_iᵀ out_i. Besides inputs, outputs and their gradients it holds a few numbers per edge and head (E × H)
+and a few runs. float16 and bfloat16 are computed in float32 and rounded once, at the end.
 
 Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 """
@@ -26,11 +26,11 @@ from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Rule, segment_softmax
 
 RUN_ELEMENTS = 1 << 20
-"""Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
+"""Numbers in one run of edges: 4 MB in float32, so that the few runs alive at once stay in the cache."""
 
 
 def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
-    """out [N, H, W] and α [E, H], in the working type."""
+    """out [N, H, W] and α [E, H], in the working dtype."""
     query, key, value, a = inputs
     weights = _weights(query, key, a, rule, working_dtype_of(*inputs))
     graph, gain = rule.graph, rule.gain
@@ -72,19 +72,19 @@ def _backward(
         pull = (from_out * value[sender]).sum(-1)
         grad_value.index_add_(0, sender, from_out.mul_(read.unsqueeze(-1)))
         grad_scores = (pull * read - weight * shared[receiver]).unsqueeze(-1)  # [run, H, 1]
-        hidden, steepness = _bent(query, key, rule, run, working)
+        hidden, steepness = _activated(query, key, rule, run, working)
         grad_a += hidden.mul_(grad_scores).sum(0)
         steepness.mul_(grad_scores)
         grad_query.index_add_(0, receiver, steepness)
         grad_key.index_add_(0, sender, steepness)
-    found = (grad_query.mul_(a), grad_key.mul_(a), grad_value, grad_a)
+    gradients = (grad_query.mul_(a), grad_key.mul_(a), grad_value, grad_a)
     return tuple(
         gradient.to(tensor.dtype) if need else None
-        for gradient, tensor, need in zip(found, inputs, needed, strict=True)
+        for gradient, tensor, need in zip(gradients, inputs, needed, strict=True)
     )
 
 
-def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
+def _activated(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
     """act(q + k) and act'(q + k) of a run of edges, [run, H, D] each."""
     total = query[rule.graph.receiver[run]].to(working) + key[rule.graph.sender[run]]
     if rule.act == "tanh":

@@ -1,14 +1,14 @@
-"""Attention over edges in Triton: nothing is kept for an edge, neither forward nor backward.
+"""Attention over edges in Triton: nothing is stored per edge, neither forward nor backward.
 
     e_ij = aᵀ act(q_i + k_j)     α_ij = softmax over the edges of i     out_i = Σ_j α_ij gain_ij value_j
 
-A program has one receiver and some heads. It goes through the receiver's edges a tile at a time, with a running maximum
-and sum (an online softmax), and leaves log Σ exp e behind, from which the backward pass has every α again. Gradients of
-receivers and of `a` go through the same rows; gradients of senders through the rows by sender (`Graph.out_start`). No
-atomics: the same bits every time. The equations of the gradients are in blocked.py. Everything is computed in float32
-and rounded once.
+A program has one node and BH of its heads. It goes through the node's edges a tile at a time, with a running maximum and sum
+(an online softmax), and stores log Σ exp e, from which the backward pass recomputes every α. Gradients of receivers and of
+`a` go through the same rows; gradients of senders through the rows by sender (`Graph.out_start`). No atomics, so results are
+deterministic. The equations of the gradients are in blocked.py. Everything is computed in float32 and rounded once. Absent
+gains or values are None.
 
-Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers a tile.
+Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers per tile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from saccade.kernels.programs import tanh_and_slope
 
 
 def tiles(H: int, D: int, W: int, degree: float) -> dict[str, int]:
-    """Sides of the tiles (powers of two) and warps, from the sizes and the mean number of edges a row has."""
+    """Sides of the tiles (powers of two) and warps, from the sizes and the mean number of edges per row."""
     BD, BW = triton.next_power_of_2(max(1, D)), triton.next_power_of_2(max(1, W))
     row = max(BD, BW)
     BH = min(triton.next_power_of_2(H), max(1, 128 // row))
@@ -66,8 +66,8 @@ def _backward(
     inputs: Inputs, out: Tensor, logsum: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
 ) -> Gradients:
     rows = [tensor.contiguous() for tensor in inputs]
-    found = _look_back(rows, grad_out.contiguous(), out, logsum, needed, rule)
-    return tuple(None if one is None else one.to(row.dtype) for one, row in zip(found, inputs, strict=True))
+    gradients = _look_back(rows, grad_out.contiguous(), out, logsum, needed, rule)
+    return tuple(None if grad is None else grad.to(row.dtype) for grad, row in zip(gradients, inputs, strict=True))
 
 
 def _look(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -114,8 +114,8 @@ def _look_back(
                 *rows, grad_out, logsum, shared, graph.out_start, graph.out_receiver, graph.out_edge, gain,
                 grad_key, grad_value, H, D, W, rule.slope, TANH=tanh, **sides,
             )  # fmt: skip
-    found = (grad_query, grad_key, grad_value, None if parts_a is None else parts_a.sum(0))
-    return tuple(gradient if need else None for gradient, need in zip(found, needed, strict=True))
+    gradients = (grad_query, grad_key, grad_value, None if parts_a is None else parts_a.sum(0))
+    return tuple(gradient if need else None for gradient, need in zip(gradients, needed, strict=True))
 
 
 def _grid(rows: int, H: int, sides: dict[str, int]) -> tuple[int, int]:
@@ -172,7 +172,7 @@ def _act(x, slope, TANH: tl.constexpr):
 
 @triton.jit
 def _gains(gain, edges, heads, H, real, BE: tl.constexpr, BH: tl.constexpr):
-    """What multiplies the weights of these edges, [BE, BH]."""
+    """The factors of these edges' weights, [BE, BH]."""
     if gain is not None:
         mask = real[:, None] & (heads[None, :] < H)
         factor = tl.load(gain + edges[:, None] * H + heads[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -239,7 +239,7 @@ def receivers_program(
     query, key, value, a, grad_out, logsum, shared, start, sender, gain, grad_query, parts_a, H, D, W, slope,
     TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
 ):  # fmt: skip
-    """∂q of one receiver, and what its edges add to ∂a."""
+    """∂q of one receiver, and its edges' part of ∂a."""
     i = tl.program_id(0).to(tl.int64)
     heads = tl.program_id(1) * BH + tl.arange(0, BH)
     q, a_row, g = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(grad_out, i, heads, H, W, BW)
@@ -269,7 +269,7 @@ def senders_program(
     H, D, W, slope,
     TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
 ):  # fmt: skip
-    """∂k and ∂value of one sender, over the edges that look at it."""
+    """∂k and ∂value of one sender, over its incoming edges."""
     j = tl.program_id(0).to(tl.int64)
     heads = tl.program_id(1) * BH + tl.arange(0, BH)
     k, a_row, v = _row(key, j, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(value, j, heads, H, W, BW)

@@ -1,7 +1,14 @@
-"""Local attention over the keys that are seen, on any device: time and memory do not grow with S.
+"""Local attention over the visible keys, on any device: time and memory do not grow with S.
 
-Queries are taken in chunks whose windows [n, t, W, D] stay within a budget. For local-m the windows of neighbouring queries
-slide by one key, so they are strided views of the keys; for local-p they are gathered. With a the softmax inside a window, g
+Queries are processed in chunks whose windows [n, t, W, D] stay within a budget. For local-m the windows of neighbouring
+queries slide by one key, so they are strided views of the keys; for local-p they are gathered. A band's windows stand still
+at the ends of a sequence (they are shifted inwards), and slide by one key per query between them:
+
+    t:      0   1   2   3   4   5   6   7      radius 2, S = 8, W = 5
+    first:  0   0   0   1   2   3   3   3
+            still       sliding     still
+
+ With a the softmax inside a window, g
 its gain and c̄ the gradient of the context,
 
     ∂value_s += a_ts g_ts c̄_t          ∂a_ts = g_ts · c̄_tᵀ value_s         ∂p_t = Σ_s a_ts ∂a_ts (s − p_t) / σ²
@@ -10,7 +17,7 @@ its gain and c̄ the gradient of the context,
     additive  ∂q_t = v ∘ Σ_s e_ts (1 − tanh²(q_t + k_s))  ∂k_s += v ∘ e_ts (1 − tanh²(q_t + k_s))
               ∂v   = Σ_ts e_ts tanh(q_t + k_s)
 
-Only the gradients of keys and values have S rows; all but those that a query sees are zeros, written once.
+Only the gradients of keys and values have S rows; rows that no query sees are zeros.
 float16 and bfloat16 are computed in float32 and rounded once, at the end.
 
 Legend: N batch with heads, T queries, S keys, D width of queries and keys, E width of values, W keys in a window.
@@ -40,8 +47,8 @@ def _forward(inputs: Inputs, reach: Reach, scale: float, dtype: torch.dtype) -> 
     for chunk in chunks_of(inputs, reach):
         softmax, gain = _weigh(chunk, inputs, scale)
         mixed = softmax if gain is None else softmax * gain
-        found = mixed.unsqueeze(-2) @ chunk.windows(inputs.value).to(working)  # [n, t, 1, E]
-        context[chunk.items, chunk.queries] = found.squeeze(-2).to(dtype)
+        context_rows = mixed.unsqueeze(-2) @ chunk.windows(inputs.value).to(working)  # [n, t, 1, E]
+        context[chunk.items, chunk.queries] = context_rows.squeeze(-2).to(dtype)
         weights[chunk.items, chunk.queries] = softmax
     return context, weights
 
@@ -115,7 +122,7 @@ def _add_gradients(
         return
     tanh = (query.unsqueeze(-2) + keys).tanh_()  # [n, t, W, D]
     if grad_v is not None:
-        # One sum an item; a v shared by the items takes them all.
+        # One sum per item; a v shared by all items takes their total.
         sums = (grad_scores.flatten(1).unsqueeze(-2) @ tanh.flatten(1, 2)).squeeze(-2)  # [n, D]
         chunk.of_items(grad_v).add_(sums if grad_v.shape[0] == len(inputs.query) else sums.sum(0, keepdim=True))
     if grad_query is None and grad_key is None:
@@ -136,15 +143,15 @@ local_attention = ENGINE.local_attention
 
 
 CHUNK_ELEMENTS = {"cpu": 1 << 20}
-"""Numbers in the windows of a chunk: 4 MB in float32, which a processor's cache holds …"""
+"""Numbers in the windows of a chunk: 4 MB in float32, which fit in a processor's cache …"""
 
 MOST_ELEMENTS = 1 << 23
-"""… and 32 MB on other devices, which want few and large calls."""
+"""… and 32 MB on other devices, where few and large calls are faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some items and queries. ``first`` is where the first query's window begins, or [n, t] where each of them does."""
+    """Some items and queries. ``first`` is the first key of the first query's window, or [n, t] that of each."""
 
     reach: Reach
     items: slice
@@ -154,7 +161,7 @@ class Chunk:
     slides: bool = False
 
     def windows(self, tensor: Float[Tensor, "N S C"]) -> Float[Tensor, "n #t W C"]:
-        """The rows that each query sees of keys or values; 1 for t where all see the same."""
+        """The rows of keys or values in each query's window; t is 1 where all queries share one."""
         W, tensor = self.reach.width, tensor[self.items]
         if isinstance(self.first, Tensor):
             return tensor.unfold(1, W, 1).mT[_each(self.first), self.first]
@@ -165,28 +172,28 @@ class Chunk:
     def add(
         self, part: Float[Tensor, "n t W #C"], row: Float[Tensor, "n t 1 C"] | None, total: Float[Tensor, "N S C"]
     ) -> None:
-        """Add ``part`` (times ``row``) to the rows that each query sees of ``total``; the order of summing is fixed."""
+        """Add ``part`` (times ``row``) to the rows of ``total`` in each query's window, in a fixed order."""
         W, total = self.reach.width, total[self.items]
         if isinstance(self.first, Tensor):
             self._add_gathered(part if row is None else part * row, self.first, total)
         elif self.slides:
-            for w in range(W):  # no two queries see one key in the same place of their windows
+            for w in range(W):  # no two queries have one key at the same position of their windows
                 rows = total[:, self.first + w : self.first + w + self._size]
                 if row is None:
                     rows.add_(part[:, :, w])
                 else:
                     rows.addcmul_(part[:, :, w], row.squeeze(-2))
         else:
-            seen = total[:, self.first : self.first + W]
+            window = total[:, self.first : self.first + W]
             if row is None:
-                seen.add_(part.sum(1))
+                window.add_(part.sum(1))
             else:
-                seen.baddbmm_(part.squeeze(-1).mT, row.squeeze(-2))
+                window.baddbmm_(part.squeeze(-1).mT, row.squeeze(-2))
 
     def _add_gathered(self, parts: Float[Tensor, "n t W C"], first: Int[Tensor, "n t"], total: Tensor) -> None:
         n, S, C = total.shape
         W = self.reach.width
-        if first.shape[1] == 1:  # a decoder's step: each row of `total` is met at most once
+        if first.shape[1] == 1:  # a decoder's step: each row of `total` occurs at most once
             windows = total.unfold(1, W, 1).mT  # [n, S − W + 1, W, C]
             windows[_each(first), first] = windows[_each(first), first] + parts
             return
@@ -206,7 +213,7 @@ class Chunk:
         return self._places - self.positions.unsqueeze(-1).to(dtype)
 
     def of_items(self, tensor: Float[Tensor, "#N D"]) -> Float[Tensor, "#n D"]:
-        """This chunk's part of what all items share or each has its own of."""
+        """This chunk's rows of a tensor with one row per item, or the one row that all share."""
         return tensor if tensor.shape[0] == 1 else tensor[self.items]
 
     @property
@@ -229,10 +236,10 @@ def _each(first: Int[Tensor, "n t"]) -> Int[Tensor, "n 1"]:
 
 
 def chunks_of(inputs: Inputs, reach: Reach) -> Iterator[Chunk]:
-    """All items and queries, in chunks whose windows stay within the budget. None where there is nothing to see."""
+    """All items and queries, in chunks whose windows stay within the budget; no chunk where there are no keys."""
     N, T, D = inputs.query.shape
     device, centre = inputs.query.device, inputs.centre
-    pair = reach.width * max(1, D, inputs.value.shape[2])  # numbers that one query looks at
+    pair = reach.width * max(1, D, inputs.value.shape[2])  # numbers in one query's window
     if N * T * reach.width == 0:
         return
     pairs = max(1, CHUNK_ELEMENTS.get(device.type, MOST_ELEMENTS) // pair)
@@ -250,7 +257,7 @@ def chunks_of(inputs: Inputs, reach: Reach) -> Iterator[Chunk]:
 
 
 def _runs(reach: Reach) -> Iterator[tuple[slice, int, bool]]:
-    """The queries of a band whose windows stand still, slide, and stand still again; and where the first of them begins."""
+    """The queries of a band whose windows stand still, slide, and stand still again, with the first key of each run."""
     last = reach.S - reach.width
     low = min(max(reach.before - reach.shift, 0), reach.T)
     high = min(max(last + reach.before - reach.shift, low), reach.T)

@@ -1,14 +1,16 @@
 """Local attention in one Triton launch, and its gradients in one (local-p) or two (local-m).
 
-A program serves one query: it finds its window, scores the W keys, takes the softmax, multiplies by the gain and reads the
-values, with nothing between in memory but the W weights that the backward pass takes up. The equations are those of blocked.py.
-Gradients of keys and values are sums over the queries that see a key:
+A program has one query: it finds its window, scores the W keys, takes the softmax, multiplies by the gain and reads the
+values; only the W weights that the backward pass needs are stored. The equations are those of blocked.py. Gradients of keys
+and values are sums over the queries that see a key:
 
-    local-m   those queries follow from the key's place: one program a key sums over them, always in the same order
-    local-p   any query may see it: programs of queries add to it (a decoder's single query writes). Where PyTorch is asked for
+    local-m   those queries follow from the key's position: one program per key sums over them, always in the same order
+    local-p   any query may see it: programs of queries add to it (a decoder's single query writes). Where PyTorch must use
               deterministic algorithms, the blocked kernel computes these gradients
 
-Serves float32, float16 and bfloat16 with sums in float32.
+Serves float32, float16 and bfloat16 with sums in float32. In programs strides are named by tensor and axis: q query, k key,
+x value, c centre; n item, s key or query, d width. Weights, gradients of scores and the gradient of the context are contiguous.
+`sharpness` is 1 / 2σ².
 
 Legend: N batch with heads, T queries, S keys, D width of queries and keys, E width of values, W keys in a window.
 """
@@ -32,13 +34,13 @@ MOST_WIDTH = 1024
 """The widest window whose scores one program holds."""
 
 MOST_QUERIES = 64
-"""Of the queries that see a key, as many are taken at a time."""
+"""Queries that see a key are processed so many at a time."""
 
 SERVED = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Tiles(NamedTuple):
-    """Sides of the tiles a program works through: BW keys (or queries) × BD of the width of keys, BE of that of values."""
+    """Sides of a program's tiles: BW keys (or queries) × BD of the width of keys, BE of that of values."""
 
     BW: int
     BD: int
@@ -47,7 +49,7 @@ class Tiles(NamedTuple):
 
 
 def tiles(width: int, D: int, E: int, *, most: int = 4096) -> Tiles:
-    """The whole window at once, and as much of the width as makes a tile of `most` numbers: the place to tune."""
+    """The whole window at once, and as much of the width as makes a tile of `most` numbers: tune here."""
     BW = max(2, power_of_2(width))
     across = max(16, most // BW)
     BD, BE = (min(across, max(16, power_of_2(size))) for size in (D, E))
@@ -89,7 +91,7 @@ def _backward(
 ) -> Gradients:
     query, key, value, centre, v = inputs
     N, T, D = query.shape
-    meets = centre is not None and T > 1  # programs may meet at one key, and must add
+    meets = centre is not None and T > 1  # several programs may write to one key, and must add
     if meets and (needed[1] or needed[2]) and torch.are_deterministic_algorithms_enabled():
         return blocked.ENGINE.backward(inputs, reach, scale, weights, grad_context, needed)
     grad_key, grad_value = (
@@ -100,7 +102,7 @@ def _backward(
     )
     grad_query = torch.zeros(query.shape, dtype=query.dtype, device=query.device)
     grad_centre = query.new_zeros(N, T, dtype=torch.float32)
-    grad_v = None if v is None else query.new_zeros(N, T, D, dtype=torch.float32)  # one a query, summed below
+    grad_v = None if v is None else query.new_zeros(N, T, D, dtype=torch.float32)  # one per query, summed below
     if weights.numel():
         gradients = (grad_query, grad_key, grad_value, grad_centre, grad_v)
         _launch_backward(inputs, reach, scale, weights, grad_context.contiguous(), gradients, meets)
@@ -124,7 +126,7 @@ def _launch_backward(
 ) -> None:
     (N, T, D), E, band = inputs.query.shape, inputs.value.shape[2], inputs.centre is None
     grad_scores = torch.empty_like(weights)
-    outputs = [grad_scores if tensor is None else tensor for tensor in gradients]  # stands in; never touched
+    outputs = [grad_scores if tensor is None else tensor for tensor in gradients]  # placeholders, never written
     pointers, wanted = _arguments(inputs, reach), {"KEYS": gradients[1] is not None, "VALUES": gradients[2] is not None}
     settings: dict[str, Any] = {"scale": scale, **_sizes(inputs, reach), **wanted}
     sides = tiles(reach.width, D, E)._asdict()
@@ -144,12 +146,12 @@ def _launch_backward(
 
 
 def _seen_by_band(reach: Reach) -> tuple[int, int]:
-    """The keys that a band's queries may see: from the first of them to behind the last."""
+    """The range of keys that a band's queries may see."""
     return max(0, reach.shift - reach.before), min(reach.S, reach.T + reach.shift + reach.after)
 
 
 def _arguments(inputs: Inputs, reach: Reach) -> tuple[Tensor, ...]:
-    """The pointers that all programs take; the query's stands in for what is absent and never touched."""
+    """The pointers that all programs take; the query's is a placeholder, never read, for absent ones."""
     query = inputs.query
     optional = (inputs.centre, None if inputs.v is None else inputs.v.contiguous(), reach.lengths)
     return (
@@ -193,7 +195,7 @@ local_attention = ENGINE.local_attention
 
 
 UNSPECIALISED = ["T", "S", "shift"]
-"""Sizes that change from call to call: a program compiled anew for each kind of number would cost more than it gains."""
+"""Sizes that change from call to call: specialising on them would compile programs anew."""
 
 
 @triton.jit
@@ -209,7 +211,7 @@ def _window(
     """Query t's centre p, the places [BW] of its window's keys, and which of them it sees."""
     if CENTRE:
         p = tl.load(centre + n * cn + t * ct).to(tl.float32)
-        # Far out, and NaN, see nothing; they are brought to where an integer can hold them.
+        # NaN and far positions see nothing; they are clamped to what an integer can hold.
         near = tl.where(p == p, tl.floor(p), -1.0 - after)
         middle = tl.minimum(tl.maximum(near, -1.0 - after), 0.0 + S + before).to(tl.int64)
     else:
@@ -270,8 +272,8 @@ def read_window(
         x = tl.load(
             value + n * xn + places[:, None] * xs + e[None, :] * xd, mask=seen[:, None] & (e < E)[None, :], other=0.0
         ).to(tl.float32)
-        found = tl.sum(mixed[:, None] * x, axis=0)
-        tl.store(context + row * E + e, found.to(context.dtype.element_ty), mask=e < E)
+        read = tl.sum(mixed[:, None] * x, axis=0)
+        tl.store(context + row * E + e, read.to(context.dtype.element_ty), mask=e < E)
 
 
 @triton.jit

@@ -2,18 +2,18 @@
 
     scores_s = Σ_d v_d tanh(q_d + k_sd + Σ_c L_dc f_sc)         f_sc = Σ_j F_cj α_{s + j − r}
 
-What is as large as the keys in every eager step, the sum inside tanh, is never stored; the backward pass computes it
-again. With g the gradient of the scores and u_sd = g_s v_d (1 − tanh²),
+The sum inside tanh, as large as the keys at every eager step, is never stored; the backward pass recomputes it. With g the
+gradient of the scores and u_sd = g_s v_d (1 − tanh²),
 
     ∂q = Σ_s u_s     ∂k_s = u_s     ∂v = Σ_s g_s tanh     ∂L = Σ_s u_s f_sᵀ
     ∂f_s = Lᵀ u_s    ∂F_j = Σ_s ∂f_s α_{s + j − r}        ∂α_s = Σ_j F_jᵀ ∂f_{s − j + r}
 
-Sums over blocks of keys go to a buffer and are added in order: no atomics, the same bits every time. Everything is
+Sums over blocks of keys go to a buffer and are added in order: no atomics, so results are deterministic. Everything is
 computed in float32 and rounded once. Legend: N items, S keys, D width, C filters, r their radius, K = 2r + 1 taps,
-G rows of v (item n has row n mod G).
+G rows of v (item n takes row n mod G); a tile is BS keys, BD numbers, BC filters, BK taps.
 
-Under torch.compile it is the operator ``saccade::location_aware_scores``, which passes through whole; elsewhere it is a
-function of autograd, which costs the host less.
+Under torch.compile it is the operator ``saccade::location_aware_scores``, which is traced as one node; elsewhere it is an
+autograd function, which has less host overhead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from saccade.kernels.second_order import gradients_through
 
 
 def tiles(S: int, D: int, C: int, K: int) -> dict[str, int]:
-    """Sides of the tiles (powers of two; matrix products ask for at least 16) and the warps that share one."""
+    """Sides of the tiles (powers of two, at least 16 in matrix products) and the warps that share one."""
     return {
         "BS": 16 if S <= 512 or C > 16 else 32,
         "BD": min(64, max(16, triton.next_power_of_2(D))),
@@ -55,7 +55,7 @@ def location_aware_scores(
     filters: Float[Tensor, "C K"],
     location_weight: Float[Tensor, "D C"],
 ) -> Float[Tensor, "*batch 1 S"]:
-    """As `reference.location_aware_scores`, for one query per item. float64 is left to the reference."""
+    """As `reference.location_aware_scores`, for one query per item, in at most float32."""
     reference.check_shapes(query, key, v, previous, filters, location_weight)
     *batch, T, D = query.shape
     S, C = key.shape[-2], filters.shape[0]
@@ -116,7 +116,7 @@ def _(*inputs: Tensor) -> Tensor:
     return inputs[1].new_empty(inputs[1].shape[:2], dtype=torch.float32)
 
 
-def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+def _setup(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
@@ -128,7 +128,7 @@ def _backward_of(ctx: Any, grad_scores: Tensor) -> tuple[Tensor | None, ...]:
     return tuple(gradient if need else None for gradient, need in zip(found, needed, strict=True))
 
 
-_operator.register_autograd(_backward_of, setup_context=_remember)
+_operator.register_autograd(_backward_of, setup_context=_setup)
 
 
 @torch.library.custom_op(
@@ -140,7 +140,7 @@ def _backward_operator(*given: Any) -> Six:
     """Gradients of the six inputs, empty where none is needed."""
     *inputs, grad_scores, needed = given
     found = _rounded_backward(tuple(inputs), grad_scores, tuple(needed))
-    one, two, three, four, five, six = (grad_scores.new_empty(0) if each is None else each for each in found)
+    one, two, three, four, five, six = (grad_scores.new_empty(0) if grad is None else grad for grad in found)
     return one, two, three, four, five, six
 
 
@@ -171,7 +171,7 @@ def _rounded_backward(
 def _differentiable_backward(
     inputs: tuple[Tensor, ...], grad_scores: Tensor, needed: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
-    def plainly(*tensors: Tensor) -> Tensor:
+    def formula(*tensors: Tensor) -> Tensor:
         # In one dtype, as the kernels compute.
         query, key, v, previous, filters, location_weight = (tensor.float() for tensor in tensors)
         heads = v.repeat(len(query) // len(v), 1)
@@ -179,7 +179,7 @@ def _differentiable_backward(
             query.unsqueeze(1), key, heads, previous.unsqueeze(1), filters, location_weight
         ).squeeze(1)
 
-    return gradients_through(plainly, inputs, (grad_scores,), needed)
+    return gradients_through(formula, inputs, (grad_scores,), needed)
 
 
 def _forward(inputs: list[Tensor]) -> Tensor:
@@ -278,7 +278,7 @@ def gradients_program(
     grad_key, parts_query, parts_v, out_features, grad_features, S, D, C, K, G,
     BS: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """∂k and ∂f of a block of keys, what they add to ∂q and ∂v, and f itself."""
+    """∂k and ∂f of a block of keys, their part of ∂q and ∂v, and f itself."""
     n = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     s = block * BS + tl.arange(0, BS)
@@ -328,7 +328,7 @@ def previous_program(filters, grad_features, grad_previous, S, C, K, BS: tl.cons
 def filters_program(
     previous, grad_features, parts_filters, S, C, K, BS: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr
 ):
-    """What an item adds to ∂F [C, K]: a program has one item and a block of taps."""
+    """An item's part of ∂F [C, K]; a program has one item and a block of taps."""
     n = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * BK + tl.arange(0, BK)
     c = tl.arange(0, BC)
