@@ -127,7 +127,7 @@ def test_a_test_set_with_other_columns_is_one_sentence(data):
     Path("test.csv").write_text("id,question,answer\n1,Who?,me\n")
     status, out, err = data("pairs.tsv", "--test", "test.csv")
     assert (status, out) == (1, "")
-    assert "test.csv:1: expected columns 'source' and 'target', found the columns 'id'" in err
+    assert "test.csv:1" in err and "'source' and 'target', found the columns 'id'" in err
 
 
 def test_a_recipe_is_surveyed_with_its_splits(data):
@@ -196,7 +196,6 @@ def test_what_a_terminal_would_obey_is_spelt_out(data):
             "pairs: source, target, group), found source, label",
         ),
         (["pairs.tsv", "--format", "xls"], "expected one of 'tsv', 'csv', 'jsonl'"),
-        (["pairs.tsv", "--encoding", "latin-1"], "--encoding: pairs are read as UTF-8"),
         (["x.po"], "po2csv"),
         (["pairs.tsv", "--force"], "--force: expected --recipe YAML beside it, found none"),
         (["pairs.tsv", "--test", "gone.tsv"], "gone.tsv: expected a file, found nothing of that name"),

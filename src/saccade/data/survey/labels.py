@@ -13,6 +13,7 @@ import numpy as np
 
 from saccade.data.files.hub import on_hub
 from saccade.data.files.semeval import BLOCKS, unmarked
+from saccade.data.files.semeval import ENTITY_MARKS as MARKS
 from saccade.data.labels.classes import UNEVEN, labels_in
 from saccade.data.labels.records import Labelled, scan
 from saccade.data.survey.columns import has_columns, label_columns, suffix_of
@@ -28,7 +29,6 @@ from saccade.data.survey.survey import (
     several,
 )
 from saccade.data.survey.tallies import hashes
-from saccade.data.toy.relations import MARKS
 
 FEW = 10  # records of a label below which little can be learnt of it
 FINE = 100  # held-out records from which on accuracy tells one state of the network from another

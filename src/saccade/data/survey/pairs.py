@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.files.records import NO_KEY, Fault, Found
+from saccade.data.files.records import NO_KEY, Fault
 from saccade.data.files.tables import NAMES, TABLES, Row
-from saccade.data.pairs.records import PairFiles, format_of, header_of, on_hub, scan, without_header
+from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, on_hub, scan, without_header
 from saccade.data.survey.columns import LANGUAGES, UnknownColumns, bare, samples_of
 from saccade.data.survey.survey import Entry, Part, Survey, several
 from saccade.data.survey.tallies import Lengths, with_several
