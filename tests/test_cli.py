@@ -175,9 +175,9 @@ def test_a_fault_is_one_line_and_exit_status_1(saccade, fault):
 FILES = {
     "wrong column": (
         "a,b,c\n1,2,3\n",
-        "my.csv:1: expected columns 'source' and 'target', found the columns 'a', 'b', 'c'",
+        "my.csv:1: expected the columns 'source' and 'target', found the columns 'a', 'b', 'c'",
     ),
-    "empty file": ("", "found an empty file"),
+    "empty file": ("", "my.csv: expected at least one pair, found nothing"),
     "one-sided pair": ("source,target\nx,y\nonly,\n", "my.csv:3: target: expected text"),
     "unreadable bytes": (b"source,target\nx,\xff\xfe\n", "my.csv:2"),
 }
