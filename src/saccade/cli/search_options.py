@@ -194,7 +194,7 @@ def with_options(kind: type[SearchOptions]) -> Callable[[Callable[..., None]], C
     return decorate
 
 
-class Grouped(TyperCommand):
+class GroupedHelp(TyperCommand):
     """A command whose ``--help`` lists its options in the groups they name (``rich_help_panel``)."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
