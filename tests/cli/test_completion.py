@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.cli.completion import begun_runs, metric_names, recipe_names, trained_runs
+from saccade.cli.options import begun_runs, metric_names, recipe_names, trained_runs
 
 PROGRAM = "from saccade.cli import app; app(prog_name='saccade')"
 
@@ -53,7 +53,7 @@ def test_zsh_sees_what_a_recipe_is_about(here):
 
 def test_completing_loads_no_torch(here):
     program = (
-        "import sys\nimport saccade.cli.completion as c\n"
+        "import sys\nimport saccade.cli.options as c\n"
         "c.recipe_names(''), c.trained_runs(''), c.begun_runs(''), c.metric_names('')\n"
         "sys.exit('torch' in sys.modules)"
     )

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.lengths import EDGES, buckets, quantile_edges, score_by_length
-from saccade.metrics.significance import statistics
+from saccade.metrics.significance import EDGES, buckets, quantile_edges, score_by_length, statistics
 from saccade.metrics.text import bleu
 
 LENGTHS = np.random.default_rng(0).integers(1, 67, size=203).tolist()

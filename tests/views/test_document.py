@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from saccade.trace.axes import Axis, Sentences, Tokens
 from saccade.trace.maps import AttentionMap, Trace
 from saccade.views.document import documents
-from saccade.views.figure.blocks import Prose, Reading
-from saccade.views.figure.figure import draw, save
+from saccade.views.figure.figure import Prose, Reading, draw, save
 from saccade.views.panels import Limits, panels
 from saccade.views.terminal.show import render
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from saccade.cli.completion import trained_runs
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, trained_runs
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:

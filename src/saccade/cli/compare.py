@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import metric_names, trained_runs
-from saccade.cli.options import Beam, Json
+from saccade.cli.options import Beam, Json, metric_names, trained_runs
 from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 

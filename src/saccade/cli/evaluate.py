@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.completion import metric_names
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, metric_names
 from saccade.cli.search_options import SearchOptions, with_options
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.completion import begun_runs
-from saccade.cli.options import Json
+from saccade.cli.options import Json, begun_runs
 from saccade.cli.tables import NOTHING, duration, figure, size, table
 
 EPOCHS_SHOWN = 12

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from saccade.cli.completion import trained_runs
-from saccade.cli.options import Beam
+from saccade.cli.options import Beam, trained_runs
 from saccade.errors import SaccadeError
 
 SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"

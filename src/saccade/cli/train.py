@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import begun_runs, recipe_names
-from saccade.cli.options import Json
+from saccade.cli.options import Json, begun_runs, recipe_names
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
 from saccade.training.config import PURPOSES

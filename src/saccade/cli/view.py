@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import trained_runs
-from saccade.cli.options import lines, print_notes
+from saccade.cli.options import lines, print_notes, trained_runs
 from saccade.cli.search_options import Steering, with_options
 from saccade.errors import SaccadeError
 
@@ -100,9 +99,9 @@ def view(
     shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out, truth)
     chosen = [trace.only(site, head) for trace in shown]
     if out is None or out.suffix.lower() not in (PAGE, KEPT):
-        from saccade.views.figure.aspects import gathered
+        from saccade.views.panels import merge_aspects
 
-        chosen = gathered(chosen)
+        chosen = merge_aspects(chosen)
     if out is None:
         _draw(chosen)
     else:
@@ -135,7 +134,7 @@ def _demo(run: Path | None, out: Path | None, options: Steering) -> None:
     """The gallery as a page, opened where a person sits before it."""
     import webbrowser
 
-    from saccade.views import gallery
+    from saccade.views.html import gallery
 
     if run is not None:
         raise SaccadeError(f"command line: --demo shows its own examples, found {run} beside it")

@@ -1,14 +1,14 @@
-"""How high the right candidates stand: mean average precision, mean reciprocal rank, and how often the first one is right.
+"""Ranking metrics: mean average precision, mean reciprocal rank, precision at 1, and nearest neighbours of word vectors.
 
-    average precision   AP = 1/R Σ_{i relevant} (relevant ones among the first i) / i        R relevant candidates of a question
-    reciprocal rank     RR = 1 / (place of the first relevant one)
-    map, mrr, precision_at_1 = the mean over questions of AP, of RR, of [the first one is relevant]
+    average precision   AP = 1/R Σ_{i relevant} (relevant among the first i) / i        R relevant candidates of a question
+    reciprocal rank     RR = 1 / (rank of the first relevant candidate)
+    map, mrr, precision_at_1 = the mean over questions of AP, of RR, of [the first candidate is relevant]
 
-A candidate is relevant when its relevance is above 0. Among equal scores the relevant ones are taken to stand last: a tie is
-never to a system's advantage. Questions without a relevant candidate have no such figure and are left out, as in the published
-figures for WikiQA; questions of which every candidate is relevant stay, and have 1.
+A candidate is relevant if its relevance is above 0. Among equal scores relevant candidates rank last, so ties never help a
+system. Questions without a relevant candidate are left out, as in the published WikiQA results; questions whose
+candidates are all relevant count as 1.
 
-Legend: N questions.
+Legend: N questions, V words, D width of a vector.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
 
 from saccade.errors import SaccadeError
 from saccade.metrics.significance import Statistics
@@ -95,3 +99,20 @@ FIGURES: dict[str, Callable[[list[int]], float]] = {
     "mrr": lambda places: 1 / places[0],
     "precision_at_1": lambda places: float(places[0] == 1),
 }
+
+
+def neighbours(vectors: Float[Tensor, "V D"], groups: Sequence[Sequence[int]]) -> float:
+    """The share of the grouped words whose nearest other word, of all words, is of their own group.
+
+    >>> neighbours(torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.5, 1.0]]), [[0, 1], [2]])
+    0.6666666666666666
+    """
+    rows = [row for group in groups for row in group]
+    if not rows:
+        raise SaccadeError("neighbours: expected words that belong together, found none of them in the vocabulary")
+    unit = functional.normalize(vectors.float(), dim=-1)
+    cosines = unit[rows] @ unit.T
+    cosines[torch.arange(len(rows)), rows] = -torch.inf
+    owner = {row: number for number, group in enumerate(groups) for row in group}
+    nearest = cosines.argmax(-1).tolist()
+    return sum(owner.get(near) == owner[row] for row, near in zip(rows, nearest, strict=True)) / len(rows)

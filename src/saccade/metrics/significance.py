@@ -1,23 +1,27 @@
-"""How sure a figure is, and whether two systems differ: the bootstrap, the paired bootstrap (Koehn 2004) and approximate
-randomisation (Noreen 1989; Riezler & Maxwell 2005).
+"""Confidence intervals, significance tests and scores by length.
 
-Every corpus metric here is a function of sums over sentences: BLEU of its n-gram counts, exact match of its hits. So a
-sentence is kept as a row of numbers, and the figure of any collection of sentences costs one sum (``Statistics``).
+The bootstrap, the paired bootstrap (Koehn 2004) and approximate randomisation (Noreen 1989; Riezler & Maxwell 2005).
+Every corpus metric here is a function of sums over sentences: BLEU of n-gram counts, exact match of hits. Each sentence is a
+row of numbers (``Statistics``), so the metric of any set of sentences costs one sum.
 
-    bootstrap        figures of N sentences drawn N times with replacement; 95 % of them lie in the interval
+    bootstrap        metric of N sentences drawn N times with replacement; 95 % of the samples lie in the interval
     paired           Δ* = other − first on the same draws;  p = (1 + #{|Δ* − mean Δ*| ≥ |Δ|}) / (1 + samples)
-    randomisation    Δ* after the two systems' outputs change places, sentence by sentence, by the toss of a coin;
+    randomisation    Δ* after swapping the two systems' outputs, sentence by sentence, with probability ½;
                      p = (1 + #{|Δ*| ≥ |Δ|}) / (1 + samples)
 
-Both tests are two-sided, and a system is never different from itself: p = 1.
+Both tests are two-sided; a system compared with itself has p = 1.
 
-Legend: N sentences, K numbers a sentence.
+Scores by length (Bahdanau et al. 2015, fig. 2): sentences are sorted into buckets by a length, 1–10, 11–20, … words of the
+source. A bucket's score is the corpus metric of its sentences, with a bootstrap interval.
+
+Legend: N sentences, K numbers per sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -191,3 +195,74 @@ def _sacrebleu(name: str, tokenize: str) -> Any:
 def _check(samples: int) -> None:
     if samples < 1:
         raise SaccadeError(f"samples must be at least 1: got {samples}")
+
+
+EDGES = (10, 20, 30, 40, 50)
+QUANTILES = 5
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Lengths from ``least`` to ``most`` (None: no end), both counted, and the numbers of the sentences that have them."""
+
+    least: int
+    most: int | None
+    sentences: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        if self.most is None:
+            return f"≥ {self.least}"
+        return str(self.least) if self.least == self.most else f"{self.least}–{self.most}"
+
+
+@dataclass(frozen=True)
+class BucketScore:
+    """A bucket's figure with its 95 % interval; none of no sentences, and no BLEU where all are shorter than four words."""
+
+    name: str
+    count: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def buckets(lengths: Sequence[int], edges: Sequence[int] = EDGES) -> list[Bucket]:
+    """Sentences by length; ``edges`` are the greatest length of each bucket, and longer ones share the last.
+
+    >>> [(bucket.name, bucket.sentences) for bucket in buckets([3, 12, 40], edges=[10, 20])]
+    [('1–10', (0,)), ('11–20', (1,)), ('≥ 21', (2,))]
+    """
+    edges = list(edges)
+    if not edges or edges[0] < 1 or any(after <= before for before, after in pairwise(edges)):
+        raise SaccadeError(f"edges: expected growing whole numbers such as 10, 20, 30, found {edges}")
+    least, most = [1, *(edge + 1 for edge in edges)], [*edges, None]
+    places = np.searchsorted(edges, lengths)
+    return [
+        Bucket(low, high, tuple(np.flatnonzero(places == number).tolist()))
+        for number, (low, high) in enumerate(zip(least, most, strict=True))
+    ]
+
+
+def quantile_edges(lengths: Sequence[int], parts: int = QUANTILES) -> tuple[int, ...]:
+    """Edges that divide the sentences into at most ``parts`` buckets of about as many sentences each."""
+    if not len(lengths) or parts < 2:
+        raise SaccadeError(f"quantiles need lengths and at least 2 parts: got {len(lengths)} lengths, {parts} parts")
+    cuts = np.quantile(lengths, np.arange(1, parts) / parts, method="inverted_cdf")
+    edges = tuple(int(edge) for edge in np.unique(cuts) if 1 <= edge < max(lengths))
+    return edges or (max(1, max(lengths)),)
+
+
+def score_by_length(
+    of: Statistics, into: Sequence[Bucket], *, samples: int = SAMPLES, seed: int = 0
+) -> list[BucketScore]:
+    """The figure of each bucket, from :func:`saccade.metrics.significance.statistics` of the whole corpus."""
+    scores = []
+    for bucket in into:
+        part = of.select(bucket.sentences)
+        if not len(part) or not part.is_defined:
+            scores.append(BucketScore(bucket.name, len(part)))
+            continue
+        sure = interval(bootstrap(part, samples=samples, seed=seed))
+        scores.append(BucketScore(bucket.name, len(part), part.value, sure.low, sure.high))
+    return scores

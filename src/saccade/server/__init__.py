@@ -9,12 +9,12 @@ from saccade.extras import need
 
 if TYPE_CHECKING:
     from saccade.server.app import create_app
-    from saccade.server.limits import Limits
+    from saccade.server.requests import Limits
     from saccade.server.serve import run
 
 _HOMES = {
     "create_app": "saccade.server.app",
-    "Limits": "saccade.server.limits",
+    "Limits": "saccade.server.requests",
     "run": "saccade.server.serve",
 }
 

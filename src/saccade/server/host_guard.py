@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from saccade.server.errors import Refusal
+from saccade.server.requests import Refusal
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 ADDRESSES = "*"  # every numeric address: what is asked for by its number was not asked for by another's name

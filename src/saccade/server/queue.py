@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from saccade.errors import SaccadeError
 from saccade.plugins import blame
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
+from saccade.server.requests import Limits, Refusal
 
 T = TypeVar("T")
 log = logging.getLogger("saccade.server")

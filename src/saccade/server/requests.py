@@ -1,29 +1,103 @@
-"""What a request asks, read from bytes that anyone may have sent.
+"""Reads and checks requests: their limits, the refusals that answer bad ones, and the JSON body.
 
     {"inputs": ["text", …], "trace": false, "edits": [{"edit": "mask", …}, …], "prefix": null, "search": {"beam": 5}}
 
-Every fault is one line that names the field; nothing is guessed, and what is not known is refused.
+Every error is one line that names the field; unknown fields are refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
 from saccade.trace.edits import EDITS, Edit, edit_from_json
 from saccade.trace.lens import DETAILS, Lens
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for.
+
+    Attributes:
+        body: bytes of a request, counted before they are read as JSON.
+        inputs: texts of one request; ``traced``: of one that asks for traces.
+        characters: of each input; ``prefix``: of what outputs begin with.
+        dense: characters of the longest input up to which a trace keeps every weight; above, the 16 largest of each row.
+        edits: changes of the attention.
+        beam: hypotheses that a search follows, or samples that it draws.
+        seconds: from the request to its answer, waiting included.
+        waiting: requests that wait for one model; more are turned away.
+    """
+
+    body: int = 1_000_000
+    inputs: int = 64
+    traced: int = 8
+    characters: int = 20_000
+    prefix: int = 2_000
+    dense: int = 4_000
+    edits: int = 1_000
+    beam: int = 64
+    seconds: float = 60.0
+    waiting: int = 16
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            if not getattr(self, limit.name) > 0:
+                raise ValueError(f"{limit.name} must be positive: got {getattr(self, limit.name)}")
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+LONGEST = 400  # characters of a message: an error may quote what was sent, and must not send it all back
+INPUT = re.compile(r"input (\d+)")
+
+
+class Refusal(Exception):
+    """Answered as ``{"error": {"message", "field"}}``."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field = status, message, field
+
+    @classmethod
+    def of(cls, error: SaccadeError) -> Refusal:
+        """An error meant for a person, as the fault of a request."""
+        field = None
+        if isinstance(error, InputError):
+            place = INPUT.fullmatch(str(error.where))
+            field = error.field or (f"inputs[{int(place[1]) - 1}]" if place else None)
+        return cls(422, str(error), field)
+
+    def response(self) -> JSONResponse:
+        headers = {"Retry-After": "1"} if self.status == 503 else None
+        return JSONResponse(
+            {"error": {"message": shortened(self.message), "field": self.field}}, self.status, headers=headers
+        )
+
+
+def shortened(message: str) -> str:
+    """One line of at most ``LONGEST`` characters, its beginning and its end: what an error expects often stands last."""
+    line = "".join(letter if letter.isprintable() else " " for letter in message)
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[: LONGEST // 2]} … {line[-(LONGEST // 2 - 3) :]}"
+
+
+# The request ----------------------------------------------------------------------------------------------------------
 
 WHERE = "request"
 FIELDS = ("inputs", "trace", "edits", "prefix", "search")

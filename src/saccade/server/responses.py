@@ -8,9 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, SaccadeError
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
-from saccade.server.requests import WHERE, Ask, search_of
+from saccade.server.requests import WHERE, Ask, Limits, Refusal, search_of
 from saccade.views.html.payload import page_data, plain
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saccade.errors import SaccadeError
 from saccade.server.app import create_app
-from saccade.server.errors import Refusal
 from saccade.server.host_guard import names_of
-from saccade.server.limits import Limits
+from saccade.server.requests import Limits, Refusal
 
 if TYPE_CHECKING:
     from saccade.api import Bundle

@@ -34,8 +34,7 @@ from saccade.data.tokenizers.wordpiece import stored_tokenizer
 from saccade.data.toy.relations import MARKS
 from saccade.errors import InputError, SaccadeError, preview
 from saccade.metrics.calibration import PROBABILITY_METRICS
-from saccade.metrics.labels import LABEL_METRICS
-from saccade.metrics.relations import relation_of
+from saccade.metrics.labels import LABEL_METRICS, relation_of
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier
 from saccade.nn.search.beam_search import Search

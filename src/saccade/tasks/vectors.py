@@ -34,7 +34,7 @@ from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
 from saccade.errors import InputError, SaccadeError
-from saccade.metrics.neighbours import neighbours
+from saccade.metrics.ranking import neighbours
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
 from saccade.task import Evaluation, Loss, Prediction

@@ -24,7 +24,7 @@ from saccade.trace.axes import Axis
 # when used, so a trace needs no view to exist.
 RENDERERS = {
     "": "saccade.views.terminal.show:show",
-    "notebook": "saccade.views.html.notebook:show",
+    "notebook": "saccade.views.html.page:show",
     ".html": "saccade.views.html.page:save",
     ".png": "saccade.views.figure.figure:save",
     ".svg": "saccade.views.figure.figure:save",

@@ -1,7 +1,9 @@
-"""What a trace has to show, before any ink: one panel a map, or one a site with the mean of its heads.
+"""Prepares a trace for drawing: one panel per map, or one per site with the mean over its heads.
 
 A panel is small enough to draw. Maps over long sequences are cut into blocks of neighbours, each shown by its greatest
-weight, straight from what was kept: a map that kept 16 weights a row over 100,000 keys is never made dense.
+weight, computed from the recorded numbers: a map with 16 weights per row over 100,000 keys is never made dense.
+
+:func:`merge_aspects` joins traces of one text with several aspects into one map: a row per aspect, the words across.
 
 Legend: T queries, S keys, k kept per row, R rows and C columns of a panel.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import ceil
 from typing import Any
 
@@ -204,3 +207,61 @@ def _blocks(axis: Axis, size: int) -> Axis:
         picture = axis.spectrogram
         return Frames(axis.labels[::size], seconds=axis.seconds * size, spectrogram=picture)
     return Positions(tuple(f"{start}–{min(start + size, len(axis)) - 1}" for start in starts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What one trace shows: the words of its first text, the second text, and the weights of the words [S]."""
+
+    words: Tokens
+    aspect: str
+    said: str
+    map: AttentionMap
+    weights: Tensor
+
+
+def merge_aspects(traces: Sequence[Trace]) -> list[Trace]:
+    """The traces, those of one text after another as one trace whose rows are the aspects that it was asked about.
+
+    Others stay as they are, and so does a text that was asked about once.
+    """
+    looks = [_look(trace) for trace in traces]
+
+    def text(number: int) -> tuple[str, str] | int:
+        look = looks[number]
+        return number if look is None else (look.words.text, look.map.site)
+
+    found: list[Trace] = []
+    for _, numbers in groupby(range(len(traces)), key=text):
+        group = list(numbers)
+        rows = [look for number in group if (look := looks[number]) is not None]
+        found += [traces[number] for number in group] if len(rows) < 2 else [_together(traces[group[0]], rows)]
+    return found
+
+
+def _look(trace: Trace) -> _Look | None:
+    """The one look of a trace, where it is at the first of two texts alone."""
+    if len(trace.maps) != 1 or trace.maps[0].kind != "dense" or trace.maps[0].queries != 1:
+        return None
+    map = trace.maps[0]
+    axis = trace.axes.get(map.key)
+    if not isinstance(axis, Tokens) or len(axis.special) != 1 or len(axis.spans) != len(axis):
+        return None
+    mark = axis.special[0]
+    weights = map.weights[0]
+    if not 0 < mark < len(axis) - 1 or bool((weights[mark:] != 0).any()):
+        return None
+    cut = axis.spans[mark][0]
+    words = Tokens(axis.labels[:mark], text=axis.text[:cut], spans=axis.spans[:mark])
+    return _Look(words, axis.text[cut:].strip(), str(trace.about.get("output", "")), map, weights[:mark])
+
+
+def _together(first: Trace, looks: Sequence[_Look]) -> Trace:
+    map = looks[0].map
+    rows = tuple(f"{look.aspect} → {look.said}" if look.said else look.aspect for look in looks)
+    weights = torch.stack([look.weights for look in looks])
+    axes = {"aspect": Tokens(rows), map.key: looks[0].words}
+    joined = replace(map, query="aspect", keys=weights.shape[1], tensors={"weights": weights})
+    about = {name: value for name, value in first.about.items() if name in ("task", "model")}
+    said = "; ".join(f"{look.aspect}: {look.said}" for look in looks)
+    return Trace(axes, (joined,), about={**about, "input": looks[0].words.text, "output": said})

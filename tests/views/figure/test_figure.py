@@ -21,8 +21,7 @@ from saccade.errors import SaccadeError
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Tokens
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views.figure.blocks import Heatmap, Pictures, Reading, Statistics
-from saccade.views.figure.figure import draw, save
+from saccade.views.figure.figure import Heatmap, Pictures, Reading, Statistics, draw, save
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import Labels
 from saccade.views.panels import Limits, Panel, panels

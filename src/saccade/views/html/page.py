@@ -1,7 +1,7 @@
-"""A trace as one HTML file that needs nothing else: the explorer, its data, and a policy that lets nothing in or out.
+"""Writes a trace as one self-contained HTML file: the explorer, its data and a Content-Security-Policy.
 
-Nothing of a trace is ever markup: tokens travel as JSON in which ``<`` is written ``\\u003c``, and the page's own script
-is the only one that its Content-Security-Policy lets run. (It may be in parts: see :func:`chunks`.)
+Text of a trace is never markup: it travels as JSON in which ``<`` is written ``\\u003c``, and the policy allows only the
+page's own scripts (:func:`chunks`). In a notebook the same page is shown in a frame.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -155,3 +156,10 @@ def frame(trace: Trace, *, height: int = HEIGHT) -> str:
         f'<iframe srcdoc="{escape(page(trace), quote=True)}" title="Where the model looked" '
         f'style="width: 100%; height: {height}px; border: 0" allow="clipboard-write; fullscreen"></iframe>'
     )
+
+
+def show(trace: Trace) -> None:
+    """Display the trace under the cell; a console that draws no HTML gets its description."""
+    # Whoever runs a kernel has it imported.
+    display = sys.modules["IPython"].display.display
+    display({"text/html": frame(trace), "text/plain": repr(trace)}, raw=True)

@@ -1,10 +1,18 @@
-"""Traces → the header and the blocks of a page, version 1 (``web/src/types.ts`` says what each field is)."""
+"""Writes traces as the data of a page, version 1: a JSON header and blocks of numbers (fields: ``web/src/types.ts``).
+
+Pictures and sounds become ``data:`` addresses, so that a page needs no other file.
+"""
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
+import struct
+import unicodedata
+import wave
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -12,6 +20,7 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
+import torch
 from numpy import ndarray
 from torch import Tensor
 
@@ -19,12 +28,153 @@ from saccade.errors import SaccadeError
 from saccade.trace.axes import Axis, Frames, Grid, Positions, Tokens
 from saccade.trace.maps import AttentionMap, Outputs, Trace, Tree
 from saccade.views.colours import scale
-from saccade.views.html.binary import THREADS, Array, Blocks, numbers
-from saccade.views.html.head_patterns import habits
-from saccade.views.html.media import image_address, sound_address
-from saccade.views.html.plan import LARGEST_PAGE, Plan, plan
-from saccade.views.html.weights import can_be_quantised, entropy, fewer, quantised, thumbnail, top
-from saccade.views.html.words import spans_in, words_in
+from saccade.views.html.weights import (
+    LARGEST_PAGE,
+    THREADS,
+    Array,
+    Blocks,
+    Plan,
+    can_be_quantised,
+    entropy,
+    fewer,
+    head_patterns,
+    numbers,
+    plan,
+    quantised,
+    thumbnail,
+    top,
+)
+from saccade.views.labels import JOINERS, is_marker, words_of
+
+LONGEST_SIDE = 1024  # pixels; a page shows pictures no larger
+LOUDEST = 32767
+FASTEST = 2**31 - 1  # samples a second that a WAV can name
+
+
+def image_address(image: Tensor) -> str | None:
+    """A picture, uint8 [rows, columns, 3], as a PNG in a ``data:`` address; large ones are made smaller. None where it
+    has no pixels."""
+    if image.dtype is not torch.uint8 or image.dim() != 3 or image.shape[2] != 3:
+        found = f"{str(image.dtype).removeprefix('torch.')} {list(image.shape)}"
+        raise SaccadeError(f"image of a grid: expected uint8 [rows, columns, 3], found {found}")
+    if not image.numel():
+        return None
+    return "data:image/png;base64," + base64.b64encode(png(_smaller(numbers(image)))).decode()
+
+
+def sound_address(audio: Tensor, rate: int) -> str | None:
+    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address. None where nobody said
+    at what rate it is to be played."""
+    if not 0 < rate <= FASTEST:
+        return None
+    samples = numbers(audio).reshape(-1)
+    if samples.dtype.kind == "f":
+        samples = np.rint(np.nan_to_num(samples, posinf=1, neginf=-1).clip(-1, 1) * LOUDEST)
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def png(image: Array) -> bytes:
+    """A PNG file of a picture, uint8 [rows, columns, 3]: each row unfiltered."""
+    height, width = image.shape[:2]
+    rows = np.zeros((height, 1 + width * 3), np.uint8)
+    rows[:, 1:] = image.reshape(height, width * 3)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in parts
+    )
+
+
+def _smaller(image: Array) -> Array:
+    """The picture with its longer side at most ``LONGEST_SIDE``: each pixel the mean of a square."""
+    factor = -(-max(image.shape[:2]) // LONGEST_SIDE)
+    if factor == 1:
+        return image
+    # The shorter side of a thin strip may be less than a square: something is left of it all the same.
+    down, across = (min(factor, size) for size in image.shape[:2])
+    rows, columns = image.shape[0] // down, image.shape[1] // across
+    squares = image[: rows * down, : columns * across].reshape(rows, down, columns, across, 3)
+    return np.asarray(np.rint(squares.mean((1, 3))), np.uint8)
+
+
+# Scripts that put no spaces between words: there each character stands for itself.
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def words_in(axis: Tokens) -> list[int]:
+    """For each token the number of its word: as the axis says, else by where it stands in the text, else by its letters.
+    Empty where every token is a word."""
+    numbers = list(axis.words) if len(axis.words) == len(axis.labels) else _by_place(axis)
+    return numbers if len(set(numbers)) < len(numbers) else []
+
+
+def spans_in(axis: Tokens) -> list[tuple[int, int]] | None:
+    """The characters that each token covers: as the axis says, where that is in its text, else where its label is found;
+    None where it is not."""
+    said = len(axis.spans) == len(axis.labels) and all(0 <= start <= end <= len(axis.text) for start, end in axis.spans)
+    return list(axis.spans) if said else _found(axis)
+
+
+def _by_place(axis: Tokens) -> list[int]:
+    spans = spans_in(axis)
+    if spans is None:
+        return list(words_of(axis))
+    words = _words(axis.text)
+    numbers: list[int] = []
+    last: int | None = None
+    for position, (start, end) in enumerate(spans):
+        begins = next((place for place in range(start, end) if not axis.text[place].isspace()), None)
+        word = None if begins is None or is_marker(axis, position) else words[begins]
+        numbers.append(numbers[-1] + (word is None or word != last) if numbers else 0)
+        last = word
+    return numbers
+
+
+def _found(axis: Tokens) -> list[tuple[int, int]] | None:
+    """Where the labels stand in the text, one after the other with nothing but spaces between; None where they do not."""
+    spans, place = [], 0
+    for position, label in enumerate(axis.labels):
+        if is_marker(axis, position):
+            spans.append((place, place))
+            continue
+        start = place
+        while not axis.text.startswith(label, start) and axis.text[start : start + 1].isspace():
+            start += 1
+        if not axis.text.startswith(label, start):
+            return None
+        place = start + len(label)
+        spans.append((start, place))
+    return spans
+
+
+def _words(text: str) -> list[int]:
+    """For each character the number of the word it lies in: letters, marks and digits together, other signs alone."""
+    numbers: list[int] = []
+    last = ""
+    for character in text:
+        kind = _kind(character)
+        # A mark belongs to whatever it is put on.
+        same = bool(numbers) and (kind == "mark" or (kind == "word" and last == "word"))
+        numbers.append(numbers[-1] + (not same) if numbers else 0)
+        last = kind if kind != "mark" else last
+    return numbers
+
+
+def _kind(character: str) -> str:
+    category = unicodedata.category(character)
+    if category[0] == "M" or character in JOINERS:
+        return "mark"
+    if category[0] not in "LN" or unicodedata.name(character, "").startswith(UNSPACED):
+        return ""
+    return "word"
+
 
 FORMAT = "saccade-page"
 VERSION = 1
@@ -215,7 +365,7 @@ class _Writer:
                     "keys": map.keys,
                     "tensors": {name: self.tensor(part) for name, part in each.tensors.items()},
                     "entropy": each.entropy,
-                    "habits": habits(map, trace.axes),
+                    "habits": head_patterns(map, trace.axes),
                     "thumb": thumb,
                 }
             )

@@ -57,7 +57,7 @@ def keep(trace: Trace, path: Path) -> None:
 
 
 def _read(name: str) -> Trace:
-    file = resources.files("saccade.views.gallery").joinpath(f"{name}{ENDING}")
+    file = resources.files("saccade.views.html.gallery").joinpath(f"{name}{ENDING}")
     try:
         content = gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
