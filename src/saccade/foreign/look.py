@@ -147,11 +147,7 @@ def _look(
 @contextlib.contextmanager
 def _seen(model: nn.Module, models: list[Any], gaze: LookSession) -> Iterator[None]:
     """All attention of the model goes through ``gaze``, and what does not is an error."""
-    with (
-        huggingface.switched(models, gaze),
-        multihead.replaced(multihead.multiheads(model), gaze),
-        gaze.counting(),
-    ):
+    with huggingface.switched(models, gaze), multihead.replaced(multihead.multiheads(model), gaze), gaze.counting():
         yield
 
 

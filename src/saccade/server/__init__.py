@@ -1,4 +1,4 @@
-"""A trained model behind HTTP, and the explorer's page in front of it. FastAPI and uvicorn come with ``saccade[serve]``."""
+"""Serves trained models over HTTP, with the explorer's page. FastAPI and uvicorn come with ``saccade[serve]``."""
 
 from __future__ import annotations
 

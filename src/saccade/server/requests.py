@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask for.
+    """Bounds on one request; ``GET /v1/models`` reports them.
 
     Attributes:
-        body: bytes of a request, counted before they are read as JSON.
-        inputs: texts of one request; ``traced``: of one that asks for traces.
-        characters: of each input; ``prefix``: of what outputs begin with.
-        dense: characters of the longest input up to which a trace keeps every weight; above, the 16 largest of each row.
-        edits: changes of the attention.
-        beam: hypotheses that a search follows, or samples that it draws.
-        seconds: from the request to its answer, waiting included.
-        waiting: requests that wait for one model; more are turned away.
+        body: bytes of a request, checked before the JSON is parsed.
+        inputs: texts per request; ``traced``: texts per request with traces.
+        characters: per input; ``prefix``: of the required beginning of outputs.
+        dense: up to this many characters in the longest input, a trace keeps every weight; above, the 16 largest per row.
+        edits: edits of the attention.
+        beam: beam size, or number of samples.
+        seconds: from request to answer, including the time in the queue.
+        waiting: queued requests per model; more get 503.
     """
 
     body: int = 1_000_000
@@ -62,12 +62,12 @@ class Limits:
 
 # Refusals -------------------------------------------------------------------------------------------------------------
 
-LONGEST = 400  # characters of a message: an error may quote what was sent, and must not send it all back
+LONGEST = 400  # characters of an error message, which may quote the request
 INPUT = re.compile(r"input (\d+)")
 
 
 class Refusal(Exception):
-    """Answered as ``{"error": {"message", "field"}}``."""
+    """A request that is refused: an HTTP status, and ``{"error": {"message", "field"}}`` in one line."""
 
     def __init__(self, status: int, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class Refusal(Exception):
 
     @classmethod
     def of(cls, error: SaccadeError) -> Refusal:
-        """An error meant for a person, as the fault of a request."""
+        """A :class:`SaccadeError` as a bad request (422)."""
         field = None
         if isinstance(error, InputError):
             place = INPUT.fullmatch(str(error.where))
@@ -90,7 +90,7 @@ class Refusal(Exception):
 
 
 def shortened(message: str) -> str:
-    """One line of at most ``LONGEST`` characters, its beginning and its end: what an error expects often stands last."""
+    """At most ``LONGEST`` printable characters: the beginning and the end, where an error often says what it expects."""
     line = "".join(letter if letter.isprintable() else " " for letter in message)
     if len(line) <= LONGEST:
         return line
@@ -109,13 +109,13 @@ SEARCHED = (
     "block_ngrams",
     "unknown",
     "diverse",
-)  # what a search alone obeys
+)  # fields for tasks that search
 KINDS = ((bool, "true or false"), (str, "a text"), (int | float, "a number"), (list, "a list"), (dict, "a mapping"))
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What to predict, and how."""
+    """A checked request: what to predict, and how."""
 
     inputs: tuple[str, ...]
     trace: bool = False
@@ -124,7 +124,7 @@ class Ask:
     search: Mapping[str, Any] = field(default_factory=dict)
 
     def lens(self, limits: Limits) -> Lens | None:
-        """The lens to look through; None where nothing is to be seen or changed."""
+        """The lens for this request; None if it asks for no trace and has no edits."""
         if not self.trace:
             return Lens("statistics", edits=self.edits) if self.edits else None
         longest = max(len(text) for text in self.inputs)
@@ -132,7 +132,7 @@ class Ask:
 
 
 def read_ask(body: bytes, limits: Limits) -> Ask:
-    """The question in a request's body."""
+    """Parse and check a request's body."""
     try:
         given = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -214,7 +214,7 @@ def _edit(given: Any, name: str) -> Edit:
 
 
 def _check_fields(given: dict[str, Any], name: str) -> None:
-    """That a known kind of edit has its own fields and no others."""
+    """Raise unless an edit is of a known kind and has exactly the fields of its kind."""
     kind = given.get("edit")
     if not isinstance(kind, str) or kind not in EDITS:
         found = quote(kind) if isinstance(kind, str) else _kind(kind)
@@ -238,7 +238,7 @@ def _among(numbers: Any, wrong: list[Any]) -> str:
 
 
 def _kind(given: Any) -> str:
-    """What JSON calls it: a message names its kind, and does not repeat it."""
+    """The JSON type of a value, for messages, which do not repeat the value."""
     if given is None:
         return "nothing"
     return next(name for kind, name in KINDS if isinstance(given, kind))
@@ -248,7 +248,7 @@ def _kind(given: Any) -> str:
 
 
 def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
-    """The recipe's own search, changed as the request says; None where it says nothing."""
+    """The recipe's search with the request's changes; None if the request changes nothing."""
     given = dict(ask.search)
     if not given:
         return None

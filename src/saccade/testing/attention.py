@@ -16,17 +16,7 @@ from torch import Tensor, nn
 from saccade.attention.own import OwnNormaliser, OwnScore, OwnWindow
 from saccade.attention.scores import Prepared, Score
 from saccade.attention.windows import Extent, Window, everywhere, padding
-from saccade.testing.promises import (
-    ContractBroken,
-    Promises,
-    demand,
-    drawn,
-    keep,
-    name_of,
-    numbers,
-    reached,
-    same,
-)
+from saccade.testing.promises import ContractBroken, Promises, demand, drawn, keep, name_of, numbers, reached, same
 
 B, H, T, S = 2, 3, 4, 5
 SIZES = ((B, T, S), (1, 1, 1), (3, 7, 2))

@@ -157,11 +157,7 @@ def _as_written(weights: Float[ndarray, "T k"]) -> Array:
 def fewer(tensors: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
     """Of a map that kept its largest weights the ``k`` largest; the others join what is left of each row."""
     index, weights = tensors["index"], tensors["weights"]
-    return {
-        "index": index[:, :k],
-        "weights": weights[:, :k],
-        "residual": tensors["residual"] + weights[:, k:].sum(-1),
-    }
+    return {"index": index[:, :k], "weights": weights[:, :k], "residual": tensors["residual"] + weights[:, k:].sum(-1)}
 
 
 def top(weights: Float[Tensor, "T S"], k: int) -> dict[str, Tensor]:
