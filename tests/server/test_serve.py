@@ -114,7 +114,7 @@ def test_a_port_that_is_taken_is_one_clear_error(bundle) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            SaccadeError, match=rf"cannot listen at 127.0.0.1:{port}: it is taken \(choose another port"
+            SaccadeError, match=rf"cannot listen at 127.0.0.1:{port}: .*in use"
         ):
             run({"my": bundle}, port=port, page=False)
 

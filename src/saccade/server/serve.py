@@ -115,11 +115,11 @@ def _address(host: str, port: int) -> str:
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, shutdown: Shutdown) -> None:
         super().__init__(config)
-        self.shutdown = shutdown
+        self.graceful = shutdown
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self.shutdown.begin()
+        self.graceful.begin()
 
 
 def _serve(app: FastAPI, listening: socket.socket) -> None:
