@@ -373,10 +373,10 @@ def test_a_fault_outside_a_prediction_is_one_clear_error_too(bundle, monkeypatch
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb"])
 def test_a_name_that_cannot_stand_in_an_address_is_refused(bundle, name) -> None:
-    with pytest.raises(InputError, match="model: name: expected .*, found "):
+    with pytest.raises(InputError, match=r"model: name: expected .*, found "):
         create_app({name: bundle})
 
 
 def test_nothing_to_serve_is_refused() -> None:
-    with pytest.raises(SaccadeError, match="expected one or more models.*found none"):
+    with pytest.raises(SaccadeError, match=r"expected one or more models.*found none"):
         create_app({})

@@ -63,9 +63,9 @@ def compare(
     from saccade.api.comparison import compare as comparisons
 
     if plot is not None:
-        from saccade.views.charts.by_length import check_ending
+        from saccade.views.figure.figure import picture_format
 
-        check_ending(plot)  # before an hour of decoding, not after it
+        picture_format(plot)  # fail before an hour of decoding, not after it
     edges: Any = buckets if buckets == "quantiles" else _edges(buckets)
     with Console(stderr=True).status("loading") as status:
         found = comparisons.compare(

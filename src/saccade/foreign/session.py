@@ -30,20 +30,20 @@ VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Place:
-    """One attention module: where it is in the model, what its site is called, and what it does there."""
+    """One attention module: its path in the model, the name of its site, and its role."""
 
     path: str
     name: str
-    decodes: bool  # it is part of what writes, token by token
+    decodes: bool  # it is part of a decoder, which runs token by token
     crosses: bool  # its keys are another sequence
     sees_image: bool
 
 
 def places_of(model: nn.Module, *, vision: bool = False) -> dict[nn.Module, Place]:
-    """The attention modules of a model. ``vision``: what it reads is an image."""
+    """The attention modules of a model. ``vision``: its input is an image."""
     found = {path: module for path, module in model.named_modules() if _is_attention(module)}
     stacks = {path: _stack(path, module) for path, module in found.items()}
-    for layer, each in model.named_modules():  # a decoder by itself has no path that says so
+    for layer, each in model.named_modules():  # the path of a bare decoder does not contain "decoder"
         if isinstance(each, nn.TransformerDecoderLayer):
             stacks |= {path: "decoder" for path in found if not layer or path.startswith(f"{layer}.")}
     shortened = {path: _short(path, module, stacks[path]) for path, module in found.items()}
@@ -69,12 +69,12 @@ def place_of(path: str, module: nn.Module, name: str, *, vision: bool, writes: b
 
 
 def unseen(places: Mapping[nn.Module, Place], ran: set[nn.Module], recorded: set[nn.Module]) -> list[str]:
-    """The paths of modules that ran and were not recorded."""
+    """The paths of modules that ran but were not recorded."""
     return sorted(places[module].path for module in ran - recorded)
 
 
 def _is_attention(module: nn.Module) -> bool:
-    """By its name, and no part of it is one: a layer that holds attention and a norm is not the attention."""
+    """Whether the name of its class says so and no submodule is attention itself."""
     if not _named_so(module):
         return False
     return not any(_named_so(part) for part in module.modules() if part is not module)
@@ -86,7 +86,7 @@ def _named_so(module: nn.Module) -> bool:
 
 def _short(path: str, module: nn.Module, stack: str) -> str:
     numbers = [part for part in path.split(".") if part.isdigit()]
-    # A number further down counts the parts of one layer (T5) where a name says what the part is.
+    # Further numbers count the parts of one layer (T5).
     return ".".join([stack, *numbers[:1], "cross" if _crosses(path, module) else "self"])
 
 
@@ -105,16 +105,16 @@ def _crosses(path: str, module: nn.Module) -> bool:
 
 
 class LookSession:
-    """Sees every attention of one look.
+    """Records every attention call of one ``look``.
 
     Args:
-        lens: keeps and edits.
-        model: whose modules call.
+        lens: keeps and edits the weights.
+        model: the model whose modules call.
         places: its attention modules.
-        writes: whether the model writes (``generate``), and so calls once a token.
+        writes: whether the model generates, and so calls once per token.
         pairs: whether it has an encoder and a decoder.
-        shifted: whether the rows of its decoder are known by what they write and the keys by what was read.
-        options: what the model was given by name, for errors to name.
+        shifted: whether decoder rows are labelled by outputs and keys by the tokens read.
+        options: the model's keyword arguments, for error messages.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class LookSession:
         self.prompts: dict[str, int] = {}
 
     def see(self, module: nn.Module, call: Call, before: int | None = None) -> Tensor:
-        """The contexts [B, H, T, E] of this call. ``before`` queries came before, where the caller knows it."""
+        """The contexts [B, H, T, E] of this call. ``before``: the number of earlier queries, if known."""
         place = self.place(module)
         self.recorded.add(module)
         site = Site(place.name, *self._axes(place))
@@ -166,15 +166,15 @@ class LookSession:
                 return attend_under(self.lens, call, site, site, offset=0)
             prompt = Site(f"{site.name}.prompt", "prompt", site.key if place.crosses else "prompt")
             context = attend_under(self.lens, call, site, prompt)
-            # The prompt's last row wrote the first token. What it looked at is also the first row of what was written.
+            # The last row of the prompt wrote the first token, so it is also the first row of the output.
             attend_under(self.lens, call.of(T - 1, T), site, site, offset=T - 1)
             return context
         offset = self.prompts[place.name] - 1 + step
         fits = T == 1 and (place.crosses or (before in (None, offset) and offset < S))
         if not fits:
             raise SaccadeError(
-                f"{self.name}: looking while it writes needs one new token a step and the cache of keys and values: at step "
-                f"{step} {place.name} came with {T} queries (leave out use_cache=False, assistant models and the like)"
+                f"{self.name}: tracing generate() needs one new token per step and a cache of keys and values: at step {step} "
+                f"{place.name} got {T} queries (leave out use_cache=False, assistant models and the like)"
             )
         return attend_under(self.lens, call, site, site, offset=offset, shown=step)
 
@@ -188,7 +188,7 @@ class LookSession:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """Notes which attention modules run, and at the end raises if one was not seen."""
+        """Track which attention modules run, and raise at the end if one was not recorded."""
 
         def note(module: nn.Module, _: object) -> None:
             self.ran.add(module)
@@ -203,14 +203,14 @@ class LookSession:
         self.check()
 
     def check(self) -> None:
-        """Raise where attention ran that was not seen, or none ran, or an edit never applied."""
+        """Raise if attention ran unrecorded, if none ran, or if an edit never applied."""
         missing = unseen(self.places, self.ran, self.recorded)
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             kinds = ", ".join(sorted({type(self.model.get_submodule(path)).__name__ for path in missing}))
             raise SaccadeError(
-                f"{self.name}: {len(missing)} of its attention modules ran unseen ({', '.join(missing[:3])}{more}): {kinds} "
-                "computes attention in a way of its own, not through the attention interface of transformers"
+                f"{self.name}: {len(missing)} of its attention modules cannot be traced ({', '.join(missing[:3])}{more}): "
+                f"{kinds} does not use the attention interface of transformers"
             )
         if not self.lens.records:
             raise SaccadeError(
@@ -220,7 +220,7 @@ class LookSession:
 
 
 class _Strays(TorchFunctionMode):
-    """Refuses PyTorch's attention where the model calls it past everything that is looked through."""
+    """Refuses direct calls of PyTorch's attention, which bypass the session."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ class _Strays(TorchFunctionMode):
     ) -> Any:
         if function is functional.scaled_dot_product_attention and not OURS.get():
             raise SaccadeError(
-                f"{self.name}: it calls scaled_dot_product_attention in code of its own, where it cannot be seen: expected all "
+                f"{self.name}: it calls scaled_dot_product_attention directly, where it cannot be traced: expected all "
                 "attention in nn.MultiheadAttention, or through the attention interface of transformers"
             )
         return function(*args, **(kwargs or {}))

@@ -14,13 +14,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
-from saccade.views.html.payload import page_data
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.axes import Frames, Grid, Nodes, Reviews, Tokens
 from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
+from saccade.views.html.payload import page_data
 from saccade.views.html.weights import EXACT, LEVELS, ROOM, quantised, thumbnail
 
 NUMPY = {"f32": "<f4", "u8": "u1", "i32": "<i4"}
@@ -159,7 +159,7 @@ class TestLargePages:
     def test_how_many_are_kept_can_be_chosen(self):
         [written] = only(page_data(Trace(maps=(dense(600, 777),)), keep=3))["maps"]
         assert written["tensors"]["index"]["shape"] == [600, 3]
-        with pytest.raises(SaccadeError, match="keep: expected 1 weight a row or more, found 0"):
+        with pytest.raises(SaccadeError, match=r"keep: expected 1 .* found 0"):
             page_data(Trace(), keep=0)
 
     @pytest.mark.parametrize("spread", [0.5, 1.0, 4.0])

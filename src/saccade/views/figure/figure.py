@@ -11,8 +11,9 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -35,12 +36,14 @@ from saccade.views.panels import Limits, Panel, is_ruled, panels
 
 CELLS_WITH_NUMBERS = 12
 MOST_PICTURES = 40
-STRIP, SPECTROGRAM = 0.28, 0.55  # inches
+LINE, STRIP, SPECTROGRAM = 0.22, 0.28, 0.55  # inches
 BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
 Place = Literal["alone", "corner", "top", "left", "inner"]
 
 
 class Block(Protocol):
+    """A part of a picture; sizes in inches."""
+
     width: float
     height: float
     left: float  # from its left side to the map in it
@@ -53,7 +56,7 @@ class Block(Protocol):
 class Heatmap:
     """Source across the top, target down the left; under a map that stands alone the mass that each column received.
 
-    Of a group of maps over the same axes only those at its top and left carry labels: ``place`` says which this is.
+    In a group of maps over the same axes only those at the top and left have labels: ``place`` is this one's place.
     """
 
     scaled = True
@@ -111,7 +114,7 @@ class Heatmap:
         weights = np.ma.masked_invalid(_weights(self.panel))
         R, C = weights.shape
         place = (left, top, self.map_width, self.map_height)
-        # Hairlines stand between cells until cells are too small for them.
+        # Hairlines between cells, unless cells are too small for them.
         draw = page.mesh if min(self.cell) > 0.07 and R * C <= 20_000 else page.image
         draw(*place, weights, cmap=colour_map(), vmin=0.0, vmax=self.limit)
         if self.alone and max(R, C) <= CELLS_WITH_NUMBERS and self.cell[0] >= 0.3:
@@ -145,44 +148,59 @@ class Heatmap:
             page.image(left, top, self.map_width, self.spectrogram - 0.05, picture[::-1], cmap="Greys")
 
 
+@dataclass(frozen=True)
+class _ShadedWord:
+    """A piece of text at a place of a block, in inches from its top left corner."""
+
+    left: float
+    top: float
+    width: float
+    text: str
+    size: float
+    strength: float
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        colour, x, y = _colour(self.strength), left + self.left, top + self.top
+        page.box(x, y + 0.02, self.width, LINE - 0.04, facecolor=colour)
+        middle = (x + self.width / 2, y + LINE / 2)
+        page.text(*middle, self.text, self.size, _letters(colour), ha="center", va="center_baseline")
+
+
 class Reading:
-    """One query over a text: the text itself, shaded."""
+    """One query over a text: the shaded text."""
 
     notes: tuple[str, ...] = ()
-    left, line, scaled = 0.0, 0.22, True
+    left, scaled = 0.0, True
 
     def __init__(self, panel: Panel, typeface: Typeface, greatest: float, width: float = 6.5) -> None:
         spelled = is_spelled(panel.columns)
-        self.places: list[tuple[float, float, float, str, float, float]] = []
+        self.words: list[_ShadedWord] = []
         across, row = 0.0, 0
         for label, weight in zip(panel.columns.labels, _weights(panel)[0], strict=True):
             for text, size, wide in _pieces(label, spelled, typeface, width):
                 if across and across + wide > width:
                     across, row = 0.0, row + 1
-                self.places.append((across, row * self.line, wide, text, size, float(weight) / (greatest or 1.0)))
+                self.words.append(_ShadedWord(across, row * LINE, wide, text, size, float(weight) / (greatest or 1.0)))
                 across += wide
             across += 0.0 if spelled else 0.05
-        self.height = (row + 1) * self.line
+        self.height = (row + 1) * LINE
         self.width = width if row else max(across, 2.0)
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        for across, down, wide, text, size, strength in self.places:
-            colour = _colour(strength)
-            page.box(left + across, top + down + 0.02, wide, self.line - 0.04, facecolor=colour)
-            middle = (left + across + wide / 2, top + down + self.line / 2)
-            page.text(*middle, text, size, _letters(colour), ha="center", va="center_baseline")
+        for word in self.words:
+            word.draw(page, left, top)
 
 
 class Prose:
-    """A document: its sentences below one another, each behind a bar of its weight, the words on their shades."""
+    """A document: its sentences below one another, each after a bar of its weight, with shaded words."""
 
-    line, scaled = 0.22, True
+    scaled = True
 
     def __init__(
         self, panel: Panel, document: Document, typeface: Typeface, greatest: float, width: float = 6.2
     ) -> None:
         self.bars: list[tuple[float, float]] = []  # how far down, the weight
-        self.places: list[tuple[float, float, float, str, float, float]] = []
+        self.words: list[_ShadedWord] = []
         self.left = 0.0 if document.sentences is None else BAR + 0.4
         shares, down = _weights(panel)[0] / (greatest or 1.0), 0.0
         for sentence, words in document.lines():
@@ -193,10 +211,10 @@ class Prose:
                 before = 0.05 if across and document.spaced(word) else 0.0
                 for text, size, wide in _pieces(document.words.labels[word], False, typeface, width):
                     if across and across + before + wide > width:
-                        across, down, before = 0.0, down + self.line, 0.0
-                    self.places.append((across + before, down, wide, text, size, float(shares[word])))
+                        across, down, before = 0.0, down + LINE, 0.0
+                    self.words.append(_ShadedWord(across + before, down, wide, text, size, float(shares[word])))
                     across, before = across + before + wide, 0.0
-            down += self.line + 0.05
+            down += LINE + 0.05
         self.width, self.height = self.left + width, down
         shade = "a word: √(weight of its sentence) · its weight in it"
         alone = "a word: its weight in its sentence"
@@ -207,19 +225,15 @@ class Prose:
         longest = max((weight for _, weight in self.bars if np.isfinite(weight)), default=0.0) or 1.0
         for down, weight in self.bars:
             known = weight if np.isfinite(weight) else 0.0
-            page.box(left, top + down + 0.05, BAR * known / longest, self.line - 0.1, facecolor=RED)
+            page.box(left, top + down + 0.05, BAR * known / longest, LINE - 0.1, facecolor=RED)
             number = f"{weight:.2f}" if np.isfinite(weight) else "?"
-            page.text(left + self.left - 0.08, top + down + self.line / 2, number, ha="right", va="center_baseline")
-        for across, down, wide, text, size, strength in self.places:
-            colour = _colour(strength)
-            x = left + self.left + across
-            page.box(x, top + down + 0.02, wide, self.line - 0.04, facecolor=colour)
-            middle = (x + wide / 2, top + down + self.line / 2)
-            page.text(*middle, text, size, _letters(colour), ha="center", va="center_baseline")
+            page.text(left + self.left - 0.08, top + down + LINE / 2, number, ha="right", va="center_baseline")
+        for word in self.words:
+            word.draw(page, left + self.left, top)
 
 
 def _pieces(label: str, spelled: bool, typeface: Typeface, width: float) -> list[tuple[str, float, float]]:
-    """A label as pieces that fit on a line: (text, size, width). A sentence breaks between its words."""
+    """A label as pieces that fit on a line: (text, size, width). Sentences break between words."""
     parts = [label] if len(label) <= 24 else [f"{word} " for word in label.split()]
     pieces = []
     for part in parts:
@@ -233,7 +247,7 @@ def _pieces(label: str, spelled: bool, typeface: Typeface, width: float) -> list
 
 
 class Pictures:
-    """Patches of an image: for each query the image, fading into the page where it was not looked at."""
+    """Patches of an image: for each query the image, faded where its weight is low."""
 
     left, side, gap = 0.0, 1.3, 0.15
 
@@ -248,7 +262,7 @@ class Pictures:
         self.across = max(1, min(len(self.labels), int(width / (self.side + self.gap))))
         self.width = self.across * (self.side + self.gap) - self.gap
         self.height = ceil(len(self.labels) / self.across) * (self.tall + 0.34) - 0.1
-        notes = [] if self.scaled else [f"fading where it did not look; in full: {greatest:.2f}"]
+        notes = [] if self.scaled else [f"faded where the weight is low; not faded: {greatest:.2f}"]
         if len(panel.rows) > len(self.labels):
             notes.append(f"the first {len(self.labels)} of {len(panel.rows)}")
         self.notes = tuple(notes)
@@ -264,7 +278,7 @@ class Pictures:
                 page.image(*place, strengths, cmap=colour_map(), vmin=0, vmax=1)
             else:
                 page.image(*place, _faded(self.image.float().cpu().numpy() / 255, strengths))
-            # Where nothing was seen the page shows; a hairline keeps the picture's edges.
+            # A hairline keeps the edges where the picture fades into the page.
             page.box(*place, fill=False, edgecolor=HAIRLINE, linewidth=THIN)
 
 
@@ -276,7 +290,7 @@ def _faded(image: ndarray, strengths: ndarray) -> ndarray:
 
 
 class Statistics:
-    """What was kept of rows too long to keep: the mass each key received, and the entropy of each query."""
+    """Statistics of a map without weights: the weight that each key received, the entropy of each query."""
 
     left, tall, scaled = 0.42, 0.9, False
 
@@ -328,7 +342,7 @@ LARGEST = 11.0  # a map's longer side; all in inches
 MOST_LABELLED_PANELS = 16
 FEW = 15  # tokens on a side that still find room for labels on any number of panels
 LIMITS = Limits(maps=256, labelled=(1000, 1000), ruled=(1000, 1000))
-# Wherever the picture is drawn it looks the same; text stays text in SVG and PDF.
+# The picture looks the same on every machine; text stays text in SVG and PDF.
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "text.parse_math": False,
@@ -340,50 +354,63 @@ STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "figure.dpi": 100,
 }
-# What files say about their making would change with every run.
+# Metadata such as dates would change with every run.
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-# matplotlib's settings belong to the whole process: one picture at a time may borrow them.
+# matplotlib's settings are global: one picture at a time changes them.
 _SETTINGS = threading.RLock()
 
 
 @contextmanager
 def settings() -> Iterator[None]:
+    """Apply our style for the time of one drawing."""
     with _SETTINGS, matplotlib.style.context(["default", STYLE]):
         yield
 
 
-def save(trace: Trace, path: str | Path, *, title: str | None = None, dpi: int = 160) -> None:
-    """Write the trace as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in METADATA:
+def picture_format(path: str | Path) -> str:
+    """The picture format of a file name (``png``, ``svg`` or ``pdf``); raises for other endings."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in METADATA:
         found = Path(path).suffix or "no ending"
         raise SaccadeError(f"{path}: expected a picture ending in .png, .svg or .pdf, found {found!r}")
-    if not 10 <= dpi <= 1200:
-        raise SaccadeError(f"dpi must be between 10 and 1200: got {dpi}")
+    return ending
+
+
+def write_picture(make: Callable[[], Figure], path: str | Path, *, dpi: int = 160) -> None:
+    """Write the figure that ``make`` draws, whole or not at all; the same figure gives the same bytes."""
+    ending = picture_format(path)
     file = io.BytesIO()
     with settings():
-        draw(trace, title=title).savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
+        make().savefig(file, format=ending, dpi=dpi, metadata=METADATA[ending])
     content = file.getvalue()
-    if kind == "svg":
-        # Where the picture is looked at, other fonts are installed: any without serifs will do.
+    if ending == "svg":
+        # The viewer may have other fonts: fall back on any sans-serif one.
         content = re.sub(rb'(<text style="[^"]*font-family: [^";]*)', rb"\1, sans-serif", content)
     write_bytes(path, content)
 
 
+def save(trace: Trace, path: str | Path, *, title: str | None = None, dpi: int = 160) -> None:
+    """Write the trace as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
+    picture_format(path)
+    if not 10 <= dpi <= 1200:
+        raise SaccadeError(f"dpi must be between 10 and 1200: got {dpi}")
+    write_picture(lambda: draw(trace, title=title), path, dpi=dpi)
+
+
 def draw(trace: Trace, *, title: str | None = None) -> Figure:
-    """The trace as a matplotlib figure, to be placed or changed by the caller."""
+    """The trace as a matplotlib figure, which the caller may change."""
     drawn = panels(trace, LIMITS)
     heading = title if title is not None else _title(trace, drawn)
-    told = _told(trace, drawn) if title is None else ""
+    subtitle = _subtitle(trace, drawn) if title is None else ""
     labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
     with settings():
-        typeface = Typeface([*labels, *names, heading, told, "Σ↓→·×…"])
-        return _page(drawn, typeface, heading, told)
+        typeface = Typeface([*labels, *names, heading, subtitle, "Σ↓→·×…"])
+        return _page(drawn, typeface, heading, subtitle)
 
 
 def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
@@ -399,8 +426,8 @@ def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
     return " · ".join(parts)
 
 
-def _told(trace: Trace, drawn: Sequence[Panel]) -> str:
-    """What was read and what was written, where the trace says so in words; a document is read below."""
+def _subtitle(trace: Trace, drawn: Sequence[Panel]) -> str:
+    """The input and the output, if they are texts; without the input if a document is drawn."""
     words = [trace.about.get(name) for name in ("input", "output")]
     read, *rest = [" ".join(word.split()) for word in words if isinstance(word, str)] or [""]
     shown = any(panel.document is not None for panel in drawn) and bool(rest)
@@ -411,11 +438,11 @@ def _told(trace: Trace, drawn: Sequence[Panel]) -> str:
 
 
 def _blocks(drawn: Sequence[Panel], typeface: Typeface, greatest: float) -> tuple[list[Block], int]:
-    """A block for each panel, and how many of them stand side by side."""
+    """A block per panel, and how many blocks are side by side."""
     count = len(drawn)
     if count == 1:
         return [_block(drawn[0], typeface, greatest, 1, "alone")], 1
-    # How they are arranged depends on their size, and who carries the labels on how they are arranged.
+    # The arrangement depends on the sizes, and which blocks have labels depends on the arrangement.
     labelled = _labelled(drawn)
     blocks = [_block(panel, typeface, greatest, count, "corner" if labelled else "inner") for panel in drawn]
     columns = _columns(blocks, drawn)
@@ -432,7 +459,7 @@ def _alike(one: Panel, other: Panel) -> bool:
 
 
 def _labelled(drawn: Sequence[Panel]) -> bool:
-    """Whether labels find room: on few panels always, on many where each has few tokens."""
+    """Whether there is room for labels: always on few panels, on many only if each has few tokens."""
     few = all(len(axis) <= FEW for panel in drawn for axis in (panel.rows, panel.columns))
     return few or len(drawn) <= MOST_LABELLED_PANELS
 
@@ -455,10 +482,10 @@ def _block(panel: Panel, typeface: Typeface, greatest: float, count: int, place:
 
 
 def _cell(panel: Panel, count: int) -> tuple[float, float]:
-    """The size of a cell: square for characters, wider for words, smaller the more there are."""
+    """The size of a cell: square for characters, wider for words, smaller for many."""
     R, C = max(1, len(panel.rows)), max(1, len(panel.columns))
     if count > MOST_LABELLED_PANELS:
-        # Squares of one size, but cells that have labels are no smaller than these can be read.
+        # Equal squares; cells with labels are large enough to read them.
         least = 0.09 if max(R, C) <= FEW else 0.0
         return max(least, 0.9 / C), max(least, 0.9 / R)
     wide, tall = (0.2, 0.2) if is_spelled(panel.columns) else (0.36, 0.27)
@@ -470,7 +497,7 @@ def _cell(panel: Panel, count: int) -> tuple[float, float]:
 
 
 def _columns(blocks: Sequence[Block], drawn: Sequence[Panel]) -> int:
-    """How many panels stand side by side: a layer's heads in a row, else what comes nearest to a page's shape."""
+    """How many panels are side by side: the heads of a layer in a row, otherwise closest to the shape of a page."""
     if _by_site(drawn):
         return len(drawn) // len({panel.site for panel in drawn})
     wide, tall = max(block.width for block in blocks), max(block.height for block in blocks)
@@ -483,7 +510,7 @@ def _columns(blocks: Sequence[Block], drawn: Sequence[Panel]) -> int:
 
 
 def _by_site(drawn: Sequence[Panel]) -> bool:
-    """Whether there are several sites with equally many heads, more than one, one site after the other."""
+    """Whether there are several sites, each with the same number of heads, one site after the other."""
     sites = [panel.site for panel in drawn]
     heads = len(sites) // max(1, len(set(sites)))
     return 1 < len(set(sites)) < len(sites) and sites == [site for site in dict.fromkeys(sites) for _ in range(heads)]
@@ -492,8 +519,8 @@ def _by_site(drawn: Sequence[Panel]) -> bool:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = "") -> Figure:
-    # One scale for all: heads can be compared.
+def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, subtitle: str = "") -> Figure:
+    # One scale for all panels, so that heads can be compared.
     greatest = max((panel.greatest for panel in drawn), default=0.0)
     blocks, columns = _blocks(drawn, typeface, greatest) if drawn else ([], 1)
     rows = [range(first, min(first + columns, len(blocks))) for first in range(0, len(blocks), columns)]
@@ -508,13 +535,13 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
     width = max(sum(widths) + GAP * (len(widths) - 1), 3.2)
     scaled = any(block.scaled and not panel.is_empty for block, panel in zip(blocks, drawn, strict=True))
     legend = _wrapped(_legend_parts(blocks, drawn), typeface, width, SCALE if scaled else 0.0)
-    above = (0.38 if heading else 0.0) + (0.2 if told else 0.0)
+    above = (0.38 if heading else 0.0) + (0.2 if subtitle else 0.0)
     height = above + sum(heights) + GAP * max(0, len(rows) - 1) + 0.16 + 0.19 * len(legend)
     page = Page(width + 2 * MARGIN, height + 2 * MARGIN, typeface)
     if heading:
         page.text(MARGIN, MARGIN + 0.1, _fitted(typeface, heading, 10.0, width), 10.0, INK)
-    if told:
-        page.text(MARGIN, MARGIN + above - 0.24, _fitted(typeface, told, SMALL, width), SMALL, INK)
+    if subtitle:
+        page.text(MARGIN, MARGIN + above - 0.24, _fitted(typeface, subtitle, SMALL, width), SMALL, INK)
     top = MARGIN + above
     for row, tall in zip(rows, heights, strict=True):
         if sited:
@@ -529,14 +556,14 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
 
 
 def _name(drawn: Sequence[Panel], number: int) -> str:
-    """What a panel is called: by its head alone where its site is written above it, or is the only one."""
+    """The name of a panel: only its head if its site is written above it or is the only one."""
     panel = drawn[number]
-    told = _by_site(drawn) or len({each.site for each in drawn}) == 1
-    return f"head {panel.heads[0]}" if told and len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
+    known = _by_site(drawn) or len({each.site for each in drawn}) == 1
+    return f"head {panel.heads[0]}" if known and len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
 
 
 def _place(page: Page, block: Block, panel: Panel, left: float, top: float, name: str, named: float) -> None:
-    """Draw a block, under its name where ``named`` says how wide that may be."""
+    """Draw a block, below its name if ``named``, the width for it, is not 0."""
     if named:
         page.text(left + block.left, top + 0.06, _fitted(page.typeface, name, SMALL, named - block.left))
         top += 0.2
@@ -552,12 +579,12 @@ def _legend_parts(blocks: Sequence[Block], drawn: Sequence[Panel]) -> list[str]:
         return ["this trace holds no attention maps"]
     maps = (panel for block, panel in zip(blocks, drawn, strict=True) if isinstance(block, Heatmap))
     names = dict.fromkeys(f"{panel.names[0]} ↓  {panel.names[1]} →" for panel in maps if not panel.is_empty)
-    bare = [] if _labelled(drawn) else ["one head with its labels: save(…, site=…, head=…) or view --site --head"]
+    bare = [] if _labelled(drawn) else ["for one head with labels: save(…, site=…, head=…) or view --site --head"]
     return [*list(names)[:3], *dict.fromkeys(note for block in blocks for note in block.notes), *bare]
 
 
 def _wrapped(parts: Sequence[str], typeface: Typeface, width: float, scale: float) -> list[str]:
-    """The legend in lines; the first leaves room for the scale before it."""
+    """The legend in lines; the first one leaves room for the scale."""
     lines = [""]
     for part in (typeface.write(part)[0] for part in parts):
         longer = f"{lines[-1]}    {part}" if lines[-1] else part
@@ -580,7 +607,7 @@ def _legend(page: Page, lines: Sequence[str], top: float, greatest: float | None
 
 
 def _fitted(typeface: Typeface, text: str, size: float, width: float) -> str:
-    """Text as it can be set, cut with … where it is wider than its place."""
+    """Text shortened with … to ``width`` inches."""
     shown, _ = typeface.write(text)
     if typeface.width(shown, size) <= width:
         return shown
