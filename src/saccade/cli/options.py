@@ -13,13 +13,13 @@ import typer
 
 from saccade.errors import InputError, SaccadeError
 
-DEPTH = 3  # folders below what was typed: runs/NAME, and runs/SWEEP/NAME
-MOST = 200  # offers; more help nobody
-LINE = 44  # characters that stand beside a recipe's name: a shell's list breaks at longer ones
+DEPTH = 3  # folders below the typed one: runs/NAME, and runs/SWEEP/NAME
+MOST = 200  # completions
+LINE = 44  # characters of a recipe's description: a shell wraps longer ones
 
 
 def recipe_names(incomplete: str) -> list[tuple[str, str]]:
-    """Shipped recipes, each with what it is about, and recipe files, that begin with what was typed."""
+    """Shipped recipes with their descriptions, and recipe files, that start with the typed text."""
     import yaml
 
     from saccade.recipes.recipe import shipped_recipes
@@ -35,12 +35,12 @@ def recipe_names(incomplete: str) -> list[tuple[str, str]]:
 
 
 def trained_runs(incomplete: str) -> list[str]:
-    """Folders that hold a trained model and begin with what was typed."""
+    """Folders with a trained model that start with the typed text."""
     return _holding("model.safetensors", incomplete)
 
 
 def begun_runs(incomplete: str) -> list[str]:
-    """Folders of runs and sweeps, finished or not, that begin with what was typed."""
+    """Folders of runs and sweeps, finished or not, that start with the typed text."""
     return sorted({*_holding("run.json", incomplete), *_holding("sweep.json", incomplete)})[:MOST]
 
 
@@ -56,12 +56,12 @@ def _holding(file: str, incomplete: str) -> list[str]:
     offers: list[str] = []
     for folder in sorted(_inside(here)):
         if folder.name.startswith(name):
-            offers += (typed + found.relative_to(here).as_posix() for found in _descend(folder, file, DEPTH))
+            offers += (typed + run.relative_to(here).as_posix() for run in _descend(folder, file, DEPTH))
     return offers[:MOST]
 
 
 def _split(incomplete: str) -> tuple[str, Path, str]:
-    """(what was typed up to the last slash, the folder it names, the beginning of the name in it)."""
+    """(typed text up to the last slash, the folder it names, the start of the name in it)."""
     above, slash, name = incomplete.rpartition("/")
     return above + slash, Path(os.path.expanduser(above + slash) or "."), name
 
@@ -75,7 +75,7 @@ def _descend(folder: Path, file: str, depth: int) -> Iterator[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What a folder holds, hidden things left out; nothing where it cannot be read: Tab has no place for errors."""
+    """The visible files of a folder; none if it cannot be read, since completion cannot show errors."""
     try:
         return [path for path in folder.iterdir() if not path.name.startswith(".")]
     except OSError:
@@ -89,40 +89,41 @@ Run = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Beam = Annotated[
     int | None,
-    typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),
+    typer.Option(min=1, help="Beam size; 1 is greedy. Default: the recipe's.", rich_help_panel="Search"),
 ]
-TOLD = 60  # characters of an input in a note
+LONGEST_INPUT = 60  # characters of an input in a note
 
 
 def refuse_existing(out: Path | None, *, force: bool) -> None:
-    """Raise where writing ``out`` would cost what stands there: it may be the file that the run was trained on."""
+    """Refuse to overwrite an existing file without --force: it may be the training data."""
     if out is None and force:
-        raise SaccadeError("--force: expected --out FILE beside it, found none")
+        raise SaccadeError("--force: expected --out FILE too, found none")
     if out is not None and out.is_dir():
         raise InputError(out, field="--out", expected="the name of a file to write", found="a folder")
     if out is not None and out.exists() and not force:
-        raise InputError(out, field="--out", expected="a new file", found="one that exists", hint="add --force")
+        raise InputError(out, field="--out", expected="a new file", found="an existing one", hint="add --force")
 
 
 def lines() -> list[str]:
+    """The lines of standard input."""
     if sys.stdin.isatty():
         raise SaccadeError("expected INPUT texts, or lines on stdin, found neither")
-    # Bytes, not text: a terminal's settings may let through what is no UTF-8.
+    # Bytes, not text: Python's settings may accept invalid UTF-8.
     raw = getattr(sys.stdin, "buffer", None)
     lines = [
         _decoded(line, number) for number, line in enumerate(raw or (line.encode() for line in sys.stdin), start=1)
     ]
     if not lines:
-        raise SaccadeError("stdin: expected a text a line, found nothing")
+        raise SaccadeError("stdin: expected one text per line, found nothing")
     return lines
 
 
 def _decoded(line: bytes, number: int) -> str:
     try:
-        # A mark of the byte order may stand before the first line, as in files that some editors write.
+        # Some editors write a byte order mark before the first line.
         return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         found = f"the byte {line[error.start]:#04x}"
@@ -130,7 +131,7 @@ def _decoded(line: bytes, number: int) -> str:
 
 
 def print_notes(text: str, prediction: Any) -> None:
-    """What is to be said of a prediction, on stderr; of a long text its beginning says which one is meant."""
-    told = text if len(text) <= TOLD else f"{text[: TOLD - 1].rstrip()}…"
+    """Print a prediction's notes on stderr, after the beginning of its input."""
+    start = text if len(text) <= LONGEST_INPUT else f"{text[: LONGEST_INPUT - 1].rstrip()}…"
     for note in prediction.notes:
-        print(f"note: {told!r}: {note}", file=sys.stderr)
+        print(f"note: {start!r}: {note}", file=sys.stderr)

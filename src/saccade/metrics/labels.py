@@ -43,13 +43,13 @@ LABEL_METRICS = ("accuracy", "f1", "relation_f1")
 
 def label_scores(names: Sequence[str], predictions: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
     """The named metrics of predicted labels."""
-    found = {name: label_statistics(name, predictions, references) for name in names}
-    return {name: Score(name, each.value, each.higher_is_better, each.signature) for name, each in found.items()}
+    statistics = (label_statistics(name, predictions, references) for name in names)
+    return {each.name: Score(each.name, each.value, each.higher_is_better, each.signature) for each in statistics}
 
 
 def label_statistics(name: str, predictions: Sequence[str], references: Sequence[str]) -> Statistics:
-    """What a metric of labels is computed from: for accuracy [right, 1] a record; for f1 its hits, false alarms and misses, a
-    column a label each.
+    """The statistics of a metric of labels: [right, 1] per record for accuracy; for f1 hits, false positives and false
+    negatives, one column per label each.
 
     >>> label_statistics("f1", ["a", "b", "b"], ["a", "a", "b"]).value
     0.6666666666666666
@@ -69,7 +69,7 @@ def label_statistics(name: str, predictions: Sequence[str], references: Sequence
     predicted, expected = np.eye(len(labels))[said], np.eye(len(labels))[true]  # [N, C]
     hits = predicted * expected
     rows = np.concatenate([hits, predicted - hits, expected - hits], axis=1)  # [N, 3 C]
-    # In a resample a label that occurs in all of the records may be missing: it is left out of that mean.
+    # A label may be missing in a resample: it is left out of that mean.
     return Statistics(name, rows, _macro(len(labels)), higher_is_better=True, signature="macro")
 
 
@@ -97,7 +97,7 @@ def relation_of(label: str) -> str:
 
 
 def relation_statistics(predictions: Sequence[str], references: Sequence[str]) -> Statistics:
-    """What the score is computed from: a row a record, whether each relation was hit, was said, is true.
+    """The statistics of the score: per record and relation, whether it was hit, predicted, true.
 
     >>> relation_statistics(["A(e1,e2)", "A(e1,e2)", "Other"], ["A(e1,e2)", "A(e2,e1)", "B(e1,e2)"]).value
     0.25
@@ -113,7 +113,7 @@ def relation_statistics(predictions: Sequence[str], references: Sequence[str]) -
 
 def _figure(sums: Float[ndarray, " K"]) -> float:
     hits, said, true = sums.reshape(3, -1)
-    # In a resample a relation may be missing: it is left out of that mean.
+    # A relation may be missing in a resample: it is left out of that mean.
     occurring = said + true > 0
     return float((2 * hits[occurring] / (said + true)[occurring]).mean()) if occurring.any() else 0.0
 
@@ -159,7 +159,7 @@ def span_statistics(name: str, said: Sequence[Spans], true: Sequence[Spans]) -> 
 
 
 def by_type(said: Sequence[Spans], true: Sequence[Spans]) -> dict[str, dict[str, float]]:
-    """Precision, recall and F₁ of each type of span, how many there are (``count``) and were said; the commonest first."""
+    """Precision, recall and F₁ per type of span, with the numbers of true (``count``) and predicted (``said``) ones."""
     _check(said, true)
     right, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
     for one, other in zip(said, true, strict=True):
@@ -170,7 +170,7 @@ def by_type(said: Sequence[Spans], true: Sequence[Spans]) -> dict[str, dict[str,
 
 
 def by_tag(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> dict[str, dict[str, float]]:
-    """The same of each tag, a word being what a span is there."""
+    """The same per tag, counted in words."""
     _check(said, true)
     pairs = Counter(pair for each in zip(said, true, strict=True) for pair in zip(*each, strict=True))
     ours, theirs = Counter[str](), Counter[str]()
@@ -181,7 +181,7 @@ def by_tag(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> dict
 
 
 def mistaken(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]], most: int) -> list[tuple[str, str, int]]:
-    """The pairs of tags that are mistaken for one another most often: (true, said, how often)."""
+    """The most frequent confusions of tags: (true, predicted, count)."""
     pairs = Counter(pair for each in zip(true, said, strict=True) for pair in zip(*each, strict=True))
     wrong = [(one, other, count) for (one, other), count in pairs.items() if one != other]
     return sorted(wrong, key=lambda each: (-each[2], each))[:most]
@@ -202,4 +202,4 @@ def _share(part: float, whole: float) -> float:
 
 def _check(said: Sequence[Sequence[object]], true: Sequence[Sequence[object]]) -> None:
     if len(said) != len(true) or not true:
-        raise SaccadeError(f"expected as many predictions as references, and some: got {len(said)} and {len(true)}")
+        raise SaccadeError(f"expected as many predictions as references, at least one: got {len(said)} and {len(true)}")

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from saccade.errors import SaccadeError
-from saccade.metrics.text import bleu_by, check_known, check_paired
+from saccade.metrics.text import check_known, check_paired, edits, sacrebleu_metric
 
 SAMPLES = 1000
 LEVEL = 0.95
@@ -39,7 +38,7 @@ REFERENCE_LENGTH = 1  # where sacrebleu's rows of BLEU hold it
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What a metric is computed from: ``figure`` of the sum of the rows [N, K] of any sentences is their figure."""
+    """What a metric is computed from: ``figure`` maps the summed rows [K] of any sentences to their metric."""
 
     name: str
     rows: Float[ndarray, "N K"]
@@ -52,21 +51,21 @@ class Statistics:
 
     @property
     def value(self) -> float:
-        """The figure of all sentences."""
+        """The metric of all sentences."""
         return self.figure(self.rows.sum(axis=0))
 
     @property
     def is_defined(self) -> bool:
-        """BLEU counts up to four words in a row: where every reference is shorter, its 0 would say nothing."""
+        """False for BLEU if every reference has fewer than four words: its 0 would be meaningless."""
         return self.name != "bleu" or bool((self.rows[:, REFERENCE_LENGTH] >= 4).any())
 
     @property
     def by_sentence(self) -> Float[ndarray, " N"]:
-        """The figure of each sentence alone."""
+        """The metric of each sentence alone."""
         return np.array([self.figure(row) for row in self.rows])
 
     def select(self, numbers: Sequence[int]) -> Statistics:
-        """The statistics of these sentences alone."""
+        """The statistics of these sentences only."""
         return replace(self, rows=self.rows[list(numbers)])
 
 
@@ -78,8 +77,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Paired:
-    """The difference other − first, its 95 % interval, the p-values of both tests, and the share of resamples in which the
-    other was the better one."""
+    """The difference other − first, its 95 % interval, the p-values of both tests, and the share of resamples in which
+    ``other`` was better."""
 
     difference: float
     low: float
@@ -92,7 +91,7 @@ class Paired:
 def statistics(
     name: str, predictions: Sequence[str], references: Sequence[str], *, bleu_tokenize: str = "13a"
 ) -> Statistics:
-    """The rows of a metric named as in :data:`saccade.metrics.text.METRICS`."""
+    """The statistics of a metric of :data:`saccade.metrics.text.METRICS`."""
     check_known([name])
     check_paired(predictions, references)
     predicted, expected = list(predictions), list(references)
@@ -100,13 +99,9 @@ def statistics(
         hits = [[prediction == reference, 1] for prediction, reference in zip(predicted, expected, strict=True)]
         return Statistics(name, np.array(hits, dtype=float), _ratio, higher_is_better=True)
     if name in ("cer", "wer"):
-        from rapidfuzz.distance import Levenshtein
-
-        units = [list(text) if name == "cer" else text.split() for text in (*predicted, *expected)]
-        edits = map(Levenshtein.distance, units[: len(predicted)], units[len(predicted) :])
-        rows = [[edit, len(reference)] for edit, reference in zip(edits, units[len(predicted) :], strict=True)]
-        return Statistics(name, np.array(rows, dtype=float), _ratio, higher_is_better=False)
-    metric = _sacrebleu(name, bleu_tokenize)
+        rows = np.array(edits(name, predicted, expected), dtype=float)
+        return Statistics(name, rows, _ratio, higher_is_better=False)
+    metric = sacrebleu_metric(name, bleu_tokenize)
     rows = metric._extract_corpus_statistics(predicted, [expected])
     signature = str(metric.get_signature())
 
@@ -117,14 +112,14 @@ def statistics(
 
 
 def bootstrap(of: Statistics, *, samples: int = SAMPLES, seed: int = 0) -> Float[ndarray, " samples"]:
-    """The figures of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
+    """The metric of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
     _check(samples)
     drawn = [counts @ of.rows for counts in _draws(len(of), samples, seed)]
     return np.array([of.figure(sums) for block in drawn for sums in block])
 
 
 def interval(figures: Float[ndarray, " samples"], level: float = LEVEL) -> Interval:
-    """The middle ``level`` of the figures."""
+    """The central interval that holds a share ``level`` of the values."""
     low, high = np.quantile(figures, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
@@ -133,7 +128,7 @@ def paired_difference(first: Statistics, other: Statistics, *, samples: int = SA
     """Whether ``other`` differs from ``first``, both tested on the same sentences."""
     if (first.name, first.signature, first.rows.shape) != (other.name, other.signature, other.rows.shape):
         raise SaccadeError(
-            f"expected two systems measured alike on the same sentences: got {first.name} of {len(first)} "
+            f"expected the same metric on the same sentences: got {first.name} of {len(first)} "
             f"({first.signature}) and {other.name} of {len(other)} ({other.signature})"
         )
     difference = other.value - first.value
@@ -162,12 +157,12 @@ def _randomised(first: Statistics, other: Statistics, samples: int, seed: int) -
 
 
 def _p(differences: Float[ndarray, " samples"], observed: float) -> float:
-    # Sums of the same numbers in another order may differ in the last digit: as far apart is far apart.
+    # Equal differences may differ in the last digit: they count as equal.
     return float((1 + (differences >= abs(observed) - 1e-10).sum()) / (1 + len(differences)))
 
 
 def _draws(sentences: int, samples: int, seed: int) -> Iterator[Float[ndarray, "block N"]]:
-    """How often each sentence was drawn, a row a sample."""
+    """How often each sentence was drawn, one row per sample."""
     generator = np.random.default_rng(seed)
     for size in _blocks(sentences, samples):
         drawn = generator.integers(0, sentences, size=(size, sentences)) + np.arange(size)[:, None] * sentences
@@ -183,15 +178,6 @@ def _ratio(sums: Float[ndarray, " 2"]) -> float:
     return float(sums[0] / sums[1]) if sums[1] else 0.0
 
 
-def _sacrebleu(name: str, tokenize: str) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    if name == "bleu":
-        return bleu_by(tokenize)
-    return CHRF() if name == "chrf" else TER()
-
-
 def _check(samples: int) -> None:
     if samples < 1:
         raise SaccadeError(f"samples must be at least 1: got {samples}")
@@ -203,7 +189,7 @@ QUANTILES = 5
 
 @dataclass(frozen=True)
 class Bucket:
-    """Lengths from ``least`` to ``most`` (None: no end), both counted, and the numbers of the sentences that have them."""
+    """Lengths from ``least`` to ``most``, inclusive (None: unbounded), and the numbers of their sentences."""
 
     least: int
     most: int | None
@@ -218,7 +204,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class BucketScore:
-    """A bucket's figure with its 95 % interval; none of no sentences, and no BLEU where all are shorter than four words."""
+    """A bucket's score with its 95 % interval; None without sentences, or for BLEU if all have fewer than four words."""
 
     name: str
     count: int
@@ -228,14 +214,14 @@ class BucketScore:
 
 
 def buckets(lengths: Sequence[int], edges: Sequence[int] = EDGES) -> list[Bucket]:
-    """Sentences by length; ``edges`` are the greatest length of each bucket, and longer ones share the last.
+    """Sentences by length; ``edges`` are the greatest lengths of the buckets, longer sentences share the last.
 
     >>> [(bucket.name, bucket.sentences) for bucket in buckets([3, 12, 40], edges=[10, 20])]
     [('1–10', (0,)), ('11–20', (1,)), ('≥ 21', (2,))]
     """
     edges = list(edges)
     if not edges or edges[0] < 1 or any(after <= before for before, after in pairwise(edges)):
-        raise SaccadeError(f"edges: expected growing whole numbers such as 10, 20, 30, found {edges}")
+        raise SaccadeError(f"edges: expected increasing integers such as 10, 20, 30, found {edges}")
     least, most = [1, *(edge + 1 for edge in edges)], [*edges, None]
     places = np.searchsorted(edges, lengths)
     return [
@@ -245,7 +231,7 @@ def buckets(lengths: Sequence[int], edges: Sequence[int] = EDGES) -> list[Bucket
 
 
 def quantile_edges(lengths: Sequence[int], parts: int = QUANTILES) -> tuple[int, ...]:
-    """Edges that divide the sentences into at most ``parts`` buckets of about as many sentences each."""
+    """Edges that divide the sentences into at most ``parts`` buckets of similar size."""
     if not len(lengths) or parts < 2:
         raise SaccadeError(f"quantiles need lengths and at least 2 parts: got {len(lengths)} lengths, {parts} parts")
     cuts = np.quantile(lengths, np.arange(1, parts) / parts, method="inverted_cdf")
@@ -256,7 +242,7 @@ def quantile_edges(lengths: Sequence[int], parts: int = QUANTILES) -> tuple[int,
 def score_by_length(
     of: Statistics, into: Sequence[Bucket], *, samples: int = SAMPLES, seed: int = 0
 ) -> list[BucketScore]:
-    """The figure of each bucket, from :func:`saccade.metrics.significance.statistics` of the whole corpus."""
+    """The score of each bucket, from the :func:`statistics` of the whole corpus."""
     scores = []
     for bucket in into:
         part = of.select(bucket.sentences)
