@@ -246,7 +246,7 @@ def test_a_lens_can_look_again_and_keeps_the_records_of_both():
 
 
 def test_an_edit_that_never_applies_is_an_error():
-    with pytest.raises(SaccadeError, match=r"never applied: the model looked at sites encoder\.0\.self"):
+    with pytest.raises(SaccadeError, match=r"never applied: the model has sites encoder\.0\.self"):
         saccade.look(tiny("bert"), tokenizer(), TEXT, edits=[Mask(keys=(0,), site="encoder.9.self")])
 
 
@@ -277,9 +277,7 @@ def test_attention_that_runs_unseen_is_an_error(monkeypatch):
     model = tiny("bert")
     silent = model.encoder.layer[1].attention.self
     monkeypatch.setattr(silent, "forward", lambda states, *rest, **options: (states, None), raising=False)
-    with pytest.raises(
-        SaccadeError, match=r"1 of its attention modules .*\(encoder\.layer\.1\.attention\.self\)"
-    ):
+    with pytest.raises(SaccadeError, match=r"1 of its attention modules .*\(encoder\.layer\.1\.attention\.self\)"):
         saccade.look(model, tokenizer(), TEXT)
 
 

@@ -18,7 +18,7 @@ from saccade.plugins import blame
 
 __all__ = ["app", "main"]
 
-# Command name → "module:function", in the order of --help.
+# Command name → "module:function", in the order of --help. A module may define COMMAND_CLASS, the class of its command.
 COMMANDS = {
     "train": "saccade.cli.train:train",
     "predict": "saccade.cli.predict:predict",
@@ -52,7 +52,8 @@ class LazyCommands(TyperGroup):
             return None
         module, _, function = COMMANDS[cmd_name].partition(":")
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        single.command(cmd_name, cls=GroupedHelp)(getattr(importlib.import_module(module), function))
+        home = importlib.import_module(module)
+        single.command(cmd_name, cls=getattr(home, "COMMAND_CLASS", GroupedHelp))(getattr(home, function))
         return typer.main.get_command(single)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from saccade.cli.options import Json, Run, trained_runs
+from saccade.cli.options import Json, Run, Trust, trained_runs
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def align(
         float | None, typer.Option(help="Link every source word with at least this weight, not only the greatest.")
     ] = None,
     site: Annotated[str | None, typer.Option(help="The attention site, for networks with several.")] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Align the words of translated pairs by a model's attention, with forced decoding of the given target.
@@ -70,7 +71,7 @@ def align(
             f"{gold}: expected --first-word 0 or --first-word 1, the number of its first word, found neither"
         )
     marked = None if gold is None else read_gold(gold, first=first_word)
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     pairs = alignments.read_pairs_to_align(bundle, file)
     if note := alignments.cut_note(bundle, pairs):
         print(f"note: {note}: further words get no links", file=sys.stderr)
@@ -78,7 +79,8 @@ def align(
     if backward is None:
         aligned = alignments.align(bundle, pairs, **how)  # type: ignore[arg-type]
     else:
-        aligned = alignments.align_both_ways(bundle, load(backward), pairs, symmetrise, **how)  # type: ignore[arg-type]
+        other = load(backward, trust=trust or ())
+        aligned = alignments.align_both_ways(bundle, other, pairs, symmetrise, **how)  # type: ignore[arg-type]
     score = None if marked is None else alignments.score_alignments(aligned, marked, str(gold))
     _write(aligned, score, out, as_json)
 

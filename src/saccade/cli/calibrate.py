@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 from saccade.cli.tables import table
 from saccade.errors import SaccadeError
 
@@ -27,6 +27,7 @@ def calibrate(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Records to evaluate on; default: the recipe's test set.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove an earlier calibration.")] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Calibrate the probabilities of a classifier by temperature scaling.
@@ -44,7 +45,7 @@ def calibrate(
 
     if undo and (data is not None or test is not None):
         raise SaccadeError("command line: --undo removes a calibration: expected no data, found some")
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     if undo:
         undo_calibration(bundle)
         print(json.dumps({"run": str(run), "temperature": None}) if as_json else f"{run}: no longer calibrated")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.options import Beam, Json, metric_names, trained_runs
+from saccade.cli.options import Beam, Json, Trust, metric_names, trained_runs
 from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 
@@ -52,6 +52,7 @@ def compare(
     samples: Annotated[int, typer.Option(min=1, help="Resamples for intervals and p-values.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the resampling.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="Number of speed measurements; 0: none.")] = 3,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs on one test set: figures with intervals, p-values, size, speed, figures by length.
@@ -73,7 +74,7 @@ def compare(
     with Console(stderr=True).status("loading") as status:
         comparison = comparisons.compare(
             runs, data, metrics=metric, beam=beam, text=text, by=by, edges=edges, samples=samples, seed=seed,  # type: ignore[arg-type]
-            repeats=repeats, say=status.update,
+            repeats=repeats, say=status.update, trust=trust or (),
         )  # fmt: skip
     if plot is not None:
         comparison.plot(plot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any
@@ -44,10 +44,17 @@ def begun_runs(incomplete: str) -> list[str]:
     return sorted({*_holding("run.json", incomplete), *_holding("sweep.json", incomplete)})[:MOST]
 
 
-def metric_names(incomplete: str) -> list[str]:
-    from saccade.recipes.recipe import METRICS, METRICS_OF
+def module_names(incomplete: str) -> list[str]:
+    """Modules and packages in the current folder."""
+    modules = [path.stem for path in _inside(Path()) if path.suffix == ".py"]
+    modules += [path.name for path in _inside(Path()) if (path / "__init__.py").is_file()]
+    return sorted(name for name in modules if name.isidentifier() and name.startswith(incomplete))
 
-    known = dict.fromkeys([*METRICS, *(name for names in METRICS_OF.values() for name in names)])
+
+def metric_names(incomplete: str) -> list[str]:
+    from saccade.tasks import TASKS, metrics_of
+
+    known = dict.fromkeys(name for task in TASKS for name in metrics_of(task))
     return [name for name in known if name.startswith(incomplete)]
 
 
@@ -86,6 +93,15 @@ Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN", help="The folder of a trained run, e.g. runs/rnnsearch_dates-….", autocompletion=trained_runs
+    ),
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="MODULE",
+        help="Allow importing the run's own parts from this module or package; may be repeated. Default: none.",
+        autocompletion=module_names,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -128,6 +144,20 @@ def _decoded(line: bytes, number: int) -> str:
     except UnicodeDecodeError as error:
         found = f"the byte {line[error.start]:#04x}"
         raise SaccadeError(f"stdin, line {number}: expected UTF-8 text, found {found}") from None
+
+
+def parse_inputs(bundle: Any, texts: Sequence[str]) -> tuple[dict[int, Any], dict[int, InputError]]:
+    """Arguments or lines as inputs of the model's task, by their place; and the errors of those that cannot be read."""
+    parsed: dict[int, Any] = {}
+    refused: dict[int, InputError] = {}
+    for number, text in enumerate(texts):
+        try:
+            parsed[number] = bundle.task.input.from_argument(text, f"input {number + 1}")
+            bundle.task.read(parsed[number], f"input {number + 1}", bundle.network)
+        except InputError as error:
+            parsed.pop(number, None)
+            refused[number] = error
+    return parsed, refused
 
 
 def print_notes(text: str, prediction: Any) -> None:

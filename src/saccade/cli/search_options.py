@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from saccade.cli.options import Beam, trained_runs
+from saccade.cli.options import Beam, Trust, trained_runs
 from saccade.errors import SaccadeError
 
 SEARCH, CONSTRAINTS, SAMPLING, DIVERSITY = "Search", "Constraints", "Sampling", "Diverse beams"
@@ -32,6 +32,7 @@ class SearchOptions:
             autocompletion=trained_runs,
         ),
     ] = None
+    trust: Trust = None
     beam: Beam = None
     length_penalty: Annotated[
         float | None,
@@ -85,7 +86,7 @@ class SearchOptions:
         """The run's bundle, or the ensemble of all runs named."""
         from saccade.api import load
 
-        return load([run, *self.together] if self.together else run)
+        return load([run, *self.together] if self.together else run, trust=self.trust or ())
 
     def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
         """The recipe's search with these options; a beam that is not given holds at least ``least`` hypotheses."""
@@ -108,8 +109,10 @@ class SearchOptions:
 
     def _check_searched(self, task: Any) -> None:
         """Options of a search are refused where the likeliest output is found without one."""
+        from saccade.task import Searches
+
         given = [name for name in SEARCHED if getattr(self, name) is not None]
-        if given and not getattr(task, "searches", True):
+        if given and not isinstance(task, Searches):
             option = given[0].replace("_", "-")
             raise SaccadeError(
                 f"command line: --{option} is for tasks that search: the task {task.name} finds the likeliest without one"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.options import Json, begun_runs, recipe_names
+from saccade.cli.options import Json, Trust, begun_runs, recipe_names
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
 from saccade.training.config import PURPOSES
@@ -52,6 +52,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print counts, memory and time without training. Writes nothing.")
     ] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Train a model from a recipe, test it, and show its attention.
@@ -71,52 +72,52 @@ def train(
         if dry_run or out is not None:
             found = "--dry-run" if dry_run else "--out"
             raise SaccadeError(f"expected --resume RUN alone, found {found} too")
-        _resume(resume, as_json)
+        _resume(resume, trust or [], as_json)
         return
     from saccade.recipes.grid import is_sweep
 
     several = is_sweep(overrides or [])
     go = {(False, False): _train, (False, True): _plan, (True, False): _sweep, (True, True): _plan_sweep}
-    go[several, dry_run](recipe or "", overrides or [], out, as_json)
+    go[several, dry_run](recipe or "", overrides or [], out, trust or [], as_json)
 
 
-def _train(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _train(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    checked = read_recipe(recipe, overrides)
+    checked = read_recipe(recipe, overrides, trust=trust)
     report = _reporting(as_json)("")
     _show(api.train(checked, folder=out, report=report), report, as_json)
 
 
-def _resume(folder: Path, as_json: bool) -> None:
+def _resume(folder: Path, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
     if (folder / "sweep.json").is_file():
-        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json)), as_json)
+        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json), trust=trust), as_json)
         return
     report = _reporting(as_json)("")
-    _show(api.resume(folder, report=report), report, as_json)
+    _show(api.resume(folder, report=report, trust=trust), report, as_json)
 
 
-def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    show_plan(api.plan(read_recipe(recipe, overrides), folder=out), as_json=as_json)
+    show_plan(api.plan(read_recipe(recipe, overrides, trust=trust), folder=out), as_json=as_json)
 
 
-def _sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
-    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json)), as_json)
+    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json), trust=trust), as_json)
 
 
-def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.grid import read_grid
 
-    members = read_grid(recipe, overrides)
+    members = read_grid(recipe, overrides, trust=trust)
     show_plans([(member.settings, api.plan(member.recipe, folder=out)) for member in members], as_json=as_json)
 
 
@@ -160,26 +161,32 @@ def _show_result(bundle: Any, verdict: str) -> None:
     picture = _show_attention(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
-    print(
-        f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}" + (" --sample" if _writes_on(bundle) else "")
-    )
+    trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
+    print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
     if picture:
-        print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html")
-    wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
-    print(f"  saccade evaluate {bundle.folder}{wider}")
+        print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html{trust}")
+    wider = " --beam 5" if bundle.task.output == "text" else " --json"
+    print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
+
+
+def _trust(bundle: Any) -> str:
+    """The --trust options that a command needs to load this run, if it has parts of the user's own."""
+    from saccade.plugins import packages_of
+
+    return "".join(f" --trust {package}" for package in packages_of(bundle.recipe.to_plain()))
 
 
 def _quoted(bundle: Any, text: str) -> str:
     """An input quoted for a shell; only the beginning of a document."""
-    if bundle.recipe.task == "classify" and len(text) > LONGEST_EXAMPLE and "\t" not in text:
+    if bundle.task.output == "label" and len(text) > LONGEST_EXAMPLE and "\t" not in text:
         text = text[:LONGEST_EXAMPLE].rpartition(" ")[0] or text[:LONGEST_EXAMPLE]
     return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{text}"'
 
 
 def _writes_on(bundle: Any) -> bool:
     """Whether the task continues a text: greedy continuations soon repeat themselves, samples do not."""
-    return bool(bundle.recipe.task == "language")
+    return bool(bundle.task.output == "continuation")
 
 
 def _show_attention(bundle: Any, shown: Sequence[str]) -> Path | None:
@@ -201,6 +208,7 @@ def _show_attention(bundle: Any, shown: Sequence[str]) -> Path | None:
             picture = chosen.save(bundle.folder / "alignment.png")
         if many:
             one = f"saccade view {bundle.folder} {_quoted(bundle, text)} --site {next(iter(trace.sites))} --head 0"
+            one += _trust(bundle)
             print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; to see another, or one head: {one}")
     return picture
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Force, Json, Run, refuse_existing
+from saccade.cli.options import Force, Json, Run, Trust, refuse_existing
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def words(
         Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of printing tables.")
     ] = None,
     force: Force = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Show the words with the greatest attention of a classifier, by label.
@@ -64,7 +65,7 @@ def words(
     refuse_existing(out, force=force)
     from saccade.api.bundle import load
 
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     records, where = bundle.records_of(data, instead="saccade words RUN FILE")
     records = records[:limit]
     with _progress(len(records)) as progress:

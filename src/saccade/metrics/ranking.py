@@ -27,6 +27,7 @@ from saccade.metrics.significance import Statistics
 from saccade.metrics.text import Score
 
 RANKING_METRICS = ("map", "mrr", "precision_at_1")
+VECTOR_METRICS = ("pair_loss", "pair_accuracy", "neighbours")
 SIGNATURE = "ties:last|unanswered:left out"
 Numbers = Sequence[float]
 

@@ -16,6 +16,9 @@ import math
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
+
 DETERMINERS = ("the", "some")
 NOUNS = (
     ("dog", "dogs"), ("cat", "cats"), ("bird", "birds"), ("child", "children"),
@@ -40,20 +43,14 @@ class Agreement:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 0 <= self.clauses <= 0.6:  # above 2/3 sentences would not end
             raise ValueError(f"clauses must be between 0 and 0.6: got {self.clauses}")
 
 
 def generate(agreement: Agreement) -> dict[str, list[str]]:
     """The sentences of each split, drawn one by one: short ones come again, as the grammar says."""
-    made = {}
-    for split in ("test", "valid", "train"):
-        rng = random.Random(f"{agreement.seed} {split}")  # seeding by text is the same in every process
-        made[split] = [sentence(agreement.clauses, rng) for _ in range(getattr(agreement, split))]
-    return made
+    return drawn_splits(agreement, "", lambda rng: sentence(agreement.clauses, rng))
 
 
 def sentence(clauses: float, rng: random.Random) -> str:

@@ -13,6 +13,9 @@ import random
 import re
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
+
 LABELS = ("praise", "blame", "neither")
 ADJECTIVES = {
     "praise": ("superb", "lovely", "brilliant", "charming", "delightful", "wonderful", "splendid", "excellent"),
@@ -44,26 +47,14 @@ class Opinions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 1 <= self.most <= len(PEOPLE):
             raise ValueError(f"most must be from 1 to {len(PEOPLE)}: got {self.most}")
 
 
 def generate(opinions: Opinions) -> dict[str, list[tuple[str, str]]]:
     """(text, label) of each split. No text of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{opinions.seed} opinions {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(opinions, split):
-            text, label = _draw(draw, opinions.most)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(opinions, "opinions", lambda draw: _draw(draw, opinions.most))
 
 
 def _draw(draw: random.Random, most: int) -> tuple[str, str]:
