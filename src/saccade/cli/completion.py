@@ -1,4 +1,4 @@
-"""What the shell offers after Tab: shipped recipes and recipe files, folders of runs, metrics. Loads no torch."""
+"""What the shell offers after Tab: shipped recipes and recipe files, folders of runs, metrics, modules. Loads no torch."""
 
 from __future__ import annotations
 
@@ -38,10 +38,17 @@ def begun_runs(incomplete: str) -> list[str]:
     return sorted({*_holding("run.json", incomplete), *_holding("sweep.json", incomplete)})[:MOST]
 
 
-def metric_names(incomplete: str) -> list[str]:
-    from saccade.recipes.recipe import METRICS, METRICS_OF
+def module_names(incomplete: str) -> list[str]:
+    """Modules and packages in the current folder."""
+    modules = [path.stem for path in _inside(Path()) if path.suffix == ".py"]
+    modules += [path.name for path in _inside(Path()) if (path / "__init__.py").is_file()]
+    return sorted(name for name in modules if name.isidentifier() and name.startswith(incomplete))
 
-    known = dict.fromkeys([*METRICS, *(name for names in METRICS_OF.values() for name in names)])
+
+def metric_names(incomplete: str) -> list[str]:
+    from saccade.tasks import TASKS, metrics_of
+
+    known = dict.fromkeys(name for task in TASKS for name in metrics_of(task))
     return [name for name in known if name.startswith(incomplete)]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.completion import trained_runs
+from saccade.cli.completion import module_names, trained_runs
 from saccade.errors import InputError, SaccadeError
 
 Run = Annotated[
@@ -19,6 +20,15 @@ Run = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="MODULE",
+        help="Import parts that the run names in this module or package; may be repeated. None is, unless named here.",
+        autocompletion=module_names,
+    ),
+]
 Beam = Annotated[
     int | None,
     typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),
@@ -47,6 +57,20 @@ def lines() -> list[str]:
     if not lines:
         raise SaccadeError("stdin: expected a text a line, found nothing")
     return lines
+
+
+def parse_inputs(bundle: Any, texts: Sequence[str]) -> tuple[dict[int, Any], dict[int, InputError]]:
+    """Arguments or lines as the model's task takes them, by their place; and why others cannot be predicted."""
+    parsed: dict[int, Any] = {}
+    refused: dict[int, InputError] = {}
+    for number, text in enumerate(texts):
+        try:
+            parsed[number] = bundle.task.input.from_argument(text, f"input {number + 1}")
+            bundle.task.read(parsed[number], f"input {number + 1}", bundle.network)
+        except InputError as error:
+            parsed.pop(number, None)
+            refused[number] = error
+    return parsed, refused
 
 
 def _decoded(line: bytes, number: int) -> str:

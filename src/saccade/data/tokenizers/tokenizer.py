@@ -82,6 +82,14 @@ class TokenizerConfig:
         return self.kind in ("bpe", "wordpiece", "unigram")
 
 
+@dataclass(frozen=True)
+class WordTokens(TokenizerConfig):
+    """How documents are cut: into words, unless another kind is named."""
+
+    kind: Kind = "words"
+    size: int = 20_000
+
+
 def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
     """What to note of an input with tokens that the vocabulary lacks, which are read as ``unknown``."""
     count = ids.count(unknown)
@@ -91,7 +99,7 @@ def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
 class Tokenizer:
     """Turns texts into ids and ids into texts; `train` learns it, `to_json` and `from_json` keep it.
 
-    >>> tokenizer = Tokenizer.train(["ab", "b"], Tokens())
+    >>> tokenizer = Tokenizer.train(["ab", "b"], TokenizerConfig())
     >>> tokenizer.encode("bad"), tokenizer.decode([4, 5, 2])
     ([4, 5, 3], 'ba')
     """
@@ -224,7 +232,7 @@ class Tokenizer:
 def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
     """What tells how many tokens a text has; None where that is only known once pieces are learnt.
 
-    >>> count = counting(Tokens("words", whole=("<e1>",)))
+    >>> count = counting(TokenizerConfig("words", whole=("<e1>",)))
     >>> count("a <e1>storm!") if count else None
     4
     """
