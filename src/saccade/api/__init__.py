@@ -1,4 +1,4 @@
-"""Train, load, predict, evaluate: what a program calls, and what the command line calls too. A name loads when first used."""
+"""Trains, loads, evaluates and compares models: the Python interface, on which the command line is built. Names load lazily."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Word alignments out of a trained model's attention, and their error rate against people's (Och & Ney 2003).
+"""Extracts word alignments from a trained model's attention and scores them against gold alignments (Och & Ney 2003).
 
-The target is *given*, not searched: the network is fed the true words (teacher forcing) and says for each where it looked,
-so that the links are of the reference's words and can be held to a gold alignment.
+The decoder is fed the reference target (teacher forcing) instead of searching, so that the links belong to the words of the
+reference and can be compared with a gold alignment.
 
-    found = saccade.api.align(bundle, pairs)
-    found[0].links                                   # {(0, 0), (1, 2), …}: (source word, target word), from 0
+    alignments = saccade.api.align(bundle, pairs)
+    alignments[0].links                                   # {(0, 0), (1, 2), …}: (source word, target word), from 0
     saccade.api.alignment_error(bundle, pairs, gold).error_rate
 
 Legend: J target words, I source words.
@@ -45,7 +45,7 @@ TOGETHER = 64  # pairs in a batch
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The words of a pair, how much each target word looks at each source word [J, I], and the links made of that."""
+    """The words of a pair, the attention of each target word on each source word [J, I], and the resulting links."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -63,22 +63,22 @@ def read_pairs_to_align(bundle: Bundle, path: str | Path) -> list[Pair]:
 
 
 def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = None) -> list[Trace]:
-    """What the network looks at while it is fed each pair's own target; both axes are labelled with the written tokens."""
+    """The attention of the network for each pair, with its target fed in; both axes are labelled with the tokens."""
     _check_task(bundle)
     task: Any = bundle.task
-    looking = lens or Lens()
+    lens = lens or Lens()
     device = next(bundle.network.parameters()).device
     traces: dict[int, Trace] = {}
     with threads(bundle.threads), eval_mode(bundle.network), torch.no_grad():
         corpus = task.corpus(pairs, "pairs")
         for numbers in task.plan(corpus, tokens=None, records=TOGETHER, seed=0, epoch=0):
-            batch, seen = task.batch(corpus, numbers).to(device), looking.fresh()
-            bundle.network(batch.source, batch.source_lengths, batch.target_in, lens=seen)
-            if not seen.records:
+            batch, recorder = task.batch(corpus, numbers).to(device), lens.fresh()
+            bundle.network(batch.source, batch.source_lengths, batch.target_in, lens=recorder)
+            if not recorder.records:
                 raise SaccadeError(
-                    f"{bundle.folder}: {bundle.recipe.model_name} does not look back at its input: it aligns nothing"
+                    f"{bundle.folder}: {bundle.recipe.model_name} has no attention on its input, so it gives no alignment"
                 )
-            for number, trace in zip(numbers, seen.traces, strict=True):
+            for number, trace in zip(numbers, recorder.traces, strict=True):
                 axes = {"source": task.source_axis(pairs[number].source), "target": _axis(task, pairs[number].target)}
                 if "prefix" in trace.axes:
                     axes["prefix"] = task.prefix_axis(axes["target"])
@@ -87,7 +87,7 @@ def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = Non
 
 
 def cut_note(bundle: Bundle, pairs: Sequence[Any]) -> str:
-    """How many pairs are longer than the network may read: their last words get no links. Empty where none is."""
+    """Says how many pairs exceed the maximum length, so that their last words get no links; empty if none does."""
     note: str = bundle.task.corpus(bundle.task.records(pairs, bundle.recipe.data), "pairs").note
     return note
 
@@ -95,26 +95,26 @@ def cut_note(bundle: Bundle, pairs: Sequence[Any]) -> str:
 def align(
     bundle: Bundle, pairs: Sequence[Any], *, site: str | None = None, threshold: float | None = None
 ) -> list[Alignment]:
-    """The word alignment of each pair (records, or (source, target)); words are what blanks divide.
+    """The word alignment of each pair (records, or (source, target)); words are separated by whitespace.
 
     Args:
-        site: where to look, for networks that look at their source in several places.
-        threshold: link all source words that weigh as much, rather than the one that weighs most.
+        site: the attention layer to read, for networks that attend to their source in several.
+        threshold: link every source word of at least this weight, instead of the one with the largest weight.
     """
     _check_task(bundle)
     records = bundle.task.records(pairs, bundle.recipe.data)
-    found = []
+    alignments = []
     for pair, trace in zip(records, forced_traces(bundle, records), strict=True):
         weights = word_weights(trace, site=site)
         source, target = (tuple(text[start:end] for start, end in words(text)) for text in (pair.source, pair.target))
-        found.append(Alignment(source, target, links_of(weights, threshold), weights))
-    return found
+        alignments.append(Alignment(source, target, links_of(weights, threshold), weights))
+    return alignments
 
 
 def align_both_ways(
     forward: Bundle, backward: Bundle, pairs: Sequence[Any], how: Symmetry = "grow-diag-final", **options: Any
 ) -> list[Alignment]:
-    """As :func:`align`, with the links of a second model that was trained the other way round, symmetrised."""
+    """As :func:`align`, symmetrised with the links of a second model that was trained in the other direction."""
     ahead = align(forward, pairs, **options)
     turned = [Pair(pair.target, pair.source) for pair in forward.task.records(pairs, forward.recipe.data)]
     behind = align(backward, turned, **options)
@@ -136,28 +136,29 @@ def alignment_error(
     return score_alignments(align(bundle, pairs, site=site, threshold=threshold), gold)
 
 
-def score_alignments(found: Sequence[Alignment], gold: Sequence[Gold], where: str = "gold") -> AlignmentScore:
+def score_alignments(alignments: Sequence[Alignment], gold: Sequence[Gold], where: str = "gold") -> AlignmentScore:
     """AER, precision and recall; a gold link beyond the words of its pair is an error, not a miss."""
-    if len(found) != len(gold):
-        raise InputError(where, expected=f"links for {len(found):,} pairs", found=f"{len(gold):,} lines")
-    for number, (each, true) in enumerate(zip(found, gold, strict=True), start=1):
-        beyond = [link for link in true.possible if link[0] >= len(each.source) or link[1] >= len(each.target)]
+    if len(alignments) != len(gold):
+        raise InputError(where, expected=f"links for {len(alignments):,} pairs", found=f"{len(gold):,} lines")
+    for number, (alignment, true) in enumerate(zip(alignments, gold, strict=True), start=1):
+        I, J = len(alignment.source), len(alignment.target)
+        beyond = [link for link in true.possible if link[0] >= I or link[1] >= J]
         if beyond:
-            expected = f"links within {len(each.source)} source and {len(each.target)} target words"
+            expected = f"links within {I} source and {J} target words"
             hint = "do its words count from 0 or from 1, and is its first side the source?"
             raise InputError(where, line=number, expected=expected, found=f"{beyond[0]} (from 0)", hint=hint)
     return alignment_error_rate(
-        [each.links for each in found], [true.sure for true in gold], [true.possible for true in gold]
+        [alignment.links for alignment in alignments], [true.sure for true in gold], [true.possible for true in gold]
     )
 
 
 def _check_task(bundle: Bundle) -> None:
     if not bundle.task.aligns:
-        raise SaccadeError(f"expected a task from text to text to align words in, found {bundle.recipe.task}")
+        raise SaccadeError(f"expected a text-to-text task to align words, found {bundle.recipe.task}")
 
 
 def _axis(task: Any, text: str) -> Tokens:
-    """The given target as the network is fed it, EOS last."""
+    """The target as it is fed to the network, followed by EOS."""
     spans = task.target.spans(text)[: task.data.max_length]
     labels = (*(text[start:end] or "·" for start, end in spans), *task.target.pieces([Tokenizer.EOS]))
     return Tokens(labels, text=text, spans=(*spans, (len(text), len(text))), special=(len(spans),))

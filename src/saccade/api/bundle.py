@@ -1,4 +1,4 @@
-"""A trained model in hand: it predicts, it evaluates, and it is saved and loaded as a bundle."""
+"""Loads a trained model from a run's folder; it predicts, evaluates and saves itself as a bundle."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
 from saccade.training.devices import choose_threads, cores
 
-NAMED = "--data FILE, or data= in Python"  # how records are named that are to stand in for a run's own
+NAMED = "--data FILE, or data= in Python"  # how to pass records other than the run's own
 
 
 class Bundle:
-    """A trained model: it predicts, it evaluates, and it knows its recipe and its figures.
+    """A trained model with its recipe and its metrics.
 
     Attributes:
-        recipe: what it was trained by.
-        figures: what it reached, by split and metric.
-        task: how records become batches, and outputs predictions.
-        network: the network that was kept: the best, or the last.
-        folder: where it lies.
-        members: the bundles that an ensemble is made of.
+        recipe: the recipe that it was trained with.
+        figures: its metrics, by split and name.
+        task: turns records into batches and outputs into predictions.
+        network: the best network of the run, or the last one (``train.keep``).
+        folder: the run's folder.
+        members: the bundles of an ensemble.
     """
 
     members: tuple[Bundle, ...] = ()
@@ -62,7 +62,7 @@ class Bundle:
         self.folder, self.figures, self.threads = folder, dict(figures), threads
         task.untrained = self.untrained.anew
         self._held = GraphCache()
-        self.test_records: Sequence[Any] | None = None  # where training has them in hand still
+        self.test_records: Sequence[Any] | None = None  # set after training, while they are still in memory
 
     def __repr__(self) -> str:
         model = f"{self.recipe.model_name}, {self.parameters:,} parameters"
@@ -72,7 +72,7 @@ class Bundle:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network learnt."""
+        """The number of parameters."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     @property
@@ -91,13 +91,13 @@ class Bundle:
         forbid: Words = None,
         dictionary: Mapping[str, str] | None = None,
     ) -> list[Prediction]:
-        """One prediction an input; with a lens each carries its trace (and the lens's edits apply).
+        """One prediction per input; with a lens each carries its trace, and the lens's edits apply.
 
         Args:
-            search: how to search; the recipe's own way unless given, with a wider beam where words are required.
-            prefix: what the output must begin with: one text for all inputs, or a list with one an input.
-            require: words and phrases that it must hold: a list for all inputs, or a list of lists, one an input.
-            forbid: words and phrases that it may not hold, in the same way.
+            search: search settings; the recipe's unless given, with a wider beam where words are required.
+            prefix: what the output must begin with: one text for all inputs, or a list with one per input.
+            require: words and phrases that it must contain: a list for all inputs, or a list of lists, one per input.
+            forbid: words and phrases that it must not contain, in the same form.
             dictionary: source word → target word, for unknown words that are copied (``unknown="copy"``).
 
         >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
@@ -106,12 +106,12 @@ class Bundle:
         _check_kind("lens", lens, Lens, "a saccade.Lens")
         _check_kind("dictionary", dictionary, Mapping, "a mapping, source word → target word")
         constraints = constraints_of(len(texts), prefix, require, forbid)
-        constrained = any(each != OutputConstraints() for each in constraints)
+        constrained = any(constraint != OutputConstraints() for constraint in constraints)
         if constrained and not isinstance(self.task, Steers):
-            raise SaccadeError(f"the task {self.task.name!r} takes no prefix, require or forbid")
+            raise SaccadeError(f"the task {self.task.name!r} does not take prefix, require or forbid")
         if dictionary is not None and not (isinstance(self.task, Steers) and self.task.takes_dictionary):
             raise SaccadeError(f"the task {self.task.name!r} does not take a dictionary")
-        requiring = any(each.require for each in constraints)
+        requiring = any(constraint.require for constraint in constraints)
         how = self._searching(search, require=requiring, copying=dictionary is not None)
         with threads(self._threads(len(texts), how)), self._held.lent(self.network):
             predictions = self.task.predict(
@@ -127,7 +127,7 @@ class Bundle:
         return [self._signed(prediction) for prediction in predictions]
 
     def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The inputs that cannot be predicted, by their place, and why: one of them must not cost the others."""
+        """The invalid inputs by position, with their errors, so that the others can still be predicted."""
         refused: dict[int, InputError] = {}
         for number, given in enumerate(inputs):
             try:
@@ -144,13 +144,13 @@ class Bundle:
         return replace(how, unknown="copy") if copying else how
 
     def _signed(self, prediction: Prediction) -> Prediction:
-        """The trace says whose it is."""
+        """The prediction with the model's name and metrics in its trace."""
         if prediction.trace is None:
             return prediction
         about = {**prediction.trace.about, "model": self.recipe.model_name, "recipe": self.recipe.name}
         about["parameters"] = self.parameters
         test = self.figures.get("test", {})
-        # The recipe's first metric is the one that it is about.
+        # The recipe's metrics first, in its order.
         names = [*(name for name in self.recipe.metrics if name in test), *test]
         reached = {name: test[name] for name in names if isinstance(test[name], float | int)}
         about |= {"metrics": reached} if reached else {}
@@ -159,7 +159,7 @@ class Bundle:
     def evaluate(
         self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
     ) -> dict[str, float]:
-        """Figures on ``data``: a file of pairs, a list of pairs, or the recipe's own test set (None)."""
+        """Metrics on ``data``: a file, a list of records, or the recipe's own test set (None)."""
         return dict(self.evaluation(data, metrics=metrics, search=search).figures)
 
     def evaluation(
@@ -176,20 +176,20 @@ class Bundle:
         return evaluation
 
     def _threads(self, inputs: int, how: Search) -> int:
-        """As many as it was trained with, or more where a batch of hypotheses keeps more of them busy."""
+        """As many as in training, or more where a batch of hypotheses is large enough to use them."""
         rows = how.lanes * how.width * min(inputs, inputs_together(how, PREDICTED_TOGETHER))
         most = max(self.threads, choose_threads(self.recipe.train, self.network, rows))
         return max(1, min(most, cores()))  # a run may come from a larger machine
 
     def records_of(self, data: Any, *, instead: str = NAMED) -> tuple[list[Any], str]:
-        """The records of ``data``, or of the recipe's test set (None), and what to call them; an error says how others are
-        named (``instead``)."""
+        """The records of ``data``, or of the recipe's test set (None), and their name; ``instead`` tells, in an error, how to
+        pass other records."""
         recipe = self.recipe
         if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
-            # An ensemble has no figures of its own; one that was trained has those of its validation.
+            # A trained run has validation metrics; an ensemble has no metrics of its own.
             imported = not self.members and "valid" not in self.figures
             came = "imported" if imported else "trained on data given in memory"
-            raise SaccadeError(f"{self.folder}: {came}, so it has no test set of its own; name records: {instead}")
+            raise SaccadeError(f"{self.folder}: {came}, so it has no test set of its own; pass records: {instead}")
         if data is None:
             return list(self.held_out("test", instead)), "test"
         if isinstance(data, str | Path):
@@ -197,15 +197,15 @@ class Bundle:
         return self.task.records(data, recipe.data), "data"
 
     def held_out(self, split: str, instead: str = NAMED) -> Sequence[Any]:
-        """The run's own records of ``valid`` or ``test``. Without a file of their own they are drawn out of the training file:
-        once that has changed, the draw would fall on records that were trained on."""
+        """The run's own ``valid`` or ``test`` records. If they were drawn from the training file, that file must be unchanged:
+        otherwise the draw would contain records that the network was trained on."""
         recipe = self.recipe
         splits: Splits = self.task.load(recipe.data, recipe.folder, recipe.train.seed)
         if getattr(recipe.data, split, None) is None and checksum_of_data(self.folder) not in (
             None,
             fingerprint(splits),
         ):
-            found = f"other data: its {split} records, drawn out of train, would be others than were held out"
+            found = f"other data: its {split} records, drawn from train, would differ from those that were held out"
             hint = f"name a file of records instead: {instead}"
             raise InputError(self.folder, expected="the data that the run was trained on", found=found, hint=hint)
         records: Sequence[Any] = getattr(splits, split)
@@ -236,14 +236,13 @@ class Bundle:
 
 
 def _inputs_of(given: Any) -> list[Any]:
-    """One input, or several in whatever holds them."""
+    """A list of inputs, from one input or from any iterable of them."""
     if isinstance(given, str | Mapping):
         return [given]
     try:
-        each = iter(given)
+        return list(given)
     except TypeError:
         raise InputError("inputs", expected="a text, or a list of inputs", found=type(given).__name__) from None
-    return list(each)
 
 
 def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:
@@ -257,12 +256,12 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto", *, tru
     An ensemble averages its members' probabilities at each step; its recipe and its data are those of the first.
 
     Args:
-        device: ``"cpu"``, ``"cuda"``, …; the best one that there is unless given.
-        trust: modules and packages whose parts the run may use, as in ``trust=["my_package"]``. To import a module is to
-            run it, so a run that names parts of its author's own is refused unless you trust their modules.
+        device: ``"cpu"``, ``"cuda"``, …; a GPU if there is one, unless given.
+        trust: modules and packages whose parts the run may use, as in ``trust=["my_package"]``. Importing a
+            module runs its code, so a run that names custom parts is refused unless you trust their modules.
     """
     if not isinstance(folder, str | Path):
-        return _together([load(each, device, trust=trust) for each in folder])
+        return _together([load(run, device, trust=trust) for run in folder])
     return load_trusted(folder, device, trusted(trust).of_run(folder))
 
 
@@ -294,7 +293,7 @@ def _bundle(contents: Contents, folder: Path, trust: Trust) -> Bundle:
 
 def _together(members: Sequence[Bundle]) -> Bundle:
     if not members:
-        raise SaccadeError("expected a run or several to load together, found none")
+        raise SaccadeError("expected one run, or several to load as an ensemble, found none")
     first = members[0]
     if len(members) == 1:
         return first
@@ -311,20 +310,20 @@ def _together(members: Sequence[Bundle]) -> Bundle:
 
 
 def _check_alike(first: Bundle, other: Bundle) -> None:
-    """Members of an ensemble read and write the same tokens."""
+    """Raise unless both runs can be members of one ensemble: same task, same vocabularies, step-by-step decoding."""
     if type(first.task) is not type(other.task):
         expected = f"a run of the task {first.recipe.task!r}, as {first.folder}"
         raise InputError(other.folder, expected=expected, found=f"one of {other.recipe.task!r}")
-    for each in (first, other):
-        if not isinstance(each.network, EncoderDecoder):
-            expected, found = "a network that writes token by token", type(each.network).__name__
-            raise InputError(each.folder, expected=expected, found=found, hint="others cannot be averaged here")
+    for member in (first, other):
+        if not isinstance(member.network, EncoderDecoder):
+            expected, found = "a network that decodes token by token", type(member.network).__name__
+            raise InputError(member.folder, expected=expected, found=found, hint="others cannot be averaged here")
     ours, theirs = first.task.files(), other.task.files()
     differing = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
     if differing:
         side = next((side for side in ("source", "target") if f".{side}." in differing[-1]), "same")
         what = f"the {side} vocabulary of {first.folder}".replace("same ", "")
-        hint = "train members on the same records; those held out by chance change with train.seed: name valid and test"
+        hint = "train members on the same records: randomly held-out ones depend on train.seed, so name valid and test files"
         raise InputError(other.folder, expected=what, found=f"another one ({differing[-1]})", hint=hint)
 
 
@@ -341,7 +340,7 @@ def _device(name: str) -> str:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Small recurrent steps are slower on many threads; the caller's setting comes back."""
+    """Use ``count`` CPU threads, then restore the caller's setting. Small recurrent steps are slower on many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -351,7 +350,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Wishes as a program writes them, one value for all inputs or one an input, made into one :class:`Wish` an input.
+# Constraints on outputs: one value for all inputs, or one per input, become one OutputConstraints per input.
 
 Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 
@@ -359,14 +358,15 @@ Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 def constraints_of(
     count: int, prefix: str | Sequence[str | None] | None = None, require: Words = None, forbid: Words = None
 ) -> list[OutputConstraints]:
-    """One wish for each of ``count`` inputs.
+    """One set of constraints for each of ``count`` inputs.
 
     >>> constraints_of(2, prefix=["the", None], require=["house"])
-    [Wish(prefix='the', require=('house',), forbid=()), Wish(prefix='', require=('house',), forbid=())]
+    [OutputConstraints(prefix='the', require=('house',), forbid=()),
+     OutputConstraints(prefix='', require=('house',), forbid=())]
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)
     required, forbidden = _words("require", require, count), _words("forbid", forbid, count)
-    return [OutputConstraints(each or "", *words) for each, *words in zip(prefixes, required, forbidden, strict=True)]
+    return [OutputConstraints(start or "", *words) for start, *words in zip(prefixes, required, forbidden, strict=True)]
 
 
 def _words(name: str, given: Words, count: int) -> list[tuple[str, ...]]:
@@ -375,21 +375,21 @@ def _words(name: str, given: Words, count: int) -> list[tuple[str, ...]]:
     if isinstance(given, str):
         return [(given,)] * count
     if not isinstance(given, Sequence):
-        raise InputError(name, expected="a list of words, or one such list an input", found=type(given).__name__)
-    if all(isinstance(each, str) for each in given):
-        return [tuple(str(each) for each in given)] * count
-    if any(isinstance(each, str) for each in given):
-        raise InputError(name, expected="a list of words, or one such list an input", found="a mixture of both")
+        raise InputError(name, expected="a list of words, or one such list per input", found=type(given).__name__)
+    if all(isinstance(word, str) for word in given):
+        return [tuple(str(word) for word in given)] * count
+    if any(isinstance(part, str) for part in given):
+        raise InputError(name, expected="a list of words, or one such list per input", found="a mixture of both")
     lists = _one_each(name, given, count)
-    for number, each in enumerate(lists, start=1):
-        if each is not None and not isinstance(each, Sequence):
-            raise InputError(f"input {number}", field=name, expected="a list of words", found=type(each).__name__)
-    return [tuple(each or ()) for each in lists]
+    for number, words in enumerate(lists, start=1):
+        if words is not None and not isinstance(words, Sequence):
+            raise InputError(f"input {number}", field=name, expected="a list of words", found=type(words).__name__)
+    return [tuple(words or ()) for words in lists]
 
 
 def _one_each(name: str, given: Any, count: int) -> list[Any]:
     if not isinstance(given, Sequence):
-        raise InputError(name, expected="a text, or a list with one an input", found=type(given).__name__)
+        raise InputError(name, expected="a text, or a list with one per input", found=type(given).__name__)
     if len(given) != count:
         raise InputError(name, expected=f"one for each of the {count} input(s)", found=str(len(given)))
     return list(given)

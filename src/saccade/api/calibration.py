@@ -1,7 +1,7 @@
-"""Make a classifier's probabilities mean what they say, by records that it was not trained on; and take that back.
+"""Calibrates a classifier's probabilities on held-out records (temperature scaling), and undoes it.
 
-found = saccade.api.calibrate(saccade.load("runs/my"))
-found.temperature, found.figures["test"]["after"]["ece"]
+result = saccade.api.calibrate(saccade.load("runs/my"))
+result.temperature, result.figures["test"]["after"]["ece"]
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from saccade.training.devices import cores
 
 PICTURE = "reliability.png"
 VALID, TEST = "valid", "test"
-UNCALIBRATED = "not calibrated"  # how a sentence begins that says why
+UNCALIBRATED = "not calibrated"  # followed by the reason
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What calibration found: the temperature, and figures by data set, ``before`` and ``after``.
+    """The result of a calibration: the temperature, and metrics ``before`` and ``after``, by data set.
 
     Attributes:
-        temperature: what the logits are divided by from now on.
-        records, fitted_on: how many records it was fitted by, and which.
+        temperature: what the logits are divided by.
+        records, fitted_on: the number and name of the records that it was fitted on.
         figures: data set → ``before`` or ``after`` → accuracy, ece, brier, nll.
-        picture: the reliability plot, where one was written.
-        notes: what the reader must know.
+        picture: the reliability diagram, where one was written.
+        notes: warnings.
     """
 
     temperature: float
@@ -52,13 +52,13 @@ class Calibrated:
 
 
 def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrated:
-    """Fit a temperature T so that softmax(logits / T) is as likely as can be, and keep it in the bundle's folder.
+    """Fit the temperature T that maximises the likelihood of softmax(logits / T), and save it in the bundle's folder.
 
-    The label that is said does not change, and so accuracy does not; probabilities do.
+    The predicted labels, and so accuracy, stay as they are; the probabilities change.
 
     Args:
-        data: records to fit by, a file or in hand; the run's own validation records unless given.
-        test: records to say the figures on; the recipe's own test set unless given.
+        data: records to fit on, as a file or in memory; the run's own validation records unless given.
+        test: records to report metrics on; the recipe's own test set unless given.
 
     >>> # saccade.api.calibrate(saccade.load("runs/my")).temperature
     """
@@ -70,16 +70,16 @@ def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrat
     if data is not None:
         notes += _seen(bundle, held)
     calibration, bins = _fitted(bundle, held, where, tested)
-    found = _kept(bundle, calibration)
+    result = _store(bundle, calibration)
     path = bundle.folder / PICTURE
     _draw(calibration, bins, tested[1] if tested is not None else where, bundle.recipe.name, path)
     if calibration.temperature >= HOTTEST:
-        notes.append("by these records the network knows no more than chance: all labels are now about as likely")
-    return replace(found, picture=path, notes=tuple(notes))
+        notes.append("on these records the network is no better than chance: all labels are now about equally likely")
+    return replace(result, picture=path, notes=tuple(notes))
 
 
 def undo_calibration(bundle: Bundle) -> None:
-    """Take the temperature out of the bundle, and its picture out of the folder: probabilities are those of training."""
+    """Remove the temperature from the bundle and its diagram from the folder; probabilities are uncalibrated again."""
     task = _calibrates(bundle)
     calibration = task.calibration
     if calibration is None:
@@ -92,7 +92,7 @@ def undo_calibration(bundle: Bundle) -> None:
 
 
 def calibrated_in_training(bundle: Bundle, valid: Any, test: Any) -> str:
-    """Calibrate a network that was just trained by the corpora in hand; return what to say of it. The caller saves."""
+    """Calibrate a network that was just trained; returns the message to print. The caller saves the bundle."""
     task = _calibrates(bundle)
     try:
         logits = task.logits_of(bundle.network, valid)
@@ -106,7 +106,7 @@ def calibrated_in_training(bundle: Bundle, valid: Any, test: Any) -> str:
     task.calibration = replace(calibration, figures=figures)
     _draw(task.calibration, bins, TEST, bundle.recipe.name, bundle.folder / PICTURE)
     return (
-        f"calibrated by {calibration.records:,} validation records: temperature {calibration.temperature:.4f}, ece on them "
+        f"calibrated on {calibration.records:,} validation records: temperature {calibration.temperature:.4f}, ece on them "
         f"{figures[VALID][BEFORE]['ece']:.4f} before, {figures[VALID][AFTER]['ece']:.4f} after"
     )
 
@@ -122,12 +122,12 @@ def _calibrates(bundle: Bundle) -> Calibrates:
 def _validation(bundle: Bundle) -> tuple[Sequence[Any], str]:
     recipe = bundle.recipe
     if getattr(recipe.data, "train", None) == IN_MEMORY:
-        raise SaccadeError("this model was trained on data given in memory: pass records to calibrate it by")
+        raise SaccadeError("this model was trained on data given in memory: pass records to calibrate it on")
     return bundle.held_out(VALID, "saccade calibrate RUN FILE, or data= in Python"), VALID
 
 
 def _tested(bundle: Bundle, test: Any, *, needed: bool) -> tuple[tuple[Sequence[Any], str] | None, list[str]]:
-    """The records to say figures on. Where others than the run's own are fitted by, its own may be out of reach."""
+    """The records to report metrics on. The run's own test set may be missing unless it is ``needed``."""
     try:
         return bundle.records_of(test, instead="--test FILE, or test= in Python"), []
     except SaccadeError as error:
@@ -141,20 +141,22 @@ def _shared(held: Sequence[Any], tested: Sequence[Any]) -> list[str]:
     common = sum(record.source in known for record in tested)
     if not common:
         return []
-    return [f"{common:,} of the {len(tested):,} test records are among those it was fitted by: that flatters it"]
+    return [
+        f"{common:,} of the {len(tested):,} test records are among those it was fitted on: metrics are too optimistic"
+    ]
 
 
 def _seen(bundle: Bundle, held: Sequence[Any]) -> list[str]:
-    """What must be known where the records to fit by are the run's own, or of a run that it was begun from."""
+    """Warns if the network, or the run that it was fine-tuned from, was trained on the records to fit on."""
     try:
         trained_on = sources_trained_on(bundle.recipe, bundle.folder)
     except (SaccadeError, KeyError, TypeError) as error:
-        return [f"whether the network was trained on some of the records it was fitted by cannot be checked: {error}"]
+        return [f"cannot check whether the network was trained on some of the records it was fitted on: {error}"]
     seen = sum(record.source in trained_on for record in held)
     if not seen:
         return []
-    told = f"{seen:,} of the {len(held):,} records that it was fitted by were trained on"
-    return [f"{told}: the network is surer of them than of others"]
+    count = f"{seen:,} of the {len(held):,} records that it was fitted on"
+    return [f"{count} were trained on: the network is more confident on them than on others"]
 
 
 def _fitted(
@@ -176,20 +178,20 @@ def _fitted(
     return replace(calibration, figures=figures), bins
 
 
-def _kept(bundle: Bundle, calibration: Calibration) -> Calibrated:
+def _store(bundle: Bundle, calibration: Calibration) -> Calibrated:
     _calibrates(bundle).calibration = calibration
     _save(bundle, calibration.figures.get(TEST, {}).get(AFTER, {}))
     return Calibrated(calibration.temperature, calibration.records, calibration.fitted_on, calibration.figures)
 
 
 def _save(bundle: Bundle, measured: Mapping[str, float]) -> None:
-    """Write the bundle; of its test figures those of probabilities are what they are now, or gone where that is unknown."""
+    """Write the bundle; its probability metrics on the test set become those ``measured`` and are removed where unknown."""
     old = bundle.figures.get(TEST, {})
-    # What an earlier calibration left unknown may be known again.
+    # A metric that an earlier calibration removed may be known again.
     names = dict.fromkeys((*old, *bundle.recipe.metrics))
-    kept = {name: (measured if name in PROBABILITY_METRICS else old).get(name) for name in names}
+    updated = {name: (measured if name in PROBABILITY_METRICS else old).get(name) for name in names}
     if old:
-        bundle.figures[TEST] = {name: value for name, value in kept.items() if value is not None}
+        bundle.figures[TEST] = {name: value for name, value in updated.items() if value is not None}
     bundle.save(bundle.folder)
     if (bundle.folder / FIGURES).is_file():
         write_json(bundle.folder / FIGURES, bundle.figures)

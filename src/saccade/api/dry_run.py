@@ -1,8 +1,8 @@
-"""What a recipe would do, without doing it: counts, sizes, memory and time. Nothing is written.
+"""Plans a training run without training: counts records and updates, estimates memory and time. Nothing is written.
 
 Counts are exact: records, tokens and batches are made as training makes them, and parameters are those of the network
-itself. Memory and time are estimates: the largest batch is run forward once while what it keeps for the gradient is
-added up, and a few real updates are timed on the device that training would use. The network is thrown away.
+itself. Memory and time are estimates: the tensors saved for the backward pass of the largest batch are added up, and a few
+real updates are timed on the device that training would use. The network is thrown away.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from saccade.training.stepping import Stepper, top_parts
 
 TIMED = 3  # batches, small to large; each is timed twice
 PATIENCE = 20.0  # seconds after which no further update is timed
-SIZED = 400  # batches whose sizes are looked at
-SEARCHED = 32  # validation records that are searched, to time a look at a metric
-COUNTED_OUT = 3_000_000  # records over all epochs, up to which the batches of every epoch are counted
+SIZED = 400  # batches whose sizes are compared
+SEARCHED = 32  # validation records that are decoded to time a validation metric
+COUNTED_OUT = 3_000_000  # up to so many records over all epochs, the batches of every epoch are counted exactly
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the network, by the first word of its parameters' names."""
+    """A top-level part of the network, named by the first component of its parameters' names."""
 
     name: str
     parameters: int
@@ -44,8 +44,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes. Activations are what the largest batch needs beside the rest, an estimate: on a GPU at the peak of an update,
-    elsewhere what the forward pass keeps for the gradient."""
+    """Bytes. Activations are estimated for the largest batch: on a GPU the peak of an update, elsewhere the tensors that the
+    forward pass saves for the backward pass."""
 
     weights: int
     gradients: int
@@ -59,8 +59,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds. ``update`` is the mean of the timed ones; ``least`` and ``most`` bound the training: by each batch's faster
-    and slower time, and by looks at the validation set that search nothing, or that search to the length limit."""
+    """Seconds. ``update`` is the mean of the timed updates. ``least`` and ``most`` bound the whole training: they assume the
+    faster or the slower time of each batch, and validation without search or with searches up to the length limit."""
 
     update: float
     timed: int
@@ -75,12 +75,12 @@ class Plan:
     Attributes:
         records, tokens: by split, and by side where the task has a vocabulary (each text's end counted).
         vocabulary: tokens by side.
-        batches, updates, looks: batches an epoch, updates in all, looks at the validation set.
-        watch, keep: the figure that is looked at, and whether the best network by it is kept or the last.
-        average, average_of: how many networks there will be to average, the last or the best ones; 0 or 1: none is.
-        stop_after: looks without progress after which training stops early.
-        exact: whether ``updates`` was counted out; of a very long run it is reckoned from the first epoch.
-        expect: the figure the recipe is held to, in words.
+        batches, updates, looks: batches per epoch, updates in total, evaluations on the validation set.
+        watch, keep: the validation metric, and whether the best network by it is saved or the last one.
+        average, average_of: how many networks will be averaged, the last or the best ones; 0 or 1: no averaging.
+        stop_after: evaluations without improvement after which training stops early.
+        exact: whether ``updates`` was counted; for a very long run it is extrapolated from the first epoch.
+        expect: the metric that the recipe is expected to reach, in words.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Plan:
         return sum(part.parameters for part in self.parts)
 
     def to_plain(self) -> dict[str, Any]:
-        """The plan as JSON has it."""
+        """The plan as plain data, for JSON."""
         memory = {**asdict(self.memory), "total": self.memory.total}
         return {**asdict(self), "folder": str(self.folder), "parameters": self.parameters, "memory": memory}
 
@@ -126,27 +126,27 @@ def plan(
     trust: Sequence[str] = (),
     **overrides: Any,
 ) -> Plan:
-    """Read the recipe and its data, build the network, time a few updates, and say what training would do.
+    """Read the recipe and its data, build the network, time a few updates, and report what training would do.
 
     Takes what :func:`saccade.api.training.train` takes.
     """
     recipe = checked_recipe(recipe, data, overrides, trust)
-    # Whoever plans in the middle of something else finds their random numbers where they left them.
+    # The caller's random state is left unchanged.
     with torch.random.fork_rng():
-        beginning = prepare(recipe, read_splits(recipe, data))
-        return _plan(beginning, Path(folder) if folder is not None else new_folder(recipe.name))
+        prepared = prepare(recipe, read_splits(recipe, data))
+        return _plan(prepared, Path(folder) if folder is not None else new_folder(recipe.name))
 
 
-def _plan(beginning: PreparedRun, folder: Path) -> Plan:
-    recipe, corpora, settings = beginning.recipe, beginning.corpora, beginning.recipe.train
-    batches = _epoch(beginning, 0)
+def _plan(prepared: PreparedRun, folder: Path) -> Plan:
+    recipe, corpora, settings = prepared.recipe, prepared.corpora, prepared.recipe.train
+    batches = _epoch(prepared, 0)
     per_epoch = len(batches)
     exact = settings.epochs * len(corpora["train"]) <= COUNTED_OUT
-    ends = epoch_ends(settings, lambda epoch: len(_epoch(beginning, epoch)) if exact else per_epoch)
+    ends = epoch_ends(settings, lambda epoch: len(_epoch(prepared, epoch)) if exact else per_epoch)
     updates, looks = ends[-1], _looks(settings.evaluate_every, ends)
-    count = choose_threads(settings, beginning.network, len(corpora["train"]) / max(1, per_epoch))
+    count = choose_threads(settings, prepared.network, len(corpora["train"]) / max(1, per_epoch))
     with threads(count):
-        stepper, memory, seconds = _measure(beginning, batches, updates, looks)
+        stepper, memory, seconds = _measure(prepared, batches, updates, looks)
     device = f"cpu, {count} thread{'s' if count > 1 else ''}" if stepper.device.type == "cpu" else str(stepper.device)
     return Plan(
         name=recipe.name,
@@ -155,12 +155,12 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
         folder=folder,
         device=device,
         origin=settings.from_,
-        notes=(*beginning.notes, *filter(None, [batch_size_warning(settings, batches)])),
+        notes=(*prepared.notes, *filter(None, [batch_size_warning(settings, batches)])),
         records={name: len(corpus) for name, corpus in corpora.items()},
         tokens={
-            name: dict(counts) for name, corpus in corpora.items() if (counts := beginning.task.token_counts(corpus))
+            name: dict(counts) for name, corpus in corpora.items() if (counts := prepared.task.token_counts(corpus))
         },
-        vocabulary={side: tokenizer.size for side, tokenizer in beginning.task.vocabularies.items()},
+        vocabulary={side: tokenizer.size for side, tokenizer in prepared.task.vocabularies.items()},
         batches=per_epoch,
         epochs=settings.epochs,
         updates=updates,
@@ -171,27 +171,27 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
         average=min(settings.average, _averageable(settings, ends, looks)),
         average_of=settings.average_of,
         stop_after=settings.stop_after,
-        parts=_parts(beginning.network),
+        parts=_parts(prepared.network),
         memory=memory,
         time=seconds,
         expect=_expectation(recipe),
     )
 
 
-def _epoch(beginning: PreparedRun, epoch: int) -> list[list[int]]:
-    settings = beginning.recipe.train
+def _epoch(prepared: PreparedRun, epoch: int) -> list[list[int]]:
+    settings = prepared.recipe.train
     tokens, records = settings.batch_tokens, settings.batch_records
-    corpus = beginning.corpora["train"]
-    return beginning.task.plan(corpus, tokens=tokens, records=records, seed=settings.seed, epoch=epoch)
+    corpus = prepared.corpora["train"]
+    return prepared.task.plan(corpus, tokens=tokens, records=records, seed=settings.seed, epoch=epoch)
 
 
 def _looks(every: int | None, ends: Sequence[int]) -> int:
-    """At the end of each epoch, and every so many updates; where both fall together, once."""
+    """Evaluations: at the end of each epoch and after every ``every`` updates; once where both coincide."""
     return len({*ends, *(range(every, ends[-1] + 1, every) if every else ())})
 
 
 def _averageable(settings: Train, ends: Sequence[int], looks: int) -> int:
-    """How many networks :class:`saccade.training.averaging.Snapshots` comes by."""
+    """How many networks :class:`saccade.training.averaging.Snapshots` will have to average."""
     if settings.average_of == "best":
         return looks
     return len(ends) if settings.average_every is None else ends[-1] // settings.average_every
@@ -199,14 +199,14 @@ def _averageable(settings: Train, ends: Sequence[int], looks: int) -> int:
 
 def _parts(network: nn.Module) -> list[Part]:
     return [
-        Part(name, sum(each.numel() for each in own), sum(each.numel() for each in own if not each.requires_grad))
-        for name, own in top_parts(network).items()
+        Part(name, sum(p.numel() for p in parameters), sum(p.numel() for p in parameters if not p.requires_grad))
+        for name, parameters in top_parts(network).items()
     ]
 
 
 def _expectation(recipe: Recipe) -> str:
     if recipe.expect is None:
-        return "the recipe expects no figure"
+        return "the recipe expects no metric"
     if recipe.changed:
         return f"{recipe.expect} of the recipe as shipped; not checked, since it was changed"
     return str(recipe.expect)
@@ -216,13 +216,13 @@ def _expectation(recipe: Recipe) -> str:
 
 
 def _measure(
-    beginning: PreparedRun, batches: Sequence[list[int]], updates: int, looks: int
+    prepared: PreparedRun, batches: Sequence[list[int]], updates: int, looks: int
 ) -> tuple[Stepper, Memory, Time]:
-    network = beginning.network
-    stepper = Stepper(beginning.task, network, beginning.recipe.train)
-    by_size = _by_size(beginning, batches)
+    network = prepared.network
+    stepper = Stepper(prepared.task, network, prepared.recipe.train)
+    by_size = _by_size(prepared, batches)
     network.train()
-    kept = _activations(stepper, network, by_size[-1])
+    saved = _activations(stepper, network, by_size[-1])
     fast, slow, timed = _time_updates(stepper, by_size)
     peak = _peak(stepper, by_size[-1]) if stepper.device.type == "cuda" else 0
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -236,18 +236,19 @@ def _measure(
             for tensor in state.values()
             if isinstance(tensor, Tensor)
         ),
-        activations=max(kept, peak),
+        activations=max(saved, peak),
     )
-    glance, search = _time_looks(beginning, stepper)
-    each = beginning.recipe.train.accumulate  # batches an update; those timed are of one
-    least, most = fast * each * updates + glance * looks, slow * each * updates + (glance + search) * looks
-    return stepper, memory, Time((fast + slow) / 2 * each, timed, least, most)
+    glance, search = _time_looks(prepared, stepper)
+    batches_per_update = prepared.recipe.train.accumulate  # the timed updates have one batch
+    fast, slow = fast * batches_per_update, slow * batches_per_update
+    least, most = fast * updates + glance * looks, slow * updates + (glance + search) * looks
+    return stepper, memory, Time((fast + slow) / 2, timed, least, most)
 
 
-def _by_size(beginning: PreparedRun, batches: Sequence[list[int]]) -> list[Any]:
-    """Batches as tensors, the smallest first: all of them, or of a long epoch a part that is spread over it."""
+def _by_size(prepared: PreparedRun, batches: Sequence[list[int]]) -> list[Any]:
+    """Batches as tensors, the smallest first: all of them, or an evenly spread sample of a long epoch."""
     step = max(1, len(batches) // SIZED)
-    made = [beginning.task.batch(beginning.corpora["train"], numbers) for numbers in batches[::step]]
+    made = [prepared.task.batch(prepared.corpora["train"], numbers) for numbers in batches[::step]]
     return sorted(made, key=_elements)
 
 
@@ -261,26 +262,26 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _activations(stepper: Stepper, network: nn.Module, batch: Any) -> int:
-    """Bytes that the forward pass keeps for the backward one, each piece of memory once, the weights not counted."""
+    """Bytes that the forward pass saves for the backward pass; each storage counts once, the weights do not count."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # with its history it would hold itself for ever
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # with its graph it would keep itself alive
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        # The loss holds what was kept, so that no memory is counted away by being used again.
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        # While the loss is alive, no saved memory is freed and reused, so each address counts once.
         loss = stepper.loss(batch)
-    total = sum(kept.values())
+    total = sum(saved.values())
     del loss
     return total
 
 
 def _peak(stepper: Stepper, batch: Any) -> int:
-    """Bytes that an update takes on the GPU at its peak, beside the weights, gradients and optimiser state there already."""
+    """Peak GPU bytes of an update, beside the weights, gradients and optimiser state that are allocated already."""
     before = torch.cuda.memory_allocated(stepper.device)
     torch.cuda.reset_peak_memory_stats(stepper.device)
     stepper.step(stepper.loss(batch), lr=0.0)
@@ -294,9 +295,8 @@ def _update(stepper: Stepper, batch: Any) -> None:
 
 
 def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, float, int]:
-    """Seconds of an update, from batches spread over the sizes: the mean of their faster times, of their slower ones, and
-    how many updates were timed. A first one, which warms up, is not; on a GPU the first of each, which may be recorded. The
-    rate is 0: the network stays as it is."""
+    """Seconds per update, from batches spread over the sizes: the mean of their faster times, of their slower times, and
+    how many updates were timed. The first one is a warm-up and is not timed; with CUDA graphs, the first of each size."""
     places = [(2 * number + 1) / (2 * TIMED) for number in range(TIMED)]
     chosen = [by_size[int(place * len(by_size))] for place in places]
     began, seconds = time.perf_counter(), [list[float]() for _ in chosen]
@@ -310,16 +310,16 @@ def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, floa
         seconds[number].append(time.perf_counter() - start)
         if time.perf_counter() - began > PATIENCE:
             break
-    timed = [each for each in seconds if each]
+    timed = [times for times in seconds if times]
     fast, slow = (sum(map(end, timed)) / len(timed) for end in (min, max))
     return fast, slow, sum(map(len, timed))
 
 
 @torch.no_grad()
-def _time_looks(beginning: PreparedRun, stepper: Stepper) -> tuple[float, float]:
-    """Seconds of one look at the validation set: of its loss, and of the watched metric as a network that has not yet
-    learnt to end its outputs takes for it."""
-    recipe, valid, task, network = beginning.recipe, beginning.corpora["valid"], beginning.task, beginning.network
+def _time_looks(prepared: PreparedRun, stepper: Stepper) -> tuple[float, float]:
+    """Seconds of one evaluation on the validation set: for the loss, and for the watched metric with an untrained network,
+    whose outputs run to the length limit."""
+    recipe, valid, task, network = prepared.recipe, prepared.corpora["valid"], prepared.task, prepared.network
     settings = recipe.train
     batches = task.plan(valid, tokens=settings.batch_tokens, records=settings.batch_records, seed=0, epoch=0)
     sample = batches[:TIMED]

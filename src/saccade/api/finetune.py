@@ -1,7 +1,7 @@
-"""Parts of a network that were never trained: not by its run, not by those that it was begun from, not before it was imported.
+"""Tracks, across fine-tuning, which parts of a network were never trained and which records it was trained on.
 
-A part that a run's loss does not reach stays as it was drawn, and so does one that is frozen. The first is noise whenever it
-is asked. Upon the second others have learnt: it belongs to what they say.
+A part that the loss does not reach keeps its random initial values, and so does a part that is frozen before any training.
+The output of the first kind is noise. The second kind must be kept: other parts were trained on top of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from saccade.tasks import task_class
 
 @dataclass(frozen=True)
 class Untrained:
-    """Parts by their names in the network: ``anew``, which nothing was trained upon, and ``frozen``, which something was."""
+    """Never-trained parts by name: ``anew``, which no trained part depends on, and ``frozen``, which trained parts use."""
 
     anew: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
@@ -35,20 +35,20 @@ class Untrained:
 
     @property
     def figures(self) -> dict[str, list[str]]:
-        """As a run's figures keep them."""
-        kept = {"anew": list(self.anew), "frozen_anew": list(self.frozen)}
-        return {name: parts for name, parts in kept.items() if parts}
+        """As saved in a run's figures."""
+        parts_by_kind = {"anew": list(self.anew), "frozen_anew": list(self.frozen)}
+        return {name: parts for name, parts in parts_by_kind.items() if parts}
 
 
 def untrained_in(figures: Mapping[str, Any], recipe: Recipe, task: Any) -> Untrained:
-    """What a run's figures say of it. A run of single texts may be older than they are, and began from nothing."""
+    """The never-trained parts by a run's figures; older runs did not save those that the task's loss does not reach."""
     anew, frozen = (tuple(figures.get(name, ())) for name in ("anew", "frozen_anew"))
     fresh = task.unreached if recipe.train.from_ is None else ()
     return Untrained(tuple(dict.fromkeys((*anew, *fresh))), frozen)
 
 
 def still_untrained(before: Untrained, task: Any, network: nn.Module) -> Untrained:
-    """What of it stays never trained in a run of this task that begins with it; parts that are frozen are so already."""
+    """The parts that are still untrained after fine-tuning for this task; ``network`` is frozen already as the recipe says."""
     idle = (*task.unreached, *_parts(getattr(network, "idle", ())))
     anew = tuple(part for part in before.anew if part in idle)
     frozen = tuple(part for part in before.all if part not in anew and (part in idle or is_frozen(network, part)))
@@ -56,20 +56,20 @@ def still_untrained(before: Untrained, task: Any, network: nn.Module) -> Untrain
 
 
 def within(before: Untrained, network: nn.Module) -> Untrained:
-    """Those that this network has too."""
-    held = [name for name, _ in (*network.named_modules(), *network.named_parameters())]
-    anew, frozen = (tuple(part for part in parts if part in held) for parts in (before.anew, before.frozen))
+    """The never-trained parts that this network has too."""
+    names = [name for name, _ in (*network.named_modules(), *network.named_parameters())]
+    anew, frozen = (tuple(part for part in parts if part in names) for parts in (before.anew, before.frozen))
     return Untrained(anew, frozen)
 
 
 def is_frozen(network: nn.Module, part: str) -> bool:
-    """Whether nothing of a part is left to learn."""
-    own = [each for name, each in network.named_parameters() if name == part or name.startswith(f"{part}.")]
+    """Whether all parameters of a part are frozen."""
+    own = [parameter for name, parameter in network.named_parameters() if name == part or name.startswith(f"{part}.")]
     return bool(own) and not any(parameter.requires_grad for parameter in own)
 
 
 def freeze_without(network: nn.Module, frozen: tuple[str, ...], part: str) -> list[str]:
-    """What ``train.freeze`` would say to freeze the same, but for one part."""
+    """The value of ``train.freeze`` that freezes the same parts except one."""
     names: list[str] = []
     for name in frozen:
         if part.startswith(f"{name}."):
@@ -85,24 +85,24 @@ def _parts(parameters: tuple[str, ...]) -> list[str]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# What a network has been trained on: by its own run, and by those that it was begun from (``train.from``).
+# The records that a network was trained on: by its own run, and by those that it was fine-tuned from (``train.from``).
 
 
 def sources_trained_on(recipe: Recipe, folder: Path) -> set[Any]:
-    """The sources of all training records of a run and of the runs before it; an error where they cannot be had."""
+    """The sources of all training records of a run and of the runs before it; raises if they cannot be read."""
     sources: set[Any] = set()
-    for each, home in ((recipe, folder), *_before(recipe)):
-        if getattr(each.data, "train", None) == IN_MEMORY:
-            raise SaccadeError(f"no file of the data of {each.name} is known")
-        with each.resolving():
-            splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
+    for run, home in ((recipe, folder), *_ancestors(recipe)):
+        if getattr(run.data, "train", None) == IN_MEMORY:
+            raise SaccadeError(f"{run.name} was trained on data given in memory")
+        with run.resolving():
+            splits: Splits = task_class(run.task).load(run.data, run.folder, run.train.seed)
         if checksum_of_data(home) not in (None, fingerprint(splits)):
-            raise SaccadeError(f"the data of {each.name} are others than when it was trained")
+            raise SaccadeError(f"the data of {run.name} have changed since it was trained")
         sources |= {record.source for record in splits.train}
     return sources
 
 
-def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
+def _ancestors(recipe: Recipe) -> list[tuple[Recipe, Path]]:
     runs: list[tuple[Recipe, Path]] = []
     while recipe.train.from_ is not None:
         folder = Path(recipe.train.from_)
@@ -114,16 +114,16 @@ def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
 
 
 def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
-    """What must be known of held-out records whose source the parent was trained on: so scores on them are too optimistic."""
+    """Warnings about held-out records whose source the parent was trained on."""
     held_out: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
     try:
         trained_on = sources_trained_on(parent, folder)
     except (SaccadeError, KeyError, TypeError) as error:
-        return [f"whether {parent.name} was trained on what is held out here cannot be checked: {error}"]
+        return [f"cannot check whether {parent.name} was trained on records that are held out here: {error}"]
     seen = {name: sum(record.source in trained_on for record in part) for name, part in held_out.items()}
     return [
-        f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by the run that is begun from, or one before "
-        "it: so scores on them are too optimistic"
+        f"{name}: {count:,} of {len(held_out[name]):,} sources were in the training data of the run that this one starts from, "
+        "or of one before it: scores on them are too optimistic"
         for name, count in seen.items()
         if count
     ]

@@ -1,4 +1,4 @@
-"""Models of other programs as bundles, and bundles as theirs: BERT as Hugging Face keeps it."""
+"""Converts BERT models between Hugging Face folders and bundles."""
 
 from __future__ import annotations
 
@@ -32,35 +32,34 @@ def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
     """The BERT of a Hugging Face folder (``config.json``, ``model.safetensors``, ``vocab.txt``) as a bundle. Where there is no
     ``vocab.txt`` its ``tokenizer.json`` is read.
 
-    A network that was pre-trained serves the task ``pretrain``, a classifier of texts the task ``classify`` (``pairs`` says
-    that it judges two texts together), one of tokens the task ``label``: it says the tags that it says there, whatever follows
-    whatever, and where they mark spans these are told as BIO or BIOES. Heads that the folder lacks start anew:
-    ``bundle.figures["anew"]`` names them.
+    A pre-trained network serves the task ``pretrain``, a sequence classifier the task ``classify`` (``pairs``: it classifies
+    two texts together), a token classifier the task ``label``: its tags are predicted independently, and BIO or BIOES tags
+    are also reported as spans. Heads that the folder lacks are initialised at random; ``bundle.figures["anew"]`` names them.
 
     >>> # bundle = from_huggingface("bert-base-uncased"); bundle.predict("the film was [MASK] .")[0].value
     """
     folder = Path(folder)
-    found = read_bert(folder)
-    if pairs and found.model_name != "bert_classifier":
-        other = "a pre-trained network" if found.labels is None else "one that says a tag for each token"
-        raise SaccadeError(f"{folder}: expected a classifier where pairs are asked for, found {other}")
-    plain = _recipe(found, folder, pairs)
+    imported = read_bert(folder)
+    if pairs and imported.model_name != "bert_classifier":
+        other = "a pre-trained network" if imported.labels is None else "a token classifier"
+        raise SaccadeError(f"{folder}: pairs=True expects a text classifier, found {other}")
+    plain = _recipe(imported, folder, pairs)
     where = str(folder / "config.json")
     recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=where)
     task: Any
-    if found.labels is None:
-        task = Pretrain(recipe.data, found.tokenizer)
-    elif found.model_name == "bert_tagger":
-        tags = Tags(found.labels, (0,) * len(found.labels), scheme=recipe.data.scheme, learn="none")
-        task = Label(recipe.data, WordReader(found.tokenizer, recipe.data.tokens), tags)
+    if imported.labels is None:
+        task = Pretrain(recipe.data, imported.tokenizer)
+    elif imported.model_name == "bert_tagger":
+        tags = Tags(imported.labels, (0,) * len(imported.labels), scheme=recipe.data.scheme, learn="none")
+        task = Label(recipe.data, WordReader(imported.tokenizer, recipe.data.tokens), tags)
     else:
-        task = Classify(recipe.data, found.tokenizer, Classes(found.labels, (0,) * len(found.labels), pairs))
-    figures = {"anew": list(found.anew)} if found.anew else {}
-    return Bundle(recipe, task, found.network, folder=folder, figures=figures)
+        task = Classify(recipe.data, imported.tokenizer, Classes(imported.labels, (0,) * len(imported.labels), pairs))
+    figures = {"anew": list(imported.anew)} if imported.anew else {}
+    return Bundle(recipe, task, imported.network, folder=folder, figures=figures)
 
 
 def import_huggingface(folder: str | Path, out: str | Path, *, pairs: bool = False) -> Bundle:
-    """:func:`from_huggingface`, written to ``out`` as a run that every command takes."""
+    """Import as :func:`from_huggingface` does, and save to ``out`` as a run that every command takes."""
     out = Path(out)
     if is_run(out) or (out / "config.json").exists():
         raise InputError(out, expected="a new folder", found="one that holds a model")
@@ -73,17 +72,17 @@ def import_huggingface(folder: str | Path, out: str | Path, *, pairs: bool = Fal
 def to_huggingface(bundle: Bundle, folder: str | Path) -> tuple[str, ...]:
     """Write a bundle of ``bert``, ``bert_classifier`` or ``bert_tagger`` as a folder that ``transformers`` reads.
 
-    Returns the parts that were not written since they were never trained: whoever reads the folder finds them lacking. One
-    that was frozen untrained is written: what was trained upon it means nothing without it.
+    Returns the parts that were left out because they were never trained. A part that was frozen untrained is written, since
+    the parts trained on top of it need it.
     """
     if bundle.recipe.model_name not in ("bert", "bert_classifier", "bert_tagger"):
-        expected = "a run of bert, bert_classifier or bert_tagger, which Hugging Face knows"
+        expected = "a run of bert, bert_classifier or bert_tagger, which Hugging Face can load"
         raise InputError(bundle.folder, field="model.name", expected=expected, found=repr(bundle.recipe.model_name))
     tokenizer: Any = next(iter(bundle.task.vocabularies.values()))
     if not isinstance(tokenizer, WordPieces):
         expected, found = "bert, whose vocabulary Hugging Face's BERT reads", repr(tokenizer.config.kind)
         raise InputError(bundle.folder, field="data.tokens.kind", expected=expected, found=found)
-    # Nobody misses what a tagger leaves idle, there as here.
+    # Parts that a tagger does not use are not missed in Hugging Face either.
     idle = [name.rpartition(".")[0] for name in getattr(bundle.network, "idle", ())]
     untrained = tuple(part for part in bundle.untrained.anew if part not in idle)
     write_bert(folder, _calibrated(bundle), tokenizer, bundle.task.labels or None, without=untrained)
@@ -91,7 +90,7 @@ def to_huggingface(bundle: Bundle, folder: str | Path) -> tuple[str, ...]:
 
 
 def _calibrated(bundle: Bundle) -> nn.Module:
-    """The network, whose logits are divided by the temperature where it is calibrated: others know of no temperature."""
+    """The network; if it is calibrated, a copy whose output layer is divided by the temperature."""
     calibration = bundle.task.calibration if isinstance(bundle.task, Calibrates) else None
     if calibration is None:
         return bundle.network
@@ -102,30 +101,30 @@ def _calibrated(bundle: Bundle) -> nn.Module:
     return cast(nn.Module, network)
 
 
-def _recipe(found: ImportedBert, folder: Path, pairs: bool) -> dict[str, Any]:
-    size, positions = found.tokenizer.size, found.config.positions
-    tokens = {"kind": "bert", "lower": found.tokenizer.config.lower, "size": size}
+def _recipe(imported: ImportedBert, folder: Path, pairs: bool) -> dict[str, Any]:
+    config, positions = imported.config, imported.config.positions
+    tokens = {"kind": "bert", "lower": imported.tokenizer.config.lower, "size": imported.tokenizer.size}
     data: dict[str, Any] = {"train": IN_MEMORY, "tokens": tokens}
-    if found.labels is None:
+    if imported.labels is None:
         data["length"] = positions
-    elif found.model_name == "bert_tagger":
-        data |= {"labels": list(found.labels), "scheme": _scheme(found.labels), "too_long": "split"}
+    elif imported.model_name == "bert_tagger":
+        data |= {"labels": list(imported.labels), "scheme": _scheme(imported.labels), "too_long": "split"}
         data["max_length"] = positions - marks_of("marked", False)
     else:
         data |= {
-            "labels": list(found.labels),
+            "labels": list(imported.labels),
             "max_length": positions - marks_of("marked", pairs),
             "too_long": "truncate",
         }
     return {
-        "about": f"BERT with {found.config.layers} layers of {found.config.width}, imported from {folder.resolve().name}.",
-        "task": {"bert": "pretrain", "bert_classifier": "classify", "bert_tagger": "label"}[found.model_name],
+        "about": f"BERT with {config.layers} layers of {config.width}, imported from {folder.resolve().name}.",
+        "task": {"bert": "pretrain", "bert_classifier": "classify", "bert_tagger": "label"}[imported.model_name],
         "data": data,
-        "model": {"name": found.model_name, **to_plain(found.config)},
+        "model": {"name": imported.model_name, **to_plain(config)},
     }
 
 
 def _scheme(labels: tuple[str, ...]) -> Scheme:
-    """How these tags mark spans. IOB1 is written with the tags of BIO, and read as spans by the same rule."""
+    """The scheme by which these tags mark spans. IOB1 uses the tags of BIO and is read by the same rule."""
     schemes: tuple[Scheme, ...] = ("bio", "bioes")
-    return next((each for each in schemes if all(is_tag(label, each) for label in labels)), "none")
+    return next((scheme for scheme in schemes if all(is_tag(label, scheme) for label in labels)), "none")

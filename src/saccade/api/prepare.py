@@ -1,4 +1,4 @@
-"""What a run begins with: records, the task with its vocabulary, a network. Nothing is written: a dry run begins alike."""
+"""Prepares a run: reads the records, learns the vocabulary, builds the network. Writes nothing, so a dry run uses it too."""
 
 from __future__ import annotations
 
@@ -36,16 +36,20 @@ from saccade.tasks import task_class
 from saccade.training.stepping import freeze
 
 SPLITS = ("train", "valid", "test")
-HELD_OUT = 0.05  # of the records, where a task's data say nothing of it
-LOOKING_BACK = ("target", "source")  # the axes of a site that coverage and the copying of unknown words need
-SHOWN = 8  # tokens that a vocabulary lacks, or labels that records lack, by name
+HELD_OUT = 0.05  # of the records, for tasks without the setting data.hold_out
+LOOKING_BACK = ("target", "source")  # the axes of an attention site that coverage and copying need
+SHOWN = 8  # missing labels that are named
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """All that training needs; ``origin`` says which run it begins from and what was not taken over, and keeps that run's
-    vocabulary; ``vectors`` says how many words begin with a vector from elsewhere; ``untrained`` what will not have been
-    trained in the end."""
+    """All that training needs.
+
+    Attributes:
+        origin: the run that it starts from (``train.from``), with its vocabulary and what was copied from it.
+        vectors: how many words start from pre-trained vectors, in a sentence.
+        untrained: parts that will still be untrained after this run.
+    """
 
     recipe: Recipe
     splits: Splits
@@ -58,8 +62,8 @@ class PreparedRun:
     vectors: str = ""
 
     @property
-    def worded(self) -> dict[str, Any]:
-        """What a run keeps of a beginning with word vectors, so that it goes on without their file."""
+    def saved_vectors(self) -> dict[str, Any]:
+        """What a run saves so that it can resume without the file of word vectors."""
         return {"note": self.vectors, "files": self.task.files()}
 
 
@@ -67,16 +71,19 @@ def prepare(
     recipe: Recipe,
     splits: Splits,
     origin: Mapping[str, Any] | None = None,
-    worded: Mapping[str, Any] | None = None,
+    saved_vectors: Mapping[str, Any] | None = None,
 ) -> PreparedRun:
-    """The task and the network of a recipe, on the CPU, seeded. ``origin`` is given when a run goes on that began from
-    another, ``worded`` when one does that began with word vectors: weights are in the checkpoint, vocabularies in these."""
+    """The task and the network of a recipe, on the CPU, seeded.
+
+    To resume a run, pass what it saved: ``origin`` if it started from another run, ``saved_vectors`` if it started from word
+    vectors. Both hold vocabularies; the weights are in the checkpoint.
+    """
     with recipe.resolving():
-        return _begin(recipe, splits, origin, worded)
+        return _prepare(recipe, splits, origin, saved_vectors)
 
 
-def _begin(
-    recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None, worded: Mapping[str, Any] | None
+def _prepare(
+    recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None, saved_vectors: Mapping[str, Any] | None
 ) -> PreparedRun:
     check_available([*wanted_metrics(recipe), recipe.train.watch])
     if recipe.train.calibrate and not issubclass(task_class(recipe.task), Calibrates):
@@ -90,33 +97,33 @@ def _begin(
         origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
     with with_recipe_location(recipe):
-        task = _task(recipe, splits, origin, worded, pretrained=pretrained)
-    vectors = worded["note"] if worded is not None else task.vectors_note
+        task = _task(recipe, splits, origin, saved_vectors, pretrained=pretrained)
+    vectors = saved_vectors["note"] if saved_vectors is not None else task.vectors_note
     with with_recipe_location(recipe):
         _check_metrics(task, recipe)
         network = task.network(network_class(recipe.model_name), recipe.model)
         _check_network(network, task, recipe)
-    taken: tuple[str, ...] = () if origin is None else tuple(origin.get("taken", ()))
-    anew: list[str] = []
+    copied: tuple[str, ...] = () if origin is None else tuple(origin.get("taken", ()))
+    fresh: list[str] = []
     if parent is not None and pretrained:
-        taken = network.begin_with(parent.network.state_dict(), parent.untrained.all)
+        copied = network.begin_with(parent.network.state_dict(), parent.untrained.all)
     elif parent is not None:
-        taken, anew = _take_over(network, task, parent, recipe)
+        copied, fresh = _copy_weights(network, task, parent, recipe)
     freeze(network, recipe.train.freeze)  # here, so that an unknown name is refused before anything is written
-    _refuse_frozen_anew(network, anew, recipe)
+    _refuse_frozen_fresh(network, fresh, recipe)
     untrained = untrained_in(origin or {}, recipe, task)
     if parent is not None and origin is not None:
         before = within(parent.untrained, network) if pretrained else parent.untrained
         untrained = still_untrained(before, task, network)
-        taken += () if pretrained else _never_trained_there(before, untrained)
-        origin = {**origin, "taken": list(taken), **untrained.figures}
+        copied += () if pretrained else _never_trained_there(before, untrained)
+        origin = {**origin, "taken": list(copied), **untrained.figures}
     corpora = {name: task.corpus(getattr(splits, name), f"data.{name}") for name in SPLITS}
     notes = [*splits.notes, *(corpus.note for corpus in corpora.values() if corpus.note), *filter(None, [vectors])]
     if origin is not None:
-        what = "what it was pre-trained to" if pretrained else "its network"
+        what = "its pre-trained layers" if pretrained else "its network"
         notes += [
-            f"begun from {origin['folder']}: {what} and its vocabulary",
-            *taken,
+            f"started from {origin['folder']}: {what} and its vocabulary",
+            *copied,
             *_frozen_untrained(network, untrained, recipe),
             *task.unknown_tokens(corpora["train"]),
         ]
@@ -126,7 +133,7 @@ def _begin(
 
 
 def _check_metrics(task: Task, recipe: Recipe) -> None:
-    """Which metrics a task has may depend on its data."""
+    """Raise where the recipe names a metric that the task cannot compute on these data."""
     for field, name in named_metrics(recipe).items():
         try:
             task.check_metrics([name])
@@ -144,47 +151,49 @@ def _check_network(network: nn.Module, task: Task, recipe: Recipe) -> None:
         raise InputError("recipe", field="model.segments", expected=expected, found=str(segments))
     smoothing = recipe.train.label_smoothing
     if smoothing and getattr(network, "crf", None) is not None:
-        expected = "0: a CRF judges the tags of a row together, and has no share to give"
+        expected = "0: a CRF scores whole tag sequences, so there is no distribution per word to smooth"
         raise InputError("recipe", field="train.label_smoothing", expected=expected, found=f"{smoothing:g}")
     search, sites = recipe.search, getattr(network, "sites", None)
-    # A user's own network need not name its sites; and a run that began so goes on.
+    # A custom network need not name its sites. A resumed run is not checked again.
     if not search.looks or sites is None or not isinstance(task, Searches) or recipe.beside is None:
         return
     if not any((site.query, site.key) == LOOKING_BACK for site in sites):
         field, found = ("coverage", f"{search.coverage:g}") if search.coverage else ("unknown", "'copy'")
-        expected = f"{'0' if search.coverage else 'keep'}: the network {recipe.model_name} does not look at a source"
+        expected = f"{'0' if search.coverage else 'keep'}: the network {recipe.model_name} has no attention on a source"
         raise InputError("recipe", field=f"search.{field}", expected=expected, found=found)
 
 
-def _take_over(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
-    """The other network's weights, but for what knows its labels, where those are others; what to say of it, and what starts
-    anew."""
+def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
+    """Copy the parent's weights, except those whose size depends on the labels if the labels differ. Returns messages and the
+    names of the parameters that keep their random initial values."""
     state = parent.network.state_dict()
     before, now = parent.task.labels, task.labels
     if before == now or not isinstance(task, FineTunes):
         network.load_state_dict(state)
         lacking = task.lacking if isinstance(task, FineTunes) else ()
-        few = f"its {len(now)} labels are kept; the training records have none of {', '.join(lacking[:SHOWN])}"
+        few = f"its {len(now)} labels stay; no training record has the label {', '.join(lacking[:SHOWN])}"
         return (few,) if lacking else (), []
-    with torch.device("meta"):  # what is of another size for one label more
+    with torch.device("meta"):  # parameters whose size changes with one more label
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
     own = network.state_dict()
-    knowing = [name for name, part in own.items() if part.shape != larger[name].shape]
-    network.load_state_dict({**state, **{name: own[name] for name in knowing}})
-    told = f"other labels than the {len(before):,} there: {', '.join(knowing)} start anew, all else is taken over"
-    return (told,), knowing
+    fresh = [name for name, part in own.items() if part.shape != larger[name].shape]
+    network.load_state_dict({**state, **{name: own[name] for name in fresh}})
+    message = (
+        f"labels differ from its {len(before):,}: {', '.join(fresh)} are initialised at random, the rest is copied"
+    )
+    return (message,), fresh
 
 
 def _never_trained_there(before: Untrained, now: Untrained) -> tuple[str, ...]:
-    """What to say of parts that the other network had as they were drawn."""
+    """A message about parts that were never trained in the parent run."""
     stay = [part for part in before.all if part in now.all]
-    told = f"never trained there: {', '.join(before.all)}"
-    nor_here = f"{told}; nor here: {', '.join(stay)}"
-    return (nor_here if stay else told,) if before.all else ()
+    message = f"never trained in that run: {', '.join(before.all)}"
+    nor_here = f"{message}; nor in this one: {', '.join(stay)}"
+    return (nor_here if stay else message,) if before.all else ()
 
 
 def _frozen_untrained(network: nn.Module, untrained: Untrained, recipe: Recipe) -> list[str]:
-    """What to say where parts are frozen that the task asks, and that nobody has trained."""
+    """Warnings about frozen parts that the task uses and that were never trained."""
     return [
         f"train.freeze: {part} is frozen at its random initial values, and other parts learn to use it. To train it, freeze "
         f"[{', '.join(freeze_without(network, tuple(recipe.train.freeze), part))}]"
@@ -193,12 +202,12 @@ def _frozen_untrained(network: nn.Module, untrained: Untrained, recipe: Recipe) 
     ]
 
 
-def _refuse_frozen_anew(network: nn.Module, anew: Sequence[str], recipe: Recipe) -> None:
-    """What starts anew must be learnt."""
+def _refuse_frozen_fresh(network: nn.Module, fresh: Sequence[str], recipe: Recipe) -> None:
+    """Raise if parameters with random initial values are frozen."""
     parameters = dict(network.named_parameters())
-    frozen = [name for name in anew if name in parameters and not parameters[name].requires_grad]
+    frozen = [name for name in fresh if name in parameters and not parameters[name].requires_grad]
     if frozen:
-        expected = f"parts that are taken over: {frozen[0]} starts anew, since the labels are others"
+        expected = f"only copied parts: {frozen[0]} is initialised at random, since the labels differ"
         with with_recipe_location(recipe):
             raise InputError("recipe", field="train.freeze", expected=expected, found=", ".join(recipe.train.freeze))
 
@@ -207,24 +216,24 @@ def _task(
     recipe: Recipe,
     splits: Splits,
     origin: Mapping[str, Any] | None,
-    worded: Mapping[str, Any] | None,
+    saved_vectors: Mapping[str, Any] | None,
     *,
     pretrained: bool,
 ) -> Any:
-    """The task, its vocabulary learnt, or that of the run that this one begins from or goes on with."""
+    """The task with a newly learnt vocabulary, or with that of the run that this one starts from or resumes."""
     task = task_class(recipe.task)
     if origin is not None and pretrained:
         return task.adopt(recipe.data, splits.train, dict(origin["files"]))
     if origin is not None:
         return task.continue_from(recipe.data, splits.train, dict(origin["files"]))
-    if worded is not None:
-        return task.restore(recipe.data, dict(worded["files"]))
+    if saved_vectors is not None:
+        return task.restore(recipe.data, dict(saved_vectors["files"]))
     return task.learn(recipe.data, splits.train)
 
 
 @contextmanager
 def with_recipe_location(recipe: Recipe) -> Iterator[None]:
-    """A task knows the fields of its recipe, but not its file: what it refuses there is told with the file."""
+    """Add the recipe's file and line to errors of a task, which knows the fields of its recipe but not its file."""
     try:
         yield
     except InputError as error:
@@ -244,7 +253,7 @@ def with_recipe_location(recipe: Recipe) -> Iterator[None]:
 
 
 def _line(file: Path, field: str | None, recipe: Recipe) -> int | None:
-    """Where a field stands in a recipe's file, unless it was set elsewhere."""
+    """The line of a field in the recipe's file, unless it was overridden."""
     if field is None or any(re.match(rf"{re.escape(changed)}\b", field) for changed in recipe.changed):
         return None
     node = node_at(read_yaml(file), field)
@@ -257,20 +266,20 @@ def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str,
 
 
 def wanted_metrics(recipe: Recipe) -> list[str]:
-    """The figures of the test set: the recipe's, and the one it is held to."""
+    """The metrics to compute on the test set: the recipe's, and the one it is expected to reach."""
     expected = [recipe.expect.metric] if recipe.expect is not None else []
     return list(dict.fromkeys([*recipe.metrics, *expected]))
 
 
 def read_splits(recipe: Recipe, data: Any) -> Splits:
-    """The records to train on, to choose by and to report on: the recipe's, or those given."""
+    """The train, valid and test records: those of the recipe, or ``data``."""
     with recipe.resolving():
         return _read_splits(recipe, data)
 
 
 def _read_splits(recipe: Recipe, data: Any) -> Splits:
     task = task_class(recipe.task)
-    if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
+    if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a custom task has its own data section
         raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
     if data is None:
         with with_recipe_location(recipe):

@@ -1,7 +1,7 @@
-"""How a run stands, in a file beside it (``status.json``): running, interrupted, failed or done, and its best figure so far.
+"""Records the status of a run (``status.json``) and lists the runs in a folder. Imports no torch.
 
-It is for people and for ``saccade runs``; training itself goes on from checkpoints, and asks it one thing: whether another
-process is at work there. Imports no torch.
+A status is running, interrupted, failed or done, with the best validation metric so far. It serves people and ``saccade
+runs``; training resumes from checkpoints and reads the status only to see whether another process is training the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STATUS = "status.json"
 
 
 def now() -> str:
-    """This second, with the offset from UTC: ``2026-01-31T17:05:09+01:00``."""
+    """The current time with its UTC offset: ``2026-01-31T17:05:09+01:00``."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
@@ -39,21 +39,21 @@ class Status:
             self._content = dict(read_json(self._path))
 
     def write(self, state: str, **more: Any) -> None:
-        """Change the state; what was known of the best figure stays."""
-        kept = {name: self._content[name] for name in ("best",) if name in self._content}
+        """Change the state; the best metric so far stays."""
+        best = {"best": self._content["best"]} if "best" in self._content else {}
         self._content = {"state": state, "at": now(), "host": socket.gethostname(), "process": os.getpid()}
-        self._content |= kept | more
+        self._content |= best | more
         write_json(self._path, self._content)
 
     def best(self, metric: str, figure: float, *, higher_is_better: bool, epoch: int, update: int) -> None:
-        """The watched figure of the network that is kept, on the validation set: the best so far, unless the last is kept."""
+        """Record the validation metric of the network that is saved: the best so far, or the last with ``train.keep: last``."""
         best = {"metric": metric, "figure": figure, "higher_is_better": higher_is_better, "epoch": epoch}
         self.write("running", best={**best, "update": update})
 
 
 @contextmanager
 def recorded(folder: Path) -> Iterator[Status]:
-    """Running while it lasts; afterwards what became of it, whichever way it was left."""
+    """Status ``running`` inside the block; afterwards done, interrupted or failed."""
     status = Status(folder)
     status.write("running")
     try:
@@ -61,16 +61,16 @@ def recorded(folder: Path) -> Iterator[Status]:
     except BaseException as error:
         stopped = isinstance(error, Interrupted | KeyboardInterrupt)
         reason = str(error) if isinstance(error, SaccadeError) else f"{type(error).__name__}: {error}"
-        with suppress(SaccadeError):  # a full disk, say: the error itself is what must be told
+        with suppress(SaccadeError):  # e.g. a full disk: the original error matters more
             status.write("interrupted" if stopped else "failed", reason=" ".join(reason.split()))
         raise
     status.write("done")
 
 
 def refuse_if_running(folder: Path) -> None:
-    """Raise where another process of this machine still trains the run in this folder: both would write into it.
+    """Raise if another process on this machine is still training the run in this folder: both would write into it.
 
-    Whether a process of another machine lives, or any where there is no POSIX, cannot be found out: its run may be resumed.
+    We cannot tell whether a process on another machine, or on a non-POSIX system, is alive: such a run may be resumed.
     """
     status: Any = None
     with suppress(SaccadeError):  # no status yet, or one that was damaged
@@ -79,14 +79,14 @@ def refuse_if_running(folder: Path) -> None:
         return
     process = status.get("process")
     if os.name != "posix" or process == os.getpid() or not alive(process):
-        return  # its own number a process may find there in a container that was started again
+        return  # a restarted container may give this process the id of the one that was killed
     found = f"one that process {process} on {status['host']} still trains"
     hint = f"wait for it or stop it; if that process is another program, delete {folder / STATUS}"
     raise InputError(folder, expected="a run that no process trains", found=found, hint=hint)
 
 
 def alive(process: Any) -> bool:
-    """Whether a process of this machine runs. Elsewhere than on POSIX asking is not safe: it is taken to run."""
+    """Whether a process of this machine is alive; assumed True on non-POSIX systems, where it cannot be checked safely."""
     if not isinstance(process, int) or process <= 0:
         return False
     if os.name != "posix":
@@ -97,16 +97,16 @@ def alive(process: Any) -> bool:
         return False
     except (PermissionError, OverflowError):
         return True
-    with suppress(OSError, IndexError):  # Linux tells of a process that has ended and that nobody has asked after
+    with suppress(OSError, IndexError):  # a zombie has ended, but Linux still lists it
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
     return True
 
 
 # ----------------------------------------------------------------------------------------------------
-# The runs in a folder: what each is, how it stands, what it reached. Reads their JSON and nothing else; imports no torch.
+# The runs in a folder: what they are, their status and their metrics. Reads JSON files only.
 #
-# A run's folder is known by what training writes into it. One whose files contradict each other or cannot be read is
-# listed as damaged, with the reason: a listing never fails because of what it lists.
+# A run's folder is recognised by the files that training writes. A run whose files contradict each other or cannot be read
+# is listed as damaged, with the reason: a damaged run never makes the listing fail.
 
 RUN, FIGURES, ORIGIN, SWEEP, CHECKPOINTS = "run.json", "metrics.json", "origin.json", "sweep.json", "checkpoints"
 MARKS = (RUN, CONFIG, FIGURES, STATUS, CHECKPOINTS)  # any of them makes a folder a run's
@@ -118,12 +118,12 @@ class Run:
     """One run.
 
     Attributes:
-        state: done, running, interrupted, failed, or damaged; ``reason`` says more where there is more to say.
-        when: when it began, as ISO 8601 (of a damaged one: when its folder last changed).
-        update: where it stands, by its newest checkpoint or, when done, its end.
-        watch: the validation figure it is chosen by; ``valid`` has that of the network which is kept, ``test`` the
-            held-out figures.
-        origin: the folder of the run that it began from.
+        state: done, running, interrupted, failed, or damaged; ``reason`` may explain it.
+        when: when it started, as ISO 8601 (for a damaged run: when its folder last changed).
+        update: the number of updates, by its newest checkpoint or, when done, at its end.
+        watch: the validation metric that selects the network; ``valid`` has its value for the saved network, ``test`` the
+            metrics on the test set.
+        origin: the folder of the run that it started from.
     """
 
     folder: Path
@@ -143,11 +143,11 @@ class Run:
     origin: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """The run as JSON has it."""
+        """The run as plain data, for JSON."""
         return {**asdict(self), "folder": str(self.folder)}
 
     def figure(self, name: str) -> float | None:
-        """A figure by its name: ``bleu`` of the validation set, ``test.bleu``, ``seconds`` or ``parameters``."""
+        """A metric by its name: ``bleu`` of the validation set, ``test.bleu``, ``seconds`` or ``parameters``."""
         if name in ("seconds", "parameters"):
             return getattr(self, name)  # type: ignore[no-any-return]
         if name.startswith("test."):
@@ -174,7 +174,7 @@ def is_run(folder: Path) -> bool:
 
 
 def checksum_of_data(folder: Path) -> str | None:
-    """That of the data which a run began with; None where none was kept."""
+    """The checksum of a run's data at its start; None if none was saved."""
     about = read_json(folder / RUN) if (folder / RUN).is_file() else None
     return about.get("data") if isinstance(about, dict) else None
 
@@ -192,8 +192,8 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 
 def order(runs: Sequence[Run], figure: str) -> list[Run]:
-    """Best first by a figure (see :meth:`Run.figure`); runs without it come last."""
-    known = {name for run in runs for name in (*run.valid, *(f"test.{each}" for each in run.test))}
+    """Best first by a metric (see :meth:`Run.figure`); runs without it come last."""
+    known = {name for run in runs for name in (*run.valid, *(f"test.{metric}" for metric in run.test))}
     known |= {"seconds", "parameters"}
     if figure.removeprefix("valid.") not in known:
         raise SaccadeError(f"--sort: expected one of {', '.join(sorted(known))}, found {figure!r}")
@@ -212,13 +212,13 @@ def order(runs: Sequence[Run], figure: str) -> list[Run]:
 
 
 def read_run(folder: str | Path) -> Run:
-    """The run in a folder; a damaged one too, which says what is wrong with it."""
+    """The run in a folder; for a damaged one, ``reason`` says what is wrong."""
     folder = Path(folder)
     try:
         return _read(folder)
     except (SaccadeError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        told = str(error).removeprefix(f"{folder}{os.sep}")
-        reason = told if isinstance(error, SaccadeError) else f"unexpected content: {type(error).__name__}: {error}"
+        message = str(error).removeprefix(f"{folder}{os.sep}")
+        reason = message if isinstance(error, SaccadeError) else f"unexpected content: {type(error).__name__}: {error}"
         return Run(folder, folder.name, "damaged", reason, when=_changed(folder))
 
 
@@ -230,7 +230,7 @@ def _read(folder: Path) -> Run:
     if figures and not config:
         raise InputError(folder / CONFIG, expected="the config of a trained model", found="no such file")
     if not (about or config or status):
-        raise InputError(folder / RUN, expected="what a run keeps of its beginning", found="no such file")
+        raise InputError(folder / RUN, expected="the record of a run's start", found="no such file")
     for name in config.get("files", {}):
         if not os.path.exists(folder / name):
             raise InputError(folder / name, expected="a file of the bundle", found="no such file")
@@ -261,7 +261,7 @@ def _read(folder: Path) -> Run:
 
 
 def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, str]:
-    """How a run stands, and the reason. A status says so; of older runs, and of killed ones, the files do."""
+    """The state of a run and the reason: by its status, or by its files if it is an older run or was killed."""
     state, reason = str(status.get("state", "")), str(status.get("reason", ""))
     if state == "running":
         if status.get("host") != socket.gethostname():
@@ -271,10 +271,10 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
         state = ""
     if state == "failed":
         return state, reason
-    if run.test or (not about and not status):  # a saved bundle has no record of its training, and needs none
+    if run.test or (not about and not status):  # a saved bundle has no record of its training
         return "done", ""
     if run.update is None:
-        return "interrupted", "before its first checkpoint: train afresh"
+        return "interrupted", "before its first checkpoint: train again"
     return "interrupted", f"saccade train --resume {run.folder}"
 
 
@@ -311,7 +311,7 @@ def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _in_order(figures: dict[str, float], names: Sequence[str]) -> dict[str, float]:
-    """The recipe's metrics come in the recipe's order: the first is the one it is about."""
+    """The metrics in the recipe's order."""
     return {name: figures[name] for name in dict.fromkeys([*names, *figures]) if name in figures}
 
 
@@ -327,14 +327,14 @@ def _whole(figure: Any) -> int | None:
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """All that is known of one run, as plain data: the listing's line, its recipe, signatures, evaluations and files."""
+    """Everything about one run as plain data: its line in the listing, recipe, signatures, evaluations and files."""
     folder = Path(folder)
     if not is_run(folder):
         found = "a folder without one" if folder.is_dir() else "no such folder"
         raise InputError(folder, expected="a run's folder, or a folder of runs", found=found)
     plain = read_run(folder).to_plain()
     config, about, origin = {}, {}, {}
-    with suppress(SaccadeError):  # the listing's line has said so
+    with suppress(SaccadeError):  # read_run has reported it
         config = read_config(folder) if os.path.exists(folder / CONFIG) else {}
         about, origin = _document(folder, RUN), _document(folder, ORIGIN)
     altered = _altered(folder, config.get("files", {}))
@@ -348,7 +348,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
 
 
 def _altered(folder: Path, digests: Mapping[str, str]) -> str | None:
-    """The first file of the bundle that is not what its config says; a listing does not take the time to look."""
+    """The first file of the bundle whose checksum differs from its config's; too slow for a listing."""
     for name, digest in digests.items():
         with suppress(OSError), open(folder / name, "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
@@ -357,7 +357,7 @@ def _altered(folder: Path, digests: Mapping[str, str]) -> str | None:
 
 
 def _evaluations(folder: Path) -> list[dict[str, float]]:
-    """The rows of ``evaluations.csv``; half a row, as a killed run may leave one, is left out."""
+    """The rows of ``evaluations.csv``; an incomplete row, as a killed run may leave, is skipped."""
     try:
         with open(folder / "evaluations.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -373,7 +373,7 @@ def _evaluations(folder: Path) -> list[dict[str, float]]:
 
 
 def _files(folder: Path) -> dict[str, int]:
-    """File → bytes, those in folders below too."""
+    """File → size in bytes, recursively."""
     sizes = {}
     for path in sorted(folder.rglob("*")):
         try:

@@ -1,8 +1,8 @@
-"""Small sweeps: one run for each combination of settings, and which did best on the validation set (never on the test set).
+"""Trains one run per combination of settings and ranks the runs by their validation metric, never by the test set.
 
-A sweep is a folder of ordinary runs and ``sweep.json``, which keeps every member's recipe whole. Members are trained one
-after another; one that fails is told in its row and the others go on. Runs that differ in their seed alone are one
-group: its figure is the mean, with the standard deviation between seeds.
+A sweep is a folder of ordinary runs and ``sweep.json``, which holds the complete recipe of every member. Members are trained
+one after another; if one fails, its row says why and the others continue. Runs that differ only in their seed form a group,
+which has the mean of their metrics and the standard deviation between seeds.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from saccade.training.state import checkpoints
 
 SEED = "train.seed"
 VERSION = 1
-Reporting = Callable[[str], Report]  # a member's place and settings → where its progress is told
+Reporting = Callable[[str], Report]  # a member's position and settings → its progress report
 
 
 @dataclass(frozen=True)
 class Group:
-    """Members that differ in their seed alone: the mean of their figures, and the deviation between several seeds.
+    """Members that differ only in their seed: the mean of their metrics, and the standard deviation between seeds.
 
-    ``valid`` and ``valid_deviation`` are of the watched figure; ``test`` and ``test_deviation`` by metric.
+    ``valid`` and ``valid_deviation`` are of the watched metric; ``test`` and ``test_deviation`` by metric.
     """
 
     settings: Mapping[str, str]
-    runs: int  # members in all …
-    done: int  # … and those that ended well, which the figures are of
+    runs: int  # all members
+    done: int  # members that finished; the metrics are theirs
     valid: float | None
     valid_deviation: float | None
     test: Mapping[str, float]
@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What became of a sweep: its members as runs, with their settings, in the order they were asked for."""
+    """The result of a sweep: its members as runs, with their settings, in the order given."""
 
     folder: Path
     watch: str
@@ -65,12 +65,12 @@ class Sweep:
 
     @property
     def ranking(self) -> list[tuple[Mapping[str, str], Run]]:
-        """Members, best first by the watched validation figure; those without one last."""
+        """Members, best first by the watched validation metric; those without one last."""
         return sorted(self.members, key=lambda member: self._place(_watched(member[1], self.watch)))
 
     @property
     def groups(self) -> list[Group]:
-        """Settings without the seed, best first by the mean of the watched validation figure."""
+        """Settings without the seed, best first by the mean of the watched validation metric."""
         by_settings: dict[str, list[tuple[Mapping[str, str], Run]]] = {}
         for settings, run in self.members:
             others = {key: text for key, text in settings.items() if key != SEED}
@@ -80,11 +80,11 @@ class Sweep:
 
     @property
     def best(self) -> Group | None:
-        """The settings that won, if any member ended well."""
+        """The best group, if any member finished."""
         return next((group for group in self.groups if group.valid is not None), None)
 
     def to_plain(self) -> dict[str, Any]:
-        """The sweep as JSON has it."""
+        """The sweep as plain data, for JSON."""
         ranking = [{"settings": dict(settings), **run.to_plain()} for settings, run in self.ranking]
         best = None if self.best is None else asdict(self.best)
         return {
@@ -122,52 +122,52 @@ def sweep(
     >>> # saccade.api.sweep("rnnsearch_dates", {"train.lr": [1e-3, 4e-3]}).best.settings
     """
     grid = read_grid(recipe, overrides, trust=trust)
-    members = [replace(each, recipe=checked_recipe(each.recipe, data, {})) for each in grid]
+    members = [replace(member, recipe=checked_recipe(member.recipe, data, {})) for member in grid]
     home = Path(folder) if folder is not None else new_folder(members[0].recipe.name, "-sweep")
     refuse_taken(home)
-    kept = [
+    entries = [
         {"folder": name, "settings": dict(member.settings), "recipe": member.recipe.to_plain(),
          "changed": list(member.recipe.changed)}
         for name, member in zip(_names(members), members, strict=True)
     ]  # fmt: skip
     first = members[0].recipe
     about = {"format": "saccade-sweep", "version": VERSION, "name": first.name, "began": now()}
-    write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": kept})
+    write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": entries})
     named = [module for member in members for module in member.recipe.trust.modules]
-    return _go_through(home, data, report, first.trust.also(named))
+    return _train_all(home, data, report, first.trust.also(named))
 
 
 def resume_sweep(
     folder: str | Path, data: Any = None, *, report: Reporting | None = None, trust: Sequence[str] = ()
 ) -> Sweep:
-    """Go on with a sweep: what is done is kept, what was interrupted goes on, what failed or is missing is trained.
+    """Continue a sweep: finished runs stay, interrupted runs resume, failed and missing runs are trained.
 
     Args:
         trust: modules whose parts its recipes may use, as for :func:`saccade.load`.
     """
-    return _go_through(Path(folder), data, report, trusted(trust).of_run(folder))
+    return _train_all(Path(folder), data, report, trusted(trust).of_run(folder))
 
 
-def _go_through(home: Path, data: Any, report: Reporting | None, trust: Trust) -> Sweep:
+def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) -> Sweep:
     members = list(_read_members(home, trust))
     for name, _ in members:
         refuse_if_running(home / name)
     for number, (name, member) in enumerate(members, start=1):
         if read_run(home / name).state == "done":
             continue
-        refuse_if_running(home / name)  # that is no failure of the member, which another process trains by now
+        refuse_if_running(home / name)  # another process may have started it by now; not a failure of the member
         settings = " ".join(f"{key}={text}" for key, text in member.settings.items())
         place = f"{number}/{len(members)} {settings}".strip()
-        told = Silence() if report is None else report(place)
-        told.say(f"run {number} of {len(members)}: {settings}")
+        progress = Silence() if report is None else report(place)
+        progress.say(f"run {number} of {len(members)}: {settings}")
         try:
-            _train_member(home / name, member, data, told)
+            _train_member(home / name, member, data, progress)
         except (Interrupted, KeyboardInterrupt):
             raise Interrupted(
-                f"stopped in run {number} of {len(members)}; everything is saved. Go on with: saccade train --resume {home}"
+                f"stopped in run {number} of {len(members)}; everything is saved. Continue with: saccade train --resume {home}"
             ) from None
-        except Exception as error:  # whatever a member dies of, it must not cost the others
-            told.say(f"run {number} of {len(members)} failed: {_keep_failure(home / name, error)}")
+        except Exception as error:  # a failing member must not stop the others
+            progress.say(f"run {number} of {len(members)} failed: {_record_failure(home / name, error)}")
     return _outcome(home, members)
 
 
@@ -179,27 +179,27 @@ def _train_member(folder: Path, member: Member, data: Any, report: Report) -> No
         train_in(folder, prepare(recipe, read_splits(recipe, data)), report)
 
 
-def _keep_failure(folder: Path, error: Exception) -> str:
-    """What a member failed of, in its status too: one that failed before it began has told nobody yet."""
+def _record_failure(folder: Path, error: Exception) -> str:
+    """The reason for a failure, also written to the member's status, which may not exist yet."""
     reason = " ".join((str(error) if isinstance(error, SaccadeError) else f"{type(error).__name__}: {error}").split())
-    with suppress(SaccadeError):  # a full disk, say: the next member will tell
+    with suppress(SaccadeError):  # e.g. a full disk
         Status(folder).write("failed", reason=reason)
     return reason
 
 
 def _read_members(home: Path, trust: Trust) -> Iterator[tuple[str, Member]]:
-    """Folder and member, as :func:`sweep` kept them."""
+    """Folder and member, as :func:`sweep` saved them."""
     path = home / SWEEP
-    kept = read_json(path)
-    if not isinstance(kept, dict) or kept.get("format") != "saccade-sweep" or kept.get("version") != VERSION:
+    saved = read_json(path)
+    if not isinstance(saved, dict) or saved.get("format") != "saccade-sweep" or saved.get("version") != VERSION:
         raise InputError(path, expected=f"a sweep of version {VERSION}", found="another JSON document")
     try:
-        for each in kept["members"]:
-            name, plain, changed = each["folder"], each["recipe"], tuple(each["changed"])
+        for entry in saved["members"]:
+            name, plain, changed = entry["folder"], entry["recipe"], tuple(entry["changed"])
             if Path(name).name != name:
                 raise InputError(path, field="folder", expected="the name of a folder beside it", found=repr(name))
-            recipe = from_plain(plain, name=kept["name"], folder=Path(kept["folder"]), where=str(path), trust=trust)
-            yield name, Member(dict(each["settings"]), replace(recipe, changed=changed))
+            recipe = from_plain(plain, name=saved["name"], folder=Path(saved["folder"]), where=str(path), trust=trust)
+            yield name, Member(dict(entry["settings"]), replace(recipe, changed=changed))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(path, expected="a whole sweep", found=f"one that does not fit together: {error}") from None
 
@@ -212,7 +212,7 @@ def _outcome(home: Path, members: Sequence[tuple[str, Member]]) -> Sweep:
 
 
 def _watched(run: Run, watch: str) -> float | None:
-    """The figure that a run is compared by; one that did not end well is not compared."""
+    """The metric by which a run is ranked; None if it did not finish."""
     return run.valid.get(watch) if run.state == "done" else None
 
 
@@ -233,13 +233,13 @@ def _group(settings: Mapping[str, str], runs: Sequence[Run], watch: str) -> Grou
 
 
 def _mean(figures: Sequence[float]) -> tuple[float | None, float | None]:
-    """The mean, and the sample's standard deviation (n − 1) where there are two or more."""
+    """The mean, and the sample standard deviation (n − 1) of two or more values."""
     mean = statistics.fmean(figures) if figures else None
     return mean, statistics.stdev(figures) if len(figures) > 1 else None
 
 
 def _names(members: Sequence[Member]) -> list[str]:
-    """A folder a member: ``1-hidden=128-lr=1e-3``, numbered so that they stand in order and never meet."""
+    """One folder name per member: ``1-hidden=128-lr=1e-3``; the number keeps them in order and distinct."""
     digits = len(str(len(members)))
     names = []
     for number, member in enumerate(members, start=1):

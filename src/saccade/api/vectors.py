@@ -1,4 +1,4 @@
-"""A run's word embeddings as a file of word vectors, which other programs and ``data.vectors`` read."""
+"""Writes a run's word embeddings to a file of word vectors, which other programs and ``data.vectors`` read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saccade.data.tokenizers.vectors import Side, run_vectors, write_vectors
 
 @dataclass(frozen=True)
 class Written:
-    """A file of word vectors: how many words, and of how many numbers each."""
+    """A file of word vectors, the number of its words and the width of a vector."""
 
     file: Path
     words: int
@@ -20,7 +20,7 @@ class Written:
 def save_vectors(run: str | Path, out: str | Path, *, side: Side | None = None) -> Written:
     """Write the word embeddings of a run in GloVe's text format; ``side`` says which of a translator's two vocabularies.
 
-    A name that ends in .gz or .xz is packed. Marks such as <pad> and pieces inside words are left out.
+    A file name that ends in .gz or .xz is compressed. Special tokens such as <pad> and word-internal pieces are left out.
 
     >>> # save_vectors("runs/skipgram", "vectors.txt.gz")
     """

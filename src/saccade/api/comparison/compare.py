@@ -1,4 +1,4 @@
-"""Several runs on one test set: figures with intervals, whether they differ, what they cost, and where they part.
+"""Compares several runs on one test set: metrics with confidence intervals, significance, speed, and differing outputs.
 
 comparison = saccade.api.compare(["runs/rnnsearch", "runs/seq2seq"], metrics=["bleu"])
 comparison.systems[1].against["bleu"].bootstrap_p
@@ -42,7 +42,7 @@ from saccade.tasks.calibration import shares_of
 By = Literal["source_words", "source_tokens", "reference_words"]
 REPEATS = 3
 
-# How a figure is called on a picture
+# Names of metrics on charts
 NAMES = {
     "bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cer": "character error rate", "wer": "word error rate",
     "ece": "expected calibration error", "brier": "Brier score", "nll": "negative log-likelihood",
@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class System:
-    """One run: what it is, what it reached, whether it differs from the first (``against``, by metric), what it costs."""
+    """One run: its model, its metrics, its difference from the first run (``against``, by metric), its size and speed."""
 
     name: str
     run: str
@@ -80,7 +80,7 @@ class System:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on one test set. ``apart`` numbers the inputs, those first on which the systems' outputs differ most."""
+    """Systems on one test set. ``apart`` lists the numbers of the inputs whose outputs differ, the most different first."""
 
     where: str
     text: str
@@ -114,23 +114,25 @@ class Comparison:
         systems = []
         for system in self.systems:
             plain = {key: value for key, value in asdict(system).items() if key not in ("outputs", "against")}
-            systems.append({**plain, "against_first": {name: asdict(each) for name, each in system.against.items()}})
+            systems.append(
+                {**plain, "against_first": {name: asdict(difference) for name, difference in system.against.items()}}
+            )
         about = {"test": self.where, "count": len(self), "text": self.text, "by": self.by}
         about |= {"metrics": list(self.metrics), "samples": self.samples, "seed": self.seed}
         return {**about, "systems": systems, "examples": self.examples(show), "notes": list(self.notes)}
 
     def plot(self, path: str | Path) -> Path:
-        """Draw the first metric by length, a line a system (Bahdanau et al. 2015, fig. 2): .png, .svg or .pdf."""
+        """Plot the first metric by length, one line per system (Bahdanau et al. 2015, fig. 2): .png, .svg or .pdf."""
         from saccade.views.charts.by_length import Chart, Line, save
 
         scores = [system.by_length for system in self.systems]
         lines = [
-            Line(system.name, [each.value for each in part], [each.low for each in part], [each.high for each in part])
+            Line(system.name, [s.value for s in part], [s.low for s in part], [s.high for s in part])
             for system, part in zip(self.systems, scores, strict=True)
         ]
         metric, by = self.metrics[0], self.by.replace("_", " ")
         named = NAMES.get(metric, metric.replace("_", " "))
-        names, counts = [each.name for each in scores[0]], [each.count for each in scores[0]]
+        names, counts = [score.name for score in scores[0]], [score.count for score in scores[0]]
         save(Chart(lines, names, counts, by, named, f"{named} by length"), path)
         return Path(path)
 
@@ -151,33 +153,32 @@ def compare(
     say: Callable[[str], None] = lambda _: None,
     trust: Sequence[str] = (),
 ) -> Comparison:
-    """Hold runs of one task to one test set; the first is what the others are tested against.
+    """Compare runs of one task on one test set; the others are tested for significance against the first.
 
     Args:
-        data: a file, or records in hand; the first run's own test set unless given.
-        metrics: of the outputs, and of classifiers also of how likely they are said to be; those of the first run's recipe
-            unless given.
-        beam: for all runs; each recipe's own search unless given.
-        text: ``own`` asks that all runs write the references alike; ``common`` brings all to one form.
-        by, edges: what length is, and where buckets end (or ``quantiles``: about as many sentences in each).
-        samples, seed: of the bootstrap and of the randomisation. ``repeats``: how often speed is measured; 0: not at all.
-        say: is told what happens next.
+        data: a file, or records in memory; the first run's own test set unless given.
+        metrics: of the outputs, and for classifiers also of the probabilities; those of the first run's recipe unless given.
+        beam: the beam size for all runs; each recipe's own search unless given.
+        text: ``own`` requires that all runs write the references alike; ``common`` normalises all of them to one form.
+        by, edges: the unit of length, and where buckets end (``quantiles``: about as many sentences in each bucket).
+        samples, seed: of the bootstrap and of the randomisation test. ``repeats``: how often speed is measured; 0: never.
+        say: called with progress messages.
         trust: modules whose parts the runs may use, as for :func:`saccade.load`.
     """
     _check(by, samples, repeats)
-    contest, wanted = _enter(loaded(runs, device, trust), data, metrics, beam, text, device)
-    into = _buckets(contest, by, edges)
-    outputs, notes = _outputs(contest, say)
+    setup, wanted = _enter(loaded(runs, device, trust), data, metrics, beam, text, device)
+    by_length = _buckets(setup, by, edges)
+    outputs, notes = _outputs(setup, say)
     if data is None:
-        notes = [*filter(None, map(contest.seen, range(1, len(outputs)))), *notes]
-    if len(into) == 1:
-        notes.append(f"all inputs fall into one bucket by {by}: choose other edges, quantiles, or another length")
-    taken = speeds(contest, repeats, seed, say)
+        notes = [*filter(None, map(setup.seen, range(1, len(outputs)))), *notes]
+    if len(by_length) == 1:
+        notes.append(f"all inputs are in one bucket by {by}: choose other edges, quantiles, or another unit of length")
+    taken = speeds(setup, repeats, seed, say)
     say(f"resampling {samples:,} times")
-    systems = _systems(contest, outputs, wanted, taken, into, samples, seed)
-    texts, form = contest.references.texts, contest.references.form
-    apart = _apart([contest.shown(found) for found in outputs], texts)
-    return Comparison(contest.where, form, by, wanted, systems, contest.sources, texts, apart, samples, seed, notes)
+    systems = _systems(setup, outputs, wanted, taken, by_length, samples, seed)
+    texts, form = setup.references.texts, setup.references.form
+    apart = _apart([setup.shown(system) for system in outputs], texts)
+    return Comparison(setup.where, form, by, wanted, systems, setup.sources, texts, apart, samples, seed, notes)
 
 
 def _enter(
@@ -188,14 +189,14 @@ def _enter(
     text: Form,
     device: str,
 ) -> tuple[ComparisonSetup, list[str]]:
-    """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
-    asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
-    likely = [name for name in asked if name in PROBABILITY_METRICS and isinstance(bundles[0].task, Calibrates)]
-    said = metrics
+    """The setup and the metrics to compute: those of outputs, which the setup knows, and those of probabilities."""
+    wanted = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
+    likely = [name for name in wanted if name in PROBABILITY_METRICS and isinstance(bundles[0].task, Calibrates)]
+    of_outputs = metrics
     if likely:
-        said = [name for name in asked if name not in likely] or ["accuracy"]
-    contest = prepare(bundles, data, said, beam, text, device)
-    return contest, [name for name in asked if name in likely or name in contest.metrics] or list(contest.metrics)
+        of_outputs = [name for name in wanted if name not in likely] or ["accuracy"]
+    setup = prepare(bundles, data, of_outputs, beam, text, device)
+    return setup, [name for name in wanted if name in likely or name in setup.metrics] or list(setup.metrics)
 
 
 def _check(by: str, samples: int, repeats: int) -> None:
@@ -206,34 +207,34 @@ def _check(by: str, samples: int, repeats: int) -> None:
             raise SaccadeError(f"{name} must be at least {least}: got {count}")
 
 
-def _buckets(contest: ComparisonSetup, by: By, edges: Sequence[int] | str) -> list[Bucket]:
+def _buckets(setup: ComparisonSetup, by: By, edges: Sequence[int] | str) -> list[Bucket]:
     """The inputs by length, without the empty buckets at both ends."""
     if isinstance(edges, str) and edges != "quantiles":
-        raise SaccadeError(f"edges: expected growing whole numbers or 'quantiles', found {edges!r}")
-    lengths = _lengths(contest, by)
+        raise SaccadeError(f"edges: expected increasing integers or 'quantiles', found {edges!r}")
+    lengths = _lengths(setup, by)
     into = buckets(lengths, quantile_edges(lengths) if isinstance(edges, str) else edges)
     full = [number for number, bucket in enumerate(into) if bucket.sentences]
     return into[full[0] : full[-1] + 1]
 
 
-def _lengths(contest: ComparisonSetup, by: By) -> list[int]:
-    if by == "reference_words" and contest.references.are_texts:
-        return [len(text.split()) for text in contest.references.texts]
-    return [contest.task.length_of(record, by) for record in contest.records]
+def _lengths(setup: ComparisonSetup, by: By) -> list[int]:
+    if by == "reference_words" and setup.references.are_texts:
+        return [len(text.split()) for text in setup.references.texts]
+    return [setup.task.length_of(record, by) for record in setup.records]
 
 
-def _outputs(contest: ComparisonSetup, say: Callable[[str], None]) -> tuple[list[list[Any]], list[str]]:
+def _outputs(setup: ComparisonSetup, say: Callable[[str], None]) -> tuple[list[list[Any]], list[str]]:
     outputs, notes = [], []
-    for number, name in enumerate(contest.names):
-        say(f"{name}: decoding {len(contest.records):,} inputs")
-        found, remarks = decode(contest, number)
-        outputs.append([contest.references.written(output) for output in found])
+    for number, name in enumerate(setup.names):
+        say(f"{name}: decoding {len(setup.records):,} inputs")
+        raw, remarks = decode(setup, number)
+        outputs.append([setup.references.written(output) for output in raw])
         notes += [f"{name}: {remark}" for remark in remarks]
     return outputs, notes
 
 
 def _systems(
-    contest: ComparisonSetup,
+    setup: ComparisonSetup,
     outputs: Sequence[Sequence[Any]],
     wanted: Sequence[str],
     taken: Sequence[Speed | None],
@@ -241,56 +242,55 @@ def _systems(
     samples: int,
     seed: int,
 ) -> list[System]:
-    measured = [_measured(contest, number, found, wanted) for number, found in enumerate(outputs)]
+    measured = [_measured(setup, number, texts, wanted) for number, texts in enumerate(outputs)]
     systems = []
-    for number, (bundle, ours) in enumerate(zip(contest.bundles, measured, strict=True)):
+    for number, (bundle, ours) in enumerate(zip(setup.bundles, measured, strict=True)):
         recipe = bundle.recipe
         pairs = zip(measured[0], ours, strict=True) if number else ()
         against = {one.name: paired_difference(base, one, samples=samples, seed=seed) for base, one in pairs}
         by_length = score_by_length(ours[0], into, samples=samples, seed=seed)
         system = System(
-            contest.names[number], str(bundle.folder), recipe.name, recipe.model_name, recipe.train.seed,
-            bundle.parameters, size_on_disk(bundle), _search(contest, number), _figures(ours, samples, seed),
-            against, by_length, taken[number], contest.shown(outputs[number]),
+            setup.names[number], str(bundle.folder), recipe.name, recipe.model_name, recipe.train.seed,
+            bundle.parameters, size_on_disk(bundle), _search(setup, number), _figures(ours, samples, seed),
+            against, by_length, taken[number], setup.shown(outputs[number]),
         )  # fmt: skip
         systems.append(system)
     return systems
 
 
-def _measured(contest: ComparisonSetup, number: int, outputs: Sequence[Any], wanted: Sequence[str]) -> list[Statistics]:
-    found = {each.name: each for each in contest.measure(outputs)}
-    likely = [name for name in wanted if name not in found]
+def _measured(setup: ComparisonSetup, number: int, outputs: Sequence[Any], wanted: Sequence[str]) -> list[Statistics]:
+    measured = {metric.name: metric for metric in setup.measure(outputs)}
+    likely = [name for name in wanted if name not in measured]
     if likely:
-        found |= measured_probabilities(contest.bundles[number], contest.records, contest.where, likely)
-    return [found[name] for name in wanted]
+        measured |= measured_probabilities(setup.bundles[number], setup.records, setup.where, likely)
+    return [measured[name] for name in wanted]
 
 
-def _search(contest: ComparisonSetup, number: int) -> dict[str, Any]:
-    """How outputs were searched for; nothing where they are not."""
-    return asdict(contest.searches[number]) if isinstance(contest.task, Searches) else {}
+def _search(setup: ComparisonSetup, number: int) -> dict[str, Any]:
+    """The search settings; empty for tasks without a search."""
+    return asdict(setup.searches[number]) if isinstance(setup.task, Searches) else {}
 
 
 def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, Figure]:
     figures = {}
-    for each in ours:
-        sure = interval(bootstrap(each, samples=samples, seed=seed))
-        figures[each.name] = Figure(each.value, sure.low, sure.high, each.signature)
+    for metric in ours:
+        confidence = interval(bootstrap(metric, samples=samples, seed=seed))
+        figures[metric.name] = Figure(metric.value, confidence.low, confidence.high, metric.signature)
     return figures
 
 
 def _apart(outputs: Sequence[Sequence[str]], references: Sequence[str]) -> list[int]:
-    """Inputs on which outputs differ, by how far their chrF is apart, the furthest first."""
+    """Inputs on which outputs differ, by the spread of their chrF, the largest first."""
     if len(outputs) < 2:
         return []
-    chrf = np.stack([statistics("chrf", found, references).by_sentence for found in outputs])  # [systems, N]
+    chrf = np.stack([statistics("chrf", texts, references).by_sentence for texts in outputs])  # [systems, N]
     spread = chrf.max(axis=0) - chrf.min(axis=0)
-    differ = [number for number, found in enumerate(zip(*outputs, strict=True)) if len(set(found)) > 1]
+    differ = [number for number, texts in enumerate(zip(*outputs, strict=True)) if len(set(texts)) > 1]
     return sorted(differ, key=lambda number: -spread[number])
 
 
 # ----------------------------------------------------------------------------------------------------
-# What the metrics of probabilities (:mod:`saccade.metrics.calibration`) are computed from, record by record, so that runs can
-# be compared by them as by any other:
+# Per-record statistics of the probability metrics (:mod:`saccade.metrics.calibration`), for bootstrap and significance tests:
 #
 #     ECE = Σ_b |right in B_b − confidence in B_b| / N      of three sums per bin: count, confidence, right
 #     Brier, NLL                                            means over records
@@ -321,7 +321,7 @@ def probability_statistics(
 def _binned(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"], bins: int) -> Float[ndarray, "N 3K"]:
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == labels
-    # A bin holds its upper edge: a probability of 1 falls into the last.
+    # A bin includes its upper edge, so a probability of 1 is in the last one.
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     within = np.eye(bins)[place]  # [N, K]
     return np.concatenate([within, within * confidence[:, None], within * right[:, None]], axis=1)
@@ -339,7 +339,7 @@ def _mean(sums: Float[ndarray, " 2"]) -> float:
 def measured_probabilities(
     bundle: Bundle, records: Sequence[Any], where: str, metrics: Sequence[str]
 ) -> dict[str, Statistics]:
-    """The metrics of a classifier's probabilities on these records, calibrated where the run is."""
+    """The metrics of a classifier's probabilities on these records, after calibration if the run has one."""
     task = bundle.task
     with threads(bundle.threads):
         corpus = task.corpus(records, where)

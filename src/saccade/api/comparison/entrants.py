@@ -1,4 +1,4 @@
-"""The runs of a comparison and what all of them are held to: one task, one test set, one reference text."""
+"""Loads the runs of a comparison, checks that they can be compared, decodes the test set and times them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class ComparisonSetup:
-    """The runs, loaded, and what all of them are held to."""
+    """The loaded runs, and the test set, references and metrics on which all are compared."""
 
     bundles: Sequence[Bundle]
     names: Sequence[str]
@@ -67,23 +67,23 @@ class ComparisonSetup:
         return [statistics(name, outputs, texts, bleu_tokenize=tokenize) for name in self.metrics]
 
     def seen(self, number: int) -> str:
-        """What must be known of a run that was trained on inputs that the first has held out."""
+        """A warning if a run was trained on inputs that the first run has held out; empty otherwise."""
         name = self.names[number]
-        # Without a test file the seed says what is held out: another seed trains on some of it.
+        # Without a test file the seed decides what is held out: a run with another seed is trained on some of it.
         if _trainings(self.bundles[number]) == _trainings(self.bundles[0]):
             return ""
         try:
             seen, usual = (self._trained_on(bundle) for bundle in (self.bundles[number], self.bundles[0]))
         except SaccadeError as error:
-            return f"whether {name} was trained on some of these inputs cannot be checked: {error}"
-        # Short inputs are common enough to stand in both parts of any text; the first run has seen those too.
+            return f"cannot check whether {name} was trained on some of these inputs: {error}"
+        # Frequent short inputs occur in any training set and any test set; the first run has seen those too.
         if seen - usual <= 0.01 * len(self.records):
             return ""
-        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: so its scores are too optimistic"
+        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: its scores are too optimistic"
 
     def _trained_on(self, bundle: Bundle) -> int:
         runs = bundle.members or (bundle,)
-        trained_on = set().union(*(sources_trained_on(each.recipe, each.folder) for each in runs))
+        trained_on = set().union(*(sources_trained_on(run.recipe, run.folder) for run in runs))
         return sum(record.source in trained_on for record in self.records)
 
 
@@ -99,21 +99,21 @@ def _unchanged(output: Any) -> Any:
 
 
 def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
-    """What says which records a run, or each member of an ensemble, was trained on."""
+    """What determines the training records of a run, or of each member of an ensemble."""
     return [
         (
-            each.recipe.data,
-            each.recipe.folder,
-            each.recipe.train.seed,
-            each.recipe.train.from_,
-            checksum_of_data(each.folder),
+            run.recipe.data,
+            run.recipe.folder,
+            run.recipe.train.seed,
+            run.recipe.train.from_,
+            checksum_of_data(run.folder),
         )
-        for each in bundle.members or (bundle,)
+        for run in bundle.members or (bundle,)
     ]
 
 
 def loaded(runs: Sequence[str | Path | Bundle], device: str, trust: Sequence[str] = ()) -> list[Bundle]:
-    """The runs as bundles; those that are ones stay as they are. The others may use parts of modules in ``trust``."""
+    """The runs as bundles. Those that are loaded here may use parts of the modules in ``trust``."""
     if isinstance(runs, str | Path) or not runs:
         raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
     return [run if isinstance(run, Bundle) else load(run, device, trust=trust) for run in runs]
@@ -127,13 +127,13 @@ def prepare(
     text: Form,
     device: str,
 ) -> ComparisonSetup:
-    """Load the runs and find what they can be compared by; everything that speaks against it is said here."""
+    """Load the runs and choose metrics and references; raises if the runs cannot be compared."""
     bundles = loaded(runs, device)
     for bundle in bundles:
         if not bundle.task.output_metrics:
             raise SaccadeError(
-                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; compare "
-                "its metrics instead: saccade evaluate RUN --data FILE, for each run"
+                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; compare its "
+                "metrics instead, with saccade evaluate RUN --data FILE for each run"
             )
     names = _names(bundles)
     wanted = _metrics(bundles, metrics)
@@ -144,8 +144,8 @@ def prepare(
 
 
 def _names(bundles: Sequence[Bundle]) -> list[str]:
-    """The folders' names, with as many of the folders above as tell them apart; of an ensemble, all of them."""
-    runs = [tuple(each.folder.resolve() for each in bundle.members or (bundle,)) for bundle in bundles]
+    """The folders' names, with as many parent folders as make them unique; for an ensemble, those of all members."""
+    runs = [tuple(member.folder.resolve() for member in bundle.members or (bundle,)) for bundle in bundles]
     for depth in range(1, max(len(folder.parts) for run in runs for folder in run) + 1):
         names = [" + ".join("/".join(folder.parts[-depth:]) for folder in run) for run in runs]
         if len(set(names)) == len(set(runs)):
@@ -156,18 +156,18 @@ def _names(bundles: Sequence[Bundle]) -> list[str]:
     ]
 
 
-def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str]:
+def _metrics(bundles: Sequence[Bundle], wanted: Sequence[str] | None) -> list[str]:
     tasks = {bundle.recipe.task for bundle in bundles}
     if len(tasks) > 1:
         raise SaccadeError(f"expected runs of one task, found {', '.join(sorted(tasks))}")
-    if asked is not None and "perplexity" in asked:
+    if wanted is not None and "perplexity" in wanted:
         raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
     known = bundles[0].task.output_metrics
-    metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in known]))
+    metrics = list(dict.fromkeys(wanted or [name for name in bundles[0].recipe.metrics if name in known]))
     unknown = [name for name in metrics if name not in known]
     if unknown:
         raise SaccadeError(
-            f"unknown metric {unknown[0]!r}: those of outputs of {bundles[0].recipe.task} are {', '.join(known)}"
+            f"unknown metric {unknown[0]!r}: expected one of {', '.join(known)} for outputs of {bundles[0].recipe.task}"
         )
     check_available(metrics)
     return metrics or [known[0]]
@@ -180,31 +180,31 @@ def _search(bundle: Bundle, beam: int | None) -> Search:
         raise SaccadeError(str(error)) from None
 
 
-def decode(contest: ComparisonSetup, number: int) -> tuple[Sequence[Any], Sequence[str]]:
-    """A run's outputs for all inputs, and what must be known of them."""
-    bundle = contest.bundles[number]
+def decode(setup: ComparisonSetup, number: int) -> tuple[Sequence[Any], Sequence[str]]:
+    """A run's outputs for all inputs, and warnings about them."""
+    bundle = setup.bundles[number]
     with threads(bundle.threads):
         try:
-            corpus = bundle.task.corpus(contest.records, contest.where)
+            corpus = bundle.task.corpus(setup.records, setup.where)
         except SaccadeError as error:
-            raise SaccadeError(f"{contest.names[number]}: {error}") from None
-        how = contest.searches[number]
+            raise SaccadeError(f"{setup.names[number]}: {error}") from None
+        how = setup.searches[number]
         metric = bundle.task.output_metrics[0]
         evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=[metric])
     return evaluation.outputs, evaluation.notes
 
 
-def speeds(contest: ComparisonSetup, repeats: int, seed: int, say: Callable[[str], None]) -> list[Speed | None]:
-    """Each run decodes the same inputs, turn by turn, so that a machine that slows down slows all of them."""
-    bundles = contest.bundles
+def speeds(setup: ComparisonSetup, repeats: int, seed: int, say: Callable[[str], None]) -> list[Speed | None]:
+    """Decoding speed of each run on the same inputs. The runs take turns, so that a slower machine affects all of them."""
+    bundles = setup.bundles
     if repeats < 1:
         return [None] * len(bundles)
-    drawn = np.random.default_rng(seed).permutation(len(contest.records))[:TIMED]
-    inputs = [contest.task.input_of(contest.records[number]) for number in drawn]
+    drawn = np.random.default_rng(seed).permutation(len(setup.records))[:TIMED]
+    inputs = [setup.task.input_of(setup.records[number]) for number in drawn]
     seconds: list[list[float]] = [[] for _ in bundles]
     for turn in range(repeats):
-        for number, (bundle, search) in enumerate(zip(bundles, contest.searches, strict=True)):
-            say(f"{contest.names[number]}: timing {len(inputs):,} inputs, {turn + 1} of {repeats}")
+        for number, (bundle, search) in enumerate(zip(bundles, setup.searches, strict=True)):
+            say(f"{setup.names[number]}: timing {len(inputs):,} inputs, {turn + 1} of {repeats}")
             start = time.perf_counter()
             bundle.predict(inputs, search=search)
             seconds[number].append(time.perf_counter() - start)
@@ -222,7 +222,7 @@ def _device(bundle: Bundle) -> str:
 
 
 def size_on_disk(bundle: Bundle) -> int | None:
-    """The size of the bundle's own files; what else a run's folder holds is not needed to use it."""
+    """The size of the bundle's files in bytes, without other files of the run, such as checkpoints."""
     if bundle.members:
         sizes = [size_on_disk(member) for member in bundle.members]
         return None if None in sizes else sum(size or 0 for size in sizes)

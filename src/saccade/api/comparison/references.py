@@ -1,11 +1,11 @@
-"""What the outputs of several runs are compared with: one reference text for all of them, or a clear refusal.
+"""Finds one form of the reference texts with which the outputs of several runs can be compared, or raises.
 
-A run's figures are of *its* text: a tokenizer that lower-cases, or cuts words apart, makes an easier or another text of the
-same reference. Two forms are fair:
+A run's metrics depend on its tokenizer: one that lower-cases, or splits words, makes an easier or a different text of the same
+reference. Two forms are fair:
 
     own       each run's own text, where that is the same for all of them
-    common    the coarsest form that all can be brought to: lower-cased if any run lower-cases, cut into words if any run
-              does, Unicode-normalised as the strongest does; outputs and references alike
+    common    the coarsest form: lower-cased if any run lower-cases, split into words if any run does, with the strongest
+              Unicode normalisation; for outputs and references alike
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import SaccadeError
 
 Form = Literal["own", "common"]
-UNKNOWN, MARK = "<unk>", "\ufffd"  # an unknown word stays one word in every form
+UNKNOWN, MARK = "<unk>", "\ufffd"  # <unk> must stay one word in every form
 
 
 @dataclass(frozen=True)
 class References:
-    """The reference texts, how an output is written to be compared with them, how BLEU cuts words, and in which form."""
+    """The reference texts, the function that brings an output to their form, BLEU's tokenisation, and a name of the form."""
 
     texts: list[str]
     written: Callable[[Any], str]
@@ -36,7 +36,7 @@ class References:
 def shared_references(
     bundles: Sequence[Bundle], names: Sequence[str], records: Sequence[Any], form: Form
 ) -> References:
-    """The references that every run can be held to."""
+    """The references for all runs, in the given form."""
     if form not in get_args(Form):
         raise SaccadeError(f"text: expected one of {', '.join(get_args(Form))}, found {form!r}")
     tokenizers = [bundle.task.output_tokenizer for bundle in bundles]
@@ -48,10 +48,10 @@ def shared_references(
         different = next((number for number, text in enumerate(other) if text != texts[0][number]), None)
         if different is not None:
             raise SaccadeError(
-                f"{names[0]} and {name} write the same references differently, so their figures do not compare: "
-                f"{texts[0][different][:60]!r} and {other[different][:60]!r} (--text common compares a form of both)"
+                f"{names[0]} and {name} write the same reference differently, so their metrics cannot be compared: "
+                f"{texts[0][different][:60]!r} and {other[different][:60]!r} (--text common uses one form for both)"
             )
-    # Words are already cut by spaces where every run cuts them.
+    # If every run splits words, they are already separated by spaces.
     words = all(tokenizer.config.kind == "words" for tokenizer in tokenizers if tokenizer is not None)
     return References(texts[0], str, "none" if words else "13a", _form(tokenizers[0].config if tokenizers[0] else None))
 
