@@ -231,7 +231,7 @@ def test_as_many_labels_of_other_names_start_anew_too(reader, tmp_path):
 def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
     heard = Heard()
     bundle = fine_tuned(reader, tmp_path / "fine", [each for each in TEXTS if each[1] == "good"], heard, lr=1e-12)
-    assert bundle.task.outputs == reader.task.outputs == ("bad", "good")
+    assert bundle.task.labels == reader.task.labels == ("bad", "good")
     assert not any("start anew" in text for text in heard.said)
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
@@ -239,7 +239,7 @@ def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
 def test_texts_may_become_pairs_where_the_labels_are_the_same(reader, tmp_path):
     pairs = [((text, "what of it?"), label) for text, label in TEXTS]
     bundle = fine_tuned(reader, tmp_path / "fine", pairs, Heard(), lr=1e-12)
-    assert bundle.task.outputs == reader.task.outputs and bundle.task.classes.pairs
+    assert bundle.task.labels == reader.task.labels and bundle.task.classes.pairs
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
 

@@ -37,13 +37,15 @@ SCORES = (0.3, 4.0, 0.1, -1.0, 0.2, 0.0, -0.5)  # of seven positions: it looks a
 AXES = Site("pool", query="label", key="text")
 
 
-class Judge:
-    """Says "yes" by the logit that it reads: values of seven positions, weighed."""
+class Judge(Scores):
+    """A task and a bundle in one. Says "yes" by the logit that it reads: values of seven positions, weighed."""
 
-    task, network = None, nn.Identity()
+    network = nn.Identity()
 
     def __init__(self, values: tuple[float, ...], *, site: Site = AXES, rows: int = 1) -> None:
         self.values, self.site, self.rows = torch.tensor(values, dtype=torch.float32).reshape(1, 7, 1), site, rows
+        self.task = Mock(spec=Scores)
+        self.task.scorer = lambda network, given, output, **_: choice_scorer(self, network, given, output)
 
     def predict(self, inputs, lens=None):
         query, key = torch.ones(1, self.rows, 1), torch.tensor(SCORES).reshape(1, 7, 1)

@@ -94,9 +94,9 @@ def test_the_loss_is_that_of_the_paper_written_out(task, network):
     loss = task.loss(network, batch)
     assert float(loss.total.detach()) == pytest.approx(expected, rel=1e-4) and loss.count == batch.tokens
     assert float(task.loss(network, batch.bucketed()).total.detach()) == pytest.approx(expected, rel=1e-4)
-    for wrong in ({"smoothing": 0.1}, {"sampling": 0.1}):
-        with pytest.raises(SaccadeError, match="must be 0 for the task vectors"):
-            task.loss(network, batch, **wrong)
+    for name in ("label_smoothing", "sampling"):
+        with pytest.raises(InputError, match=rf"train\.{name}: expected 0.*vectors.*found 0\.1"):
+            read_recipe("skipgram_topics", [f"train.{name}=0.1"])
 
 
 def test_recorded_updates_are_those_done_live(task, monkeypatch):
@@ -160,13 +160,13 @@ def test_what_has_no_vector_is_told(task, network, given, told):
         task.predict(network, [given], how=Search())
     assert told in str(error.value)
     with pytest.raises(InputError):
-        task.check_input(given, 0)
+        task.read(given, "input 1")
 
 
 def test_a_whole_vocabulary_has_no_word_beside_it():
     data = WordData(train="t.txt", tokens=TOKENS)
     task = WordVectors.learn(data, [Text("dog cat dog")])
-    with pytest.raises(InputError, match="input 1: expected words that leave others to be near, found the whole"):
+    with pytest.raises(InputError, match="input 1: expected fewer words, found the whole vocabulary"):
         task.predict(Skipgram(Config(embedding=3), task.tokenizer.size), ["cat dog"], how=Search())
 
 

@@ -21,10 +21,10 @@ class AloudData(PairData):
 
 
 class Aloud(Translate):
-    name, data_class, metrics = "aloud", AloudData, ("exact_match", "cer")
+    name, Data, metrics = "aloud", AloudData, ("exact_match", "cer")
 
-    @staticmethod
-    def load(data, folder, seed):
+    @classmethod
+    def load(cls, data, folder, seed):
         draw = random.Random(seed)
         numbers = {str(draw.randrange(10 ** draw.randint(1, data.longest))) for _ in range(data.count)}
         pairs = [Pair(number, " ".join(WORDS[int(digit)] for digit in number)) for number in sorted(numbers)]
