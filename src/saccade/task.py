@@ -52,12 +52,13 @@ class Loss:
         return self.total / max(self.count, 1)
 
 
+@dataclass(frozen=True)
 class Detail:
     """What one task's predictions have beyond a value and a score: a frozen dataclass of the task's own."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON has them; empty ones are left out."""
-        return {name: value for name, value in asdict(self).items() if value}  # type: ignore[call-overload]
+        return {name: value for name, value in asdict(self).items() if value}
 
     def lines(self) -> list[str] | None:
         """What ``saccade predict`` prints instead of the value; None: the value."""

@@ -140,7 +140,7 @@ def test_batches_are_recorded_in_few_shapes_and_give_the_same_gradient() -> None
 
 def test_what_means_nothing_to_a_tagger_is_refused() -> None:
     of = task()
-    made, corpus = network(of), of.corpus(RECORDS, "x")
+    made = network(of)
     with pytest.raises(InputError, match=r"train\.sampling: expected 0.*label.*found 0\.5"):
         read_recipe("tagger_repeats", ["train.sampling=0.5"])
     with pytest.raises(SaccadeError, match="no n-best list"):

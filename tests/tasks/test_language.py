@@ -118,7 +118,7 @@ def test_unknown_tokens_and_unknown_metrics_are_told() -> None:
     corpus = task.corpus([Text("the zebra sleeps")], "here")
     [note] = task.evaluate(network, corpus, how=Search(), metrics=["perplexity"]).notes
     assert note.startswith("25.0% of the tokens are <unk>")
-    with pytest.raises(InputError, match="metrics: expected any of perplexity, .*, found 'bleu'"):
+    with pytest.raises(InputError, match=r"metrics: expected any of perplexity, .*, found 'bleu'"):
         task.evaluate(network, corpus, how=Search(), metrics=["bleu"])
 
 
@@ -173,7 +173,9 @@ def test_a_prompt_that_ends_with_a_blank_is_continued_without_another() -> None:
 def test_wishes_steer_a_continuation() -> None:
     task = made(longest=6)
     network = lstm(task)
-    [found] = task.predict(network, ["the"], how=Search(beam=10), constraints=[OutputConstraints(require=("bird sings",))])
+    [found] = task.predict(
+        network, ["the"], how=Search(beam=10), constraints=[OutputConstraints(require=("bird sings",))]
+    )
     assert "bird sings" in found.value
     free = task.predict(network, ["the"], how=Search())[0].value.split()[0]
     [found] = task.predict(network, ["the"], how=Search(), constraints=[OutputConstraints(forbid=(free,))])
@@ -323,7 +325,7 @@ def test_a_state_is_carried_from_update_to_update(tmp_path: Path) -> None:
     bundle = api.train(small(*options, "data.streams=1"), folder=tmp_path / "run")
     task = bundle.task
     corpus = task.corpus(task.load(task.data, tmp_path, 1).train, "train")
-    [ids] = corpus.sequences
+    [ids] = corpus.shared.sequences
     log_probs = torch.log_softmax(bundle.network(torch.tensor(ids[None, :-1])), dim=-1)[0]
     nll = -log_probs.gather(1, torch.tensor(ids[1:, None])).squeeze(1).detach()
     expected = [float(chunk.mean()) for chunk in nll.split(9)]

@@ -351,9 +351,9 @@ def test_a_forbidden_word_is_not_written_first_by_a_piece_that_continues_words(k
         word = task.target.decode([token])
         if re.fullmatch(r"\w+", word):
             network = Told(task.target.size, [token], preference=20)
-            written = task.predict(network, ["das haus"], how=Search(), constraints=[OutputConstraints(forbid=(word,))])[
-                0
-            ].value
+            written = task.predict(
+                network, ["das haus"], how=Search(), constraints=[OutputConstraints(forbid=(word,))]
+            )[0].value
             assert re.search(rf"(?<!\w){word}(?!\w)", written) is None, (word, written)
 
 

@@ -361,8 +361,8 @@ def constraints_of(
 ) -> list[OutputConstraints]:
     """The constraints of each of ``count`` inputs.
 
-    >>> constraints_of(2, prefix=["the", None], require=["house"])
-    [OutputConstraints(prefix='the', require=('house',), forbid=()), OutputConstraints(prefix='', require=('house',), forbid=())]
+    >>> constraints_of(2, prefix=["the", None], require=["house"])[1]
+    OutputConstraints(prefix='', require=('house',), forbid=())
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)
     required, forbidden = _words("require", require, count), _words("forbid", forbid, count)

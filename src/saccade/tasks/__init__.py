@@ -32,7 +32,7 @@ TASKS: dict[str, Spec] = {
     "rank": Spec("rank:Rank", "rankings.records:RankedData", "ranking:RANKING_METRICS"),
     "language": Spec("language:Language", "texts.records:TextData", "text:LANGUAGE_METRICS"),
     "pretrain": Spec("pretrain:Pretrain", "texts.documents:PretrainData", "text:MASKED_METRICS"),
-    "vectors": Spec("vectors:WordVectors", "texts.documents:WordData", "neighbours:VECTOR_METRICS"),
+    "vectors": Spec("vectors:WordVectors", "texts.documents:WordData", "text:VECTOR_METRICS"),
 }
 
 

@@ -36,8 +36,8 @@ from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
 from saccade.errors import InputError
 from saccade.kinds import TEXT
-from saccade.metrics.neighbours import VECTOR_METRICS, neighbours
-from saccade.metrics.text import Score
+from saccade.metrics.neighbours import neighbours
+from saccade.metrics.text import VECTOR_METRICS, Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
 from saccade.task import Detail, Evaluation, Loss, Prediction, Progress, Surveys, Task, eval_mode, refuse_rate

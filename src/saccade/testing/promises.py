@@ -22,8 +22,11 @@ class ContractBroken(AssertionError):
     """A part does not keep what parts of its kind promise; the message lists each broken promise with numbers."""
 
 
-def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject], None]]) -> tuple[str, ...]:
-    """Try all promises and return them; raise if any is broken. Where the first is, the others mean nothing."""
+def keep(
+    name: str, subject: Subject, promises: Mapping[str, Callable[[Subject], None]], *, needed: int = 1
+) -> tuple[str, ...]:
+    """Try all promises and return them; raise if any is broken. The first ``needed`` are what the others build on: where
+    one of them is broken, those after it are not tried."""
     __tracebackhide__ = True
     broken: dict[str, str] = {}
     for number, (promise, show) in enumerate(promises.items()):
@@ -33,7 +36,7 @@ def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject],
             broken[promise] = str(fault)
         except Exception as fault:
             broken[promise] = str(fault) if isinstance(fault, SaccadeError) else f"it raised {_told(fault)}"
-        if broken and number == 0:
+        if broken and number < needed:
             break
     if broken:
         lines = [f"  - {promise}: {found}" for promise, found in broken.items()]
