@@ -146,7 +146,7 @@ FAULTS = {
     "beam": ({"inputs": ["a"], "search": {"beam": 10**9}}, 422, "search.beam", "expected at most 64"),
     "samples": ({"inputs": ["a"], "search": {"sample": {}, "n_best": 10**9}}, 422, "search.n_best", "at most 64"),
     "half a list": ({"inputs": ["a"], "search": {"n_best": 7.5}}, 422, "search.n_best", "a whole number"),
-    "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "found too large a one"),
+    "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "expected finite numbers"),
     "misspelt": ({"inputs": ["a"], "search": {"baem": 3}}, 422, "search.baem", "did you mean 'beam'?"),
     "a number as text": ({"inputs": ["a"], "search": {"beam": "3"}}, 422, "search.beam", "a whole number"),
 }  # fmt: skip

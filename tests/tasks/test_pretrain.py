@@ -223,6 +223,23 @@ def test_two_texts_are_judged(task, network):
     assert set(blank.parts) == {"follows", "does not follow"}
 
 
+@pytest.mark.parametrize("given", ["this [MASK] waits .", "this dog waits .\tthis cat waits ."])
+def test_how_likely_a_word_or_a_follower_is_can_be_asked_under_a_lens(task, network, given):
+    (found,) = task.predict(network, [given], how=Search())
+    (likeliest, share), (second, less) = (
+        list(found.probabilities.items())[:2]
+        if "[MASK]" in given
+        else sorted(found.probabilities.items(), key=lambda item: -item[1])
+    )
+    for output, expected in ((None, share), (likeliest, share), (second, less)):
+        scored = task.scorer(network, given, output)(Lens())
+        assert scored.log_probs == pytest.approx([math.log(expected)], abs=1e-5) and scored.trace.maps
+    masked = task.scorer(network, given, None)(Lens(edits=[Mask([1], site="encoder.1.self")]))
+    assert masked.log_probs[0] != pytest.approx(math.log(share), abs=1e-6)
+    with pytest.raises(SaccadeError, match=r"expected one of .*found 'xqzt'"):
+        task.scorer(network, given, "xqzt")(Lens())
+
+
 def test_a_filled_pair_is_written_as_it_was_given_and_drawn_on_two_lines(task, network):
     given = "these dogs wait .\tthis [MASK] waits ."
     (found,) = task.predict(network, [given], how=Search(beam=3, n_best=3), lens=Lens())

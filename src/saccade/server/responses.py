@@ -41,7 +41,9 @@ def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
     except OverflowError:
         if not ask.search:
             raise
-        raise InputError(WHERE, field="search", expected="numbers to reckon with", found="too large a one") from None
+        raise InputError(
+            WHERE, field="search", expected="finite numbers", found="a score beyond what a float can hold"
+        ) from None
 
 
 def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:

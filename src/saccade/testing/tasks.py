@@ -61,7 +61,7 @@ def check_task(
         data: what its recipe's ``data`` would be read into; a few dozen records are enough.
         network, config: what it is tried with: a class (or its name) and its Config, ``config_class()`` unless given.
         inputs: what to predict; what the first test records ask (``Task.input_of``) unless given.
-        metrics: what to evaluate; the task's own ``metrics``, or exact_match, unless given.
+        metrics: what to evaluate; the task's own ``metrics`` unless given.
         folder: where the data's relative paths start.
     """
     __tracebackhide__ = True
@@ -91,8 +91,9 @@ class _Subject:
         return self.kind.load(self.data, self.folder, 1)
 
     @cached_property
-    def task(self) -> Any:
-        return self.kind.learn(self.data, self.splits.train)
+    def task(self) -> Task:
+        task: Task = self.kind.learn(self.data, self.splits.train)
+        return task
 
     @cached_property
     def network(self) -> Any:
@@ -307,7 +308,8 @@ def _capabilities(subject: _Subject) -> None:
 
 
 def _calibrates(subject: _Subject) -> None:
-    task, network = subject.task, subject.network
+    task: Any = subject.task
+    network = subject.network
     logits, targets = task.logits_of(network, subject.test), list(task.targets_of(subject.test))
     shape = [len(subject.test), len(task.labels)]
     demand(list(logits.shape) == shape, f"logits_of: expected {shape}, found {list(logits.shape)}")
