@@ -377,4 +377,4 @@ def test_a_bundle_predicts_evaluates_and_is_driven_from_the_command_line(tmp_pat
     assert status != 0 and "expected one of perplexity, word_perplexity, bits_per_character" in err
     assert command("train", recipe, "--dry-run")[0] == 0
     status, _, err = command("compare", run, run)
-    assert status != 0 and "its figures are those of saccade evaluate" in err
+    assert status != 0 and "saccade evaluate RUN --data FILE" in err

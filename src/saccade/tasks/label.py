@@ -117,6 +117,7 @@ class Label(FineTunes, Scores, Surveys, Task):
     metrics = TAG_METRICS
     input = WORDS
     output = "tags"
+    length_setting = "data.max_length"
     survey = "tags"
     alternatives = False  # the likeliest tags are found exactly
 

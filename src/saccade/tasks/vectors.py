@@ -77,6 +77,7 @@ class WordVectors(Surveys, Task):
     metrics = VECTOR_METRICS
     input = TEXT
     output = "text"
+    length_setting = "data.chunk"
     survey = "texts"
 
     def __init__(self, data: WordData, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
@@ -179,7 +180,7 @@ class WordVectors(Surveys, Task):
         return [Visit(batch, draw_of(seed, epoch)) for batch in batches]
 
     def row_name(self, corpus: Corpus, number: int) -> str:
-        return f"a stretch of {corpus.costs[number]} words (data.chunk)"
+        return f"a stretch of {corpus.costs[number]} words"
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         window, negatives = self.data.window, self.data.negatives
