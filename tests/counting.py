@@ -81,19 +81,19 @@ class Count(Task):
     def __init__(self, data, most):
         self.data, self.most = data, most
 
-    @classmethod
-    def load(cls, data, folder, seed):
+    @staticmethod
+    def load(data, folder, seed):
         draw = random.Random(seed)
         texts = ["".join(draw.choices(LETTERS, k=draw.randint(1, data.longest))) for _ in range(data.words)]
         words = [Word(text, text.count("a")) for text in texts]
         return Splits(words[10:], words[:5], words[5:10])
 
-    @classmethod
-    def read_file(cls, path, data):
-        return cls.records(path.read_text().split(), data)
+    @staticmethod
+    def read_file(path, data):
+        return Count.records(path.read_text().split(), data)
 
-    @classmethod
-    def records(cls, given, data, dropped=None):
+    @staticmethod
+    def records(given, data, dropped=None):
         return [Word(text, text.count("a")) for text in given]
 
     @classmethod
@@ -145,8 +145,8 @@ class Count(Task):
         trace = lens.trace.labelled(axes, **self.about, input=text, output=str(prediction.value))
         return replace(prediction, trace=trace)
 
-    def evaluate(self, network, corpus, *, how, metrics, limit=None, progress=None):
-        words = corpus.first(limit).records
+    def measure(self, network, corpus, metrics, how, progress):
+        words = corpus.records
         outputs = [prediction.value for prediction in self.predict_items(network, words, how=how, progress=progress)]
         right = sum(output == word.target for output, word in zip(outputs, words, strict=True))
         corpus_loss(self, network, corpus)

@@ -211,19 +211,19 @@ class Task(ABC):
 
     # Where records come from ------------------------------------------------------------------------------------------
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def load(cls, data: Any, folder: Path, seed: int) -> Splits:
+    def load(data: Any, folder: Path, seed: int) -> Splits:
         """The records that a recipe's ``data`` names; relative paths start at ``folder``."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def read_file(cls, path: Path, data: Any) -> list[Any]:
+    def read_file(path: Path, data: Any) -> list[Any]:
         """The records of one file, read strictly."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def records(cls, given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
+    def records(given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
         """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused."""
 
     @classmethod
@@ -320,7 +320,12 @@ class Task(ABC):
                 f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
                 f"marks included; raise train.batch_tokens or lower {self.length_setting}"
             )
-        return plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
+        batches = plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
+        return [self.visit(batch, seed, epoch) for batch in batches]
+
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """A planned batch; a task that draws anew in each epoch puts the epoch's draw with it."""
+        return batch
 
     def row_name(self, corpus: Corpus, number: int) -> str:
         """What an error calls a row of a corpus, the ``number``-th from 0."""
@@ -347,6 +352,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self, network: Any, batch: Any, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """What training minimises."""
+
+    def phases(self, network: Any) -> tuple[Phase, ...]:
+        """The optimiser steps of an update, in the order in which they run; one that minimises :meth:`loss` by default."""
+        return (Phase("train", self.loss),)
 
     # Inputs become predictions ----------------------------------------------------------------------------------------
 
@@ -429,7 +438,6 @@ class Task(ABC):
         if unknown:
             raise InputError("metrics", expected=f"any of {', '.join(self.known_metrics)}", found=repr(unknown[0]))
 
-    @abstractmethod
     def evaluate(
         self,
         network: Any,
@@ -441,6 +449,18 @@ class Task(ABC):
         progress: Progress | None = None,
     ) -> Evaluation:
         """Metrics on a corpus; ``limit`` takes its first records only."""
+        self.check_metrics(metrics)
+        return self.measure(network, self.first(corpus, limit), list(metrics), how, progress)
+
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The corpus of the first ``limit`` records."""
+        return corpus.first(limit)
+
+    @abstractmethod
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Any, progress: Progress | None
+    ) -> Evaluation:
+        """The named metrics, which this task and its data have, on a corpus."""
 
     # Two runs compared by their outputs -------------------------------------------------------------------------------
 
@@ -562,3 +582,31 @@ def keep_best(predictions: Sequence[Prediction]) -> Prediction:
     """The first prediction, with the others as its alternatives."""
     first, *others = predictions
     return replace(first, alternatives=tuple(others)) if others else first
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One optimiser step of an update: which parameters change, which loss they minimise, and by which optimiser.
+
+    Most tasks have one phase: all parameters, the recipe's optimiser, :meth:`Task.loss`. A GAN has two, which take turns.
+    A phase's step computes gradients for its own parameters only.
+
+    Attributes:
+        name: an identifier; with several phases it names the columns of the log.
+        loss: ``(network, batch, *, smoothing, sampling) -> Loss``, called as :meth:`Task.loss` is. Random numbers come from
+            PyTorch's global generators, whose state is part of a checkpoint.
+        parameters: names of modules or parameters, or patterns such as ``decoder.*.bias``; all parameters unless given.
+        settings: fields that differ from the recipe's ``train`` section: optimiser, learning rate, schedule, clipping.
+        every: run in one of so many updates, the last of each group: with 5, in updates 5, 10, 15 …
+        steps: optimiser steps per update; each computes the loss anew on the update's batches.
+        state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
+            saved in checkpoints, but not in the bundle.
+    """
+
+    name: str
+    loss: Callable[..., Loss]
+    parameters: tuple[str, ...] = ("*",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    every: int = 1
+    steps: int = 1
+    state: dict[str, Tensor] = field(default_factory=dict)

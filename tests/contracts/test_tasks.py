@@ -14,7 +14,7 @@ import pytest
 
 import saccade
 from saccade import task as contract
-from saccade.data.texts.documents import PieceTokens, PretrainData
+from saccade.data.texts.records import PieceTokens, PretrainData
 from saccade.data.toy.topics import Topics
 from saccade.kinds import InputKind, OutputKind
 from saccade.models import bert

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from saccade import api
-from saccade.data.texts.documents import CommonWords, WordData
 from saccade.data.texts.masking import Visit
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import CommonWords, Text, WordData
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import Topics
 from saccade.errors import InputError, Interrupted, SaccadeError
@@ -21,7 +20,7 @@ from saccade.models.bert import Config as BertConfig
 from saccade.models.skipgram import Config, Skipgram
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.vectors import WordVectors
+from saccade.tasks.vectors import WordVectors, neighbours
 from saccade.trace import Lens
 from saccade.training import stepping
 from saccade.training.config import Train
@@ -267,3 +266,21 @@ def test_unknown_words_are_not_drawn(task):
 def test_runs_are_not_compared_by_outputs_that_have_no_reference(whole, command):
     status, _, err = command("compare", whole, whole)
     assert status == 1 and "found 'vectors'" in err and "saccade evaluate RUN --data FILE" in err
+
+
+# Whether words that belong together are nearest to each other ----------------------------------------------------------
+
+
+def test_length_does_not_matter_and_every_word_is_a_candidate():
+    vectors = torch.tensor([[1.0, 0.0], [9.0, 0.9], [0.0, 1.0], [0.1, 1.0], [1.0, 0.01]])
+    assert neighbours(vectors[:4], [[0, 1], [2, 3]]) == 1.0
+    assert neighbours(vectors, [[0, 1], [2, 3]]) == 0.5  # the last word comes between the first two
+
+
+def test_a_word_is_not_its_own_neighbour():
+    assert neighbours(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]]), [[0], [1], [2]]) == 0.0
+
+
+def test_words_are_needed():
+    with pytest.raises(SaccadeError, match="none of their words in the vocabulary"):
+        neighbours(torch.ones(3, 2), [[], []])

@@ -23,8 +23,8 @@ class AloudData(PairData):
 class Aloud(Translate):
     name, Data, metrics = "aloud", AloudData, ("exact_match", "cer")
 
-    @classmethod
-    def load(cls, data, folder, seed):
+    @staticmethod
+    def load(data, folder, seed):
         draw = random.Random(seed)
         numbers = {str(draw.randrange(10 ** draw.randint(1, data.longest))) for _ in range(data.count)}
         pairs = [Pair(number, " ".join(WORDS[int(digit)] for digit in number)) for number in sorted(numbers)]

@@ -23,21 +23,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.files.semeval import ENTITY_MARKS
 from saccade.data.labels.batch import IGNORED, Batch
 from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
-from saccade.data.labels.records import Labelled, LabelledData, built_in, labelled_of, load_labelled, read_file
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
+from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
-from saccade.data.toy.relations import MARKS
+from saccade.data.toy import examples
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
-from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics
-from saccade.metrics.relations import relation_of
+from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics, relation_of
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier
@@ -96,22 +94,14 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         self.data, self.tokenizer, self.classes, self.vectors = data, tokenizer, classes, vectors
         self.reader = reader_of(data, tokenizer, pairs=classes.pairs)
 
-    @classmethod
-    def load(cls, data: LabelledData, folder: Path, seed: int) -> Splits:
-        return load_labelled(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: LabelledData) -> list[Labelled]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: LabelledData, dropped: FaultCounts | None = None) -> list[Labelled]:
-        return labelled_of(given, data, dropped)
+    load = staticmethod(load_labelled)
+    read_file = staticmethod(read_file)
+    records = staticmethod(labelled_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
         """The built-in source's own, or the shortest at the beginning of the test set."""
         if self.data.source is not None:
-            return list(built_in(self.data.source).EXAMPLES)
+            return examples(self.data.source)
         test = self.load(self.data, folder, seed).test if test is None else test
         shortest = sorted(test[:100], key=lambda record: len("".join(record.source)))[:10]
         return ["\t".join(" ".join(text.split()) for text in texts_of(record.source)) for record in shortest]
@@ -325,19 +315,10 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
             expected = "relations beside Other, for relation_f1"
             raise InputError("metrics", expected=expected, found=str(self.classes.names))
 
-    def evaluate(
-        self,
-        network: Classifier,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: Classifier, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """Metrics of the predicted labels and of their probabilities."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         shares = shares_of(self.logits_of(network, corpus), self.calibration)
         outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
         likely = [name for name in metrics if name in PROBABILITY_METRICS]
@@ -371,8 +352,8 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 def _check_marks_whole(data: LabelledData) -> None:
     """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
     whole = data.tokens.whole
-    if data.format == "relations" and data.tokens.kind == "words" and not set(MARKS) <= set(whole):
-        expected = f"{json.dumps(MARKS)}, the marks of relations"
+    if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
+        expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
         raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
 
 

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from saccade.data.batching import Corpus
+from saccade.data.files.jsonl import parse_json
 from saccade.data.points.batch import IGNORED, Batch, collate
 from saccade.data.points.records import (
     Coordinates,
@@ -31,12 +32,10 @@ from saccade.data.points.records import (
     as_points,
     generate,
     load_points,
-    parse,
     read_file,
     records_of,
 )
 from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import POINTS
 from saccade.metrics.text import POINT_METRICS, Score, exact_match, perplexity
@@ -86,17 +85,12 @@ class Point(Decodes):
         if not getattr(recipe.model, "revisit", True):
             refuse_rate(recipe, "sampling", "with model.revisit false a point cannot be chosen again")
 
-    @classmethod
-    def load(cls, data: PointData, folder: Path, seed: int) -> Splits:
-        return load_points(data, folder, seed)
+    load = staticmethod(load_points)
+    read_file = staticmethod(read_file)
 
-    @classmethod
-    def read_file(cls, path: Path, data: PointData) -> list[Points]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
-        return records_of(given)
+    @staticmethod
+    def records(given: Any, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
+        return records_of(given, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
         """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
@@ -165,7 +159,7 @@ class Point(Decodes):
         """An input is a list of points, of numbers (points of one), or JSON text of either."""
         if isinstance(given, str):
             example = "[0.3, 0.1]" if self.width == 1 else "[[0.3, 0.1], [0.7, 0.2]]"
-            given = parse(given, where, expected=f"points as JSON, such as {example}")
+            given = parse_json(given, where, expected=f"points as JSON, such as {example}")
         if isinstance(given, int | float):
             hint = "an input is a list of points; inputs are a list of such lists"
             raise InputError(where, expected="a list of points", found="a number", hint=hint)
@@ -236,19 +230,10 @@ class Point(Decodes):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: EncoderDecoder,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: EncoderDecoder, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``exact_match``: the share of records with every position right and in order; ``perplexity`` of the truth."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         scores, outputs, notes = list[Score](), list[list[int]](), list[str]()
         if "perplexity" in metrics:
             scores.append(perplexity(*corpus_loss(self, network, corpus)))

@@ -26,17 +26,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
-from saccade.data.texts.documents import WordData, documents_of, load_documents, read_documents
 from saccade.data.texts.masking import Visit, draw_of
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import Text, WordData, load_texts, read_texts, texts_of
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
-from saccade.errors import InputError
+from saccade.errors import InputError, SaccadeError
 from saccade.kinds import TEXT
-from saccade.metrics.neighbours import neighbours
 from saccade.metrics.text import VECTOR_METRICS, Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
@@ -89,17 +85,9 @@ class WordVectors(Surveys, Task):
         super().check_recipe(recipe)
         refuse_rate(recipe, "label_smoothing", "the task vectors learns from pairs, which are there or drawn")
 
-    @classmethod
-    def load(cls, data: WordData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: WordData) -> list[Text]:
-        return read_documents(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: WordData, dropped: FaultCounts | None = None) -> list[Text]:
-        return documents_of(given, data)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Words worth looking up: one of each built-in topic, or some of the commoner words."""
@@ -164,20 +152,9 @@ class WordVectors(Surveys, Task):
                 row = np.asarray(ids, dtype=np.int32)
                 yield row[row != Tokenizer.UNK]
 
-    def plan(
-        self,
-        corpus: Corpus,
-        *,
-        tokens: int | None,
-        records: int | None,
-        seed: int,
-        epoch: int,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> list[list[int]]:
-        """Each batch also carries the epoch's draw, by which words are left out and drawn against."""
-        batches = super().plan(corpus, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
-        return [Visit(batch, draw_of(seed, epoch)) for batch in batches]
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """Which words are left out, and which are drawn against, changes in each epoch."""
+        return Visit(batch, draw_of(seed, epoch))
 
     def row_name(self, corpus: Corpus, number: int) -> str:
         return f"a stretch of {corpus.costs[number]} words"
@@ -275,19 +252,15 @@ class WordVectors(Surveys, Task):
 
     # Figures ------------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: Any,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The first ``limit`` stretches."""
+        return corpus if limit is None else replace(corpus, rows=corpus.rows[:limit], costs=corpus.costs[:limit])
+
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the true context word scores above all that were
-        drawn against it; ``neighbours``: how often a word's nearest is of its own topic. ``limit``: stretches."""
-        self.check_metrics(metrics)
+        drawn against it; ``neighbours``: how often a word's nearest is of its own topic."""
         figures, notes = dict[str, float](), list[str]()
         if "neighbours" in metrics and self.data.source is None and len(metrics) > 1:
             # A recipe of ours on other texts: the run is not lost for a metric that they do not have.
@@ -295,8 +268,7 @@ class WordVectors(Surveys, Task):
         elif "neighbours" in metrics:
             figures["neighbours"] = self._neighbours(network)
         if {"pair_loss", "pair_accuracy"} & set(metrics):
-            rows = corpus.rows[:limit]
-            figures |= self._pairs(network, replace(corpus, rows=rows, costs=corpus.costs[: len(rows)]))
+            figures |= self._pairs(network, corpus)
         return Evaluation.of({name: Score(name, figures[name], name != "pair_loss") for name in metrics}, notes=notes)
 
     def _neighbours(self, network: Any) -> float:
@@ -320,3 +292,20 @@ class WordVectors(Surveys, Task):
                 above += int((there > against.amax(-1)).sum())
                 count += batch.tokens
         return {"pair_loss": loss / max(1, count), "pair_accuracy": above / max(1, count)}
+
+
+def neighbours(vectors: Float[Tensor, "V D"], groups: Sequence[Sequence[int]]) -> float:
+    """The share of the grouped words whose nearest other word by cosine, cos(a, b) = a · b / (|a| |b|), is of their own group.
+
+    >>> neighbours(torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.5, 1.0]]), [[0, 1], [2]])
+    0.6666666666666666
+    """
+    rows = [row for group in groups for row in group]
+    if not rows:
+        raise SaccadeError("neighbours: expected groups of words, found none of their words in the vocabulary")
+    unit = functional.normalize(vectors.float(), dim=-1)
+    cosines = unit[rows] @ unit.T
+    cosines[torch.arange(len(rows)), rows] = -torch.inf
+    owner = {row: number for number, group in enumerate(groups) for row in group}
+    nearest = cosines.argmax(-1).tolist()
+    return sum(owner.get(near) == owner[row] for row, near in zip(rows, nearest, strict=True)) / len(rows)

@@ -17,8 +17,7 @@ from torch import Tensor
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import InputKind, OutputKind
 from saccade.models import network_class
-from saccade.nn.search.beam_search import Search
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.beam_search import Sampling, Search
 from saccade.plugins import EVERYTHING, searching
 from saccade.task import (
     Calibrates,
@@ -66,7 +65,9 @@ def check_task(
     """
     __tracebackhide__ = True
     with searching(trust=EVERYTHING):  # a test names what it tries
-        kind = task_class(task) if isinstance(task, str) else task
+        kind: Any = task
+        if isinstance(kind, str):
+            kind = task_class(kind)
         made = network_class(network) if isinstance(network, str) else network
     if config is None and not hasattr(made, "config_class"):
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
