@@ -351,7 +351,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Wishes as a program writes them, one value for all inputs or one an input, made into one :class:`Wish` an input.
+# Constraints as a program writes them, one value for all inputs or one per input → one OutputConstraints per input.
 
 Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 
@@ -359,10 +359,10 @@ Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 def constraints_of(
     count: int, prefix: str | Sequence[str | None] | None = None, require: Words = None, forbid: Words = None
 ) -> list[OutputConstraints]:
-    """One wish for each of ``count`` inputs.
+    """The constraints of each of ``count`` inputs.
 
-    >>> constraints_of(2, prefix=["the", None], require=["house"])
-    [Wish(prefix='the', require=('house',), forbid=()), Wish(prefix='', require=('house',), forbid=())]
+    >>> constraints_of(2, prefix=["the", None], require=["house"])[1]
+    OutputConstraints(prefix='', require=('house',), forbid=())
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)
     required, forbidden = _words("require", require, count), _words("forbid", forbid, count)

@@ -114,7 +114,7 @@ def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
 
 
 def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
-    """What must be known of held-out records whose source the parent was trained on: so scores on them are too optimistic."""
+    """What must be known of held-out records whose source the parent was trained on: scores on them are too optimistic."""
     held_out: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
     try:
         trained_on = sources_trained_on(parent, folder)
@@ -123,7 +123,7 @@ def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
     seen = {name: sum(record.source in trained_on for record in part) for name, part in held_out.items()}
     return [
         f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by the run that is begun from, or one before "
-        "it: so scores on them are too optimistic"
+        "it: scores on them are too optimistic"
         for name, count in seen.items()
         if count
     ]

@@ -148,7 +148,7 @@ def change(
     plain = recipe.to_plain()
     trusts = recipe.trust.also((*trusted(trust).modules, *_named_in_changes(overrides, changes or {})))
     with recipe.resolving():
-        searches = getattr(task_class(recipe.task), "searches", True)
+        searches = _searches(task_class(recipe.task))
     if not searches:
         del plain["search"]["beam"]  # it is as large as n_best, which may change
     root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
@@ -263,7 +263,7 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = _searches(outline.task)
+        searches = _searches(task)
         if asked and not searches:
             _refuse_kinds(outline.search, outline.task)
         search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
@@ -367,10 +367,10 @@ def _data(root: Located, outline: _Outline) -> Any:
     return fill(task.Data, outline.data, "data", outline.task)
 
 
-def _searches(task: str) -> bool:
+def _searches(task: Any) -> bool:
     from saccade.task import Searches
 
-    return issubclass(task_class(task), Searches)
+    return issubclass(task, Searches)
 
 
 def _model(node: Located, task: str) -> tuple[str, Any]:

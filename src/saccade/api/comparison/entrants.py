@@ -79,7 +79,7 @@ class ComparisonSetup:
         # Short inputs are common enough to stand in both parts of any text; the first run has seen those too.
         if seen - usual <= 0.01 * len(self.records):
             return ""
-        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: so its scores are too optimistic"
+        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: its scores are too optimistic"
 
     def _trained_on(self, bundle: Bundle) -> int:
         runs = bundle.members or (bundle,)
