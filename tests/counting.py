@@ -10,9 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from saccade.attention.windows import padding
+from saccade.data.batching import Corpus
 from saccade.data.splits import Splits
+from saccade.errors import InputError
+from saccade.kinds import TEXT
 from saccade.nn import AttentionPool
-from saccade.task import Evaluation, Loss, Prediction, eval_mode
+from saccade.task import Evaluation, Loss, Prediction, Task
 from saccade.trace import Lens, Site, Tokens
 from saccade.training.evaluation import corpus_loss
 
@@ -47,15 +50,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Corpus:
-    words: list[Word]
-    note: str = ""
-
-    def __len__(self):
-        return len(self.words)
-
-
-@dataclass(frozen=True)
 class Config:
     width: int = 8
 
@@ -77,10 +71,12 @@ class Counter(nn.Module):
         return self.output(torch.tanh(pooled + self.length(lengths.unsqueeze(-1).float())))
 
 
-class Count:
+class Count(Task):
     name = "count"
-    data_class = CountData
+    Data = CountData
     metrics = ("accuracy",)
+    input = TEXT
+    output = "number"
 
     def __init__(self, data, most):
         self.data, self.most = data, most
@@ -94,10 +90,10 @@ class Count:
 
     @staticmethod
     def read_file(path, data):
-        return [Word(line, line.count("a")) for line in path.read_text().split()]
+        return Count.records(path.read_text().split(), data)
 
     @staticmethod
-    def records(given, data):
+    def records(given, data, dropped=None):
         return [Word(text, text.count("a")) for text in given]
 
     @classmethod
@@ -111,22 +107,14 @@ class Count:
     def files(self):
         return {"count.json": json.dumps(self.most)}
 
-    def examples(self, folder, seed, test=None):
-        return ["abba", "c"]
-
     def network(self, network_class, config):
         return network_class(config, self.data.longest + 1)
 
     def corpus(self, records, where):
-        return Corpus(list(records))
-
-    def plan(self, corpus, *, tokens, records, seed, epoch):
-        size = records or 16
-        order = random.Random(f"{seed} {epoch}").sample(range(len(corpus)), len(corpus))
-        return [order[start : start + size] for start in range(0, len(order), size)]
+        return Corpus(records, records, [len(word.source) for word in records])
 
     def batch(self, corpus, numbers):
-        words = [corpus.words[number] for number in numbers]
+        words = [corpus.rows[number] for number in numbers]
         widest = max(len(word.source) for word in words)
         letters = [[LETTERS.index(letter) + 1 for letter in word.source.ljust(widest, "a")] for word in words]
         lengths = torch.tensor([len(word.source) for word in words])
@@ -136,26 +124,30 @@ class Count:
         logits = network(batch.letters, batch.lengths)
         return Loss(nn.functional.cross_entropy(logits, batch.target, reduction="sum"), len(batch.target))
 
-    @torch.no_grad()
-    def predict(self, network, inputs, *, how, lens=None):
+    def read(self, given, where, network=None):
+        if not isinstance(given, str):
+            raise InputError(where, expected="a word", found=type(given).__name__)
+        return Word(given, given.count("a"))
+
+    def forward(self, network, items, *, how, lens):
         predictions = []
-        with eval_mode(network):
-            for text in inputs:
-                batch = self.batch(Corpus(self.records([text], self.data)), [0])
-                looking = None if lens is None else lens.fresh()
-                log_probs = network(batch.letters, batch.lengths, lens=looking).log_softmax(-1)[0]
-                value = int(log_probs.argmax())
-                prediction = Prediction(value, float(log_probs[value]), float(log_probs[value]))
-                predictions.append(prediction if looking is None else self._seen(prediction, text, looking))
+        for word in items:
+            batch = self.batch(self.corpus([word], "input"), [0])
+            looking = None if lens is None else lens.fresh()
+            log_probs = network(batch.letters, batch.lengths, lens=looking).log_softmax(-1)[0]
+            value = int(log_probs.argmax())
+            prediction = Prediction(value, float(log_probs[value]), float(log_probs[value]))
+            predictions.append(prediction if looking is None else self._seen(prediction, word.source, looking))
         return predictions
 
     def _seen(self, prediction: Prediction, text: str, lens: Lens) -> Prediction:
         axes = {"word": Tokens(tuple(text), text=text), "answer": Tokens((str(prediction.value),))}
-        return replace(prediction, trace=lens.trace.labelled(axes, input=text, output=str(prediction.value)))
+        trace = lens.trace.labelled(axes, **self.about, input=text, output=str(prediction.value))
+        return replace(prediction, trace=trace)
 
-    def evaluate(self, network, corpus, *, how, metrics, limit=None):
-        words = corpus.words[:limit]
-        outputs = [prediction.value for prediction in self.predict(network, [word.source for word in words], how=how)]
+    def measure(self, network, corpus, metrics, how, progress):
+        words = corpus.records
+        outputs = [prediction.value for prediction in self.predict_items(network, words, how=how, progress=progress)]
         right = sum(output == word.target for output, word in zip(outputs, words, strict=True))
         corpus_loss(self, network, corpus)
         return Evaluation({"accuracy": right / len(words)}, {}, {"accuracy": True}, outputs)

@@ -197,13 +197,11 @@ def decode(folder: str, device: str, greedy: int, outputs: Path) -> None:
     """Sentences a second of a saccade run, beam 5, 256 together: reading the texts is part of it, as it is for JoeyNMT.
 
     With ``greedy``, so many of them by a beam of 1, sentences per CPU-second."""
-    import saccade.tasks.decoding
-    import saccade.tasks.translate
     from saccade.api import load
     from saccade.nn.search.beam_search import Search
+    from saccade.tasks.decoding import Decodes
 
-    together = TOGETHER_ON_A_CPU if greedy else TOGETHER
-    saccade.tasks.translate.PREDICTED_TOGETHER = saccade.tasks.decoding.PREDICTED_TOGETHER = together
+    Decodes.together = TOGETHER_ON_A_CPU if greedy else TOGETHER
     bundle = load(folder, device)
     if bundle.recipe.train.precision != "32":
         torch.set_float32_matmul_precision("high")

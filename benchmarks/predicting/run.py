@@ -84,14 +84,14 @@ def measured(bundle: Any, texts: Sequence[str], repeats: int) -> dict[str, list[
 
     def cut(part: Sequence[str]) -> None:
         for number, text in enumerate(part):
-            task.reading.read(text, number)
+            task.reader.read(text, f"input {number + 1}")
 
     @torch.no_grad()
     def passed(ready: Sequence[Any]) -> None:
         with task_threads(bundle, len(ready)):
-            task.logits(network, task.reading.batch(ready, [0] * len(ready), range(len(ready))))
+            task.logits(network, task.reader.batch(ready, [0] * len(ready), range(len(ready))))
 
-    ids: list[Any] = [task.reading.read(text, number).ids for number, text in enumerate(texts)]
+    ids: list[Any] = [task.reader.read(text, f"input {number + 1}").ids for number, text in enumerate(texts)]
     few = texts[: max(TOGETHER, len(texts) // 4)]
     return {
         f"predict, {TOGETHER} at a call": rate(bundle.predict, texts, TOGETHER, repeats),

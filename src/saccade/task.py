@@ -189,6 +189,7 @@ class Task(ABC):
         aligns: whether source and target are both tokens, so that attention is an alignment of words.
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; the bundle sets it.
+        length_setting: what bounds a record's length, as an error names it.
         together, positions: how many inputs are predicted in one batch, and how many positions, padding included.
     """
 
@@ -201,6 +202,7 @@ class Task(ABC):
     alternatives: ClassVar[bool] = True
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
+    length_setting: ClassVar[str] = "the length of records"
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
 
@@ -316,7 +318,7 @@ class Task(ABC):
         if tokens is not None and len(corpus) and (width := width_of(corpus.costs[largest])) > tokens:
             raise SaccadeError(
                 f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
-                "marks included; raise train.batch_tokens or limit the length of records"
+                f"marks included; raise train.batch_tokens or lower {self.length_setting}"
             )
         batches = plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
         return [self.visit(batch, seed, epoch) for batch in batches]

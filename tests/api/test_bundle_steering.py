@@ -7,7 +7,7 @@ import torch
 
 import saccade
 from saccade import api
-from saccade.api.bundle import _check_alike, wishes_of
+from saccade.api.bundle import _check_alike, constraints_of
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.nn.ensemble import Ensemble
@@ -47,12 +47,12 @@ def bundle(runs):
 
 
 def test_one_value_serves_all_inputs_and_a_list_each_its_own() -> None:
-    assert wishes_of(2, "a", "b", ["c", "d"]) == [OutputConstraints("a", ("b",), ("c", "d"))] * 2
-    assert wishes_of(2, ["a", None], [["b"], None], [[], ["c"]]) == [
+    assert constraints_of(2, "a", "b", ["c", "d"]) == [OutputConstraints("a", ("b",), ("c", "d"))] * 2
+    assert constraints_of(2, ["a", None], [["b"], None], [[], ["c"]]) == [
         OutputConstraints("a", ("b",)),
         OutputConstraints("", (), ("c",)),
     ]
-    assert wishes_of(3) == [OutputConstraints()] * 3
+    assert constraints_of(3) == [OutputConstraints()] * 3
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_one_value_serves_all_inputs_and_a_list_each_its_own() -> None:
 )
 def test_wishes_of_another_shape_are_errors(options, message) -> None:
     with pytest.raises(InputError, match=message):
-        wishes_of(2, **options)
+        constraints_of(2, **options)
 
 
 def test_wishes_reach_the_outputs(bundle) -> None:
@@ -95,7 +95,7 @@ def test_required_words_widen_the_recipes_beam_and_not_one_that_was_given(bundle
 
 def test_a_task_without_wishes_says_so(runs) -> None:
     points = saccade.load(runs / "points")
-    with pytest.raises(SaccadeError, match="the task 'point' does not take wishes"):
+    with pytest.raises(SaccadeError, match="the task 'point' takes no prefix, require or forbid"):
         points.predict([[0.1, 0.7]], prefix="0")
     assert points.predict([[0.1, 0.7]], search=Search(coverage=0.2, beam=2))[0].parts["coverage"] <= 0
 

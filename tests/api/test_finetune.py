@@ -65,7 +65,7 @@ def test_the_vocabulary_is_the_parents_and_what_it_lacks_is_told(parent, tmp_pat
     told = next(text for text in heard.said if "<unk>" in text)
     assert told.startswith("data.train, source: ")
     assert "'☃'" in told
-    assert "train afresh" in told
+    assert "train from scratch" in told
     assert not any("data.train, target" in text for text in heard.said)
 
 
@@ -151,7 +151,8 @@ def test_what_the_parent_was_trained_on_is_told_of_the_held_out_sets(tmp_path):
     other = {"train": {"seed": 5, "from": str(tmp_path / "parent")}}
     api.train(tmp_path / "my.yaml", folder=tmp_path / "child", report=Hearing(), **other)
     assert any(
-        "sources were trained on by the run that is begun from, or one before it: figures on them flatter" in line
+        "sources were trained on by the run that is begun from, or one before it: scores on them are too optimistic"
+        in line
         for line in said
     ), said
 
@@ -199,7 +200,7 @@ def fine_tuned(
 def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp_path):
     heard = Heard()
     bundle = fine_tuned(reader, tmp_path / "fine", POLARITIES, heard, lr=1e-12)
-    assert bundle.task.outputs == ("blame", "both", "praise")
+    assert bundle.task.labels == ("blame", "both", "praise")
     told = "other labels than the 2 there: output.weight, output.bias start anew, all else is taken over"
     assert any(told in text for text in heard.said)
     assert f"- Begun from the network and vocabulary of `parent`; {told}\n" in (bundle.folder / "card.md").read_text()
@@ -208,7 +209,7 @@ def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp
     for name in set(ours) - {"output.weight", "output.bias"}:
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
     again = saccade.load(bundle.folder)
-    assert again.predict(["soup stank and wine shone"])[0].value in bundle.task.outputs
+    assert again.predict(["soup stank and wine shone"])[0].value in bundle.task.labels
 
 
 def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tmp_path):
@@ -224,14 +225,14 @@ def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tm
 def test_as_many_labels_of_other_names_start_anew_too(reader, tmp_path):
     renamed = [(text, {"good": "fine", "bad": "foul"}[label]) for text, label in TEXTS]
     bundle = fine_tuned(reader, tmp_path / "fine", renamed, Heard(), lr=1e-12)
-    assert bundle.task.outputs == ("fine", "foul")
+    assert bundle.task.labels == ("fine", "foul")
     assert not torch.allclose(bundle.network.output.weight, reader.network.output.weight)
 
 
 def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
     heard = Heard()
     bundle = fine_tuned(reader, tmp_path / "fine", [each for each in TEXTS if each[1] == "good"], heard, lr=1e-12)
-    assert bundle.task.outputs == reader.task.outputs == ("bad", "good")
+    assert bundle.task.labels == reader.task.labels == ("bad", "good")
     assert not any("start anew" in text for text in heard.said)
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
@@ -239,7 +240,7 @@ def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
 def test_texts_may_become_pairs_where_the_labels_are_the_same(reader, tmp_path):
     pairs = [((text, "what of it?"), label) for text, label in TEXTS]
     bundle = fine_tuned(reader, tmp_path / "fine", pairs, Heard(), lr=1e-12)
-    assert bundle.task.outputs == reader.task.outputs and bundle.task.classes.pairs
+    assert bundle.task.labels == reader.task.labels and bundle.task.classes.pairs
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
 
@@ -257,7 +258,7 @@ def test_listed_labels_decide(reader, tmp_path):
     recipe = {"task": "classify", "data": {"train": "given.tsv", "hold_out": 0.2, "labels": ["good", "bad", "odd"]}}
     path = tmp_path / "fine.yaml"
     path.write_text(dump_yaml({**recipe, "train": {**READING["train"], "from": str(reader.folder)}}))
-    assert api.train(path, TEXTS, folder=tmp_path / "fine").task.outputs == ("good", "bad", "odd")
+    assert api.train(path, TEXTS, folder=tmp_path / "fine").task.labels == ("good", "bad", "odd")
 
 
 def test_what_starts_anew_cannot_be_frozen(reader, tmp_path):

@@ -251,7 +251,7 @@ def test_a_pooler_that_was_never_trained_is_told_apart_from_what_is_taken_over(m
 
 def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(masked, tmp_path):
     bundle, said = begun(masked, tmp_path / "fine", "classify", train=", freeze: [trunk]")
-    note = "train.freeze: trunk.pooler was never trained, and stays as it was drawn: others learn upon it. To let it learn, "
+    note = "train.freeze: trunk.pooler is frozen at its random initial values, and other parts learn to use it. To train it, "
     assert f"{note}freeze [trunk.words, trunk.positions, trunk.segments, trunk.norm, trunk.encoder]" in said
     assert "- Never trained, but frozen as they were drawn: trunk.pooler\n" in (tmp_path / "fine/card.md").read_text()
     heard = Heard()
@@ -270,7 +270,7 @@ def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(mask
 def test_what_was_never_trained_before_nor_here_is_not_exported(masked, tmp_path, command):
     bundle, said = begun(masked, tmp_path / "more", "pretrain", ", pairs: none")
     assert "never trained there: trunk.pooler, next; nor here: trunk.pooler, next" in said
-    assert "its answer is noise" in bundle.predict("film\tgood")[0].notes[0]
+    assert "ignore its output" in bundle.predict("film\tgood")[0].notes[0]
     _, _, err = command("export", tmp_path / "more", "--to", "huggingface", "--out", tmp_path / "back")
     assert "note: never trained, so not written: trunk.pooler, next" in err
     assert not [name for name in load_file(tmp_path / "back/model.safetensors") if "pool" in name or "seq_rel" in name]

@@ -43,6 +43,6 @@ def test_documents_have_their_length_in_known_words_and_the_network_its_sizes(sc
     bundle = script.classifier(words, False)
     assert bundle.recipe.model.hidden == 128 and bundle.recipe.model_name == "attentive_classifier"
     for text in texts:
-        ids, _ = bundle.task.reading.read(text, 0).ids
+        ids, _ = bundle.task.reader.read(text, "input 1").ids
         assert len(ids) == 30 and bundle.task.tokenizer.UNK not in ids
     assert len(bundle.predict(texts)) == 7

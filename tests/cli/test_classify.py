@@ -55,7 +55,10 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
             "error: command line: --beam is for tasks that search: the task",
         ),
         (("evaluate", runs / "looking", "--length-penalty", "1"), "error: command line: --length-penalty is for tasks"),
-        (("predict", runs / "looking", "x", "--prefix", "y"), "error: the task 'classify' does not take wishes"),
+        (
+            ("predict", runs / "looking", "x", "--prefix", "y"),
+            "error: the task 'classify' takes no prefix, require or forbid",
+        ),
         (
             ("evaluate", runs / "looking", "--metric", "bleu"),
             "error: metrics: expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'",

@@ -17,7 +17,9 @@ from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 from saccade.explain import erasure
 from saccade.recipes.recipe import read_recipe
-from saccade.task import Prediction
+from saccade.task import Prediction, Scores
+from saccade.tasks.classify import LabelDetail
+from saccade.tasks.scoring import choice_scorer
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import Trace
@@ -37,22 +39,25 @@ SCORES = (0.3, 4.0, 0.1, -1.0, 0.2, 0.0, -0.5)  # of seven positions: it looks a
 AXES = Site("pool", query="label", key="text")
 
 
-class Judge:
-    """Says "yes" by the logit that it reads: values of seven positions, weighed."""
+class Judge(Scores):
+    """Says "yes" by the logit that it reads: values of seven positions, weighed. It is its own bundle."""
 
-    task, network = None, nn.Identity()
+    network = nn.Identity()
 
     def __init__(self, values: tuple[float, ...], *, site: Site = AXES, rows: int = 1) -> None:
         self.values, self.site, self.rows = torch.tensor(values, dtype=torch.float32).reshape(1, 7, 1), site, rows
+        self.task = self
 
-    def predict(self, inputs, lens=None):
+    def predict(self, *given, how=None, lens=None):
         query, key = torch.ones(1, self.rows, 1), torch.tensor(SCORES).reshape(1, 7, 1)
         looking = lens or Lens()
         read = attend(query, key, self.values, score=dot, lens=looking, site=self.site)[0, 0, 0]
         yes = float(torch.sigmoid(read))
-        shares = {"yes": yes, "no": 1 - yes}
         trace = looking.trace.labelled({}, output="yes")
-        return [Prediction("yes", yes, log(yes), trace=trace, probabilities=shares)]
+        return [Prediction("yes", yes, log(yes), trace=trace, detail=LabelDetail({"yes": yes, "no": 1 - yes}))]
+
+    def scorer(self, network, given, output, *, ended=True):
+        return choice_scorer(self, network, given, output)
 
 
 def drops(found) -> list[float]:
@@ -108,7 +113,7 @@ def test_the_first_point_is_the_untouched_output_and_k_doubles_to_half_of_the_po
 def test_each_point_is_what_the_model_says_under_these_masks() -> None:
     judge = Judge((0, 5, 1, -2, 3, 1, 0.5))
     most = erasure.curve(judge, "x")["curves"][0]
-    masked = judge.predict(["x"], Lens(edits=[Mask((1, 0), site="pool", step=0)]))[0].score
+    masked = judge.predict(["x"], lens=Lens(edits=[Mask((1, 0), site="pool", step=0)]))[0].score
     assert most["y"][2] == pytest.approx(masked)
 
 
@@ -169,14 +174,14 @@ def test_a_tested_trace_carries_its_curves_and_nothing_else_changes(bundle) -> N
 
 
 class Blind(Judge):
-    def predict(self, inputs, lens=None):
-        return [replace(made, trace=Trace(about=made.trace.about)) for made in super().predict(inputs, lens)]
+    def predict(self, *given, how=None, lens=None):
+        return [replace(made, trace=Trace(about=made.trace.about)) for made in super().predict(*given, lens=lens)]
 
 
 def test_a_model_that_looks_at_nothing_and_an_unknown_label_are_refused() -> None:
     with pytest.raises(SaccadeError, match="does not look back"):
         erasure.curve(Blind((1,) * 7), "x")
-    with pytest.raises(SaccadeError, match="which is neither"):
+    with pytest.raises(SaccadeError, match=r"expected one of .*yes, no, found 'perhaps'"):
         erasure.curve(Judge((1,) * 7), "x", "perhaps")
     with pytest.raises(SaccadeError, match="draws must be at least 1"):
         erasure.curve(Judge((1,) * 7), "x", draws=0)

@@ -46,7 +46,7 @@ class Reader:
     def task(self):
         config = SimpleNamespace(lower=self.lower)
         tokenizer = SimpleNamespace(config=config)
-        return SimpleNamespace(name="classify", classes=SimpleNamespace(names=("pos", "neg")), tokenizer=tokenizer)
+        return SimpleNamespace(name="classify", output="label", labels=("pos", "neg"), vocabularies={"text": tokenizer})
 
     def predict(self, inputs, lens=None):
         made = []
@@ -156,7 +156,7 @@ def test_a_model_whose_label_looks_nowhere_is_refused() -> None:
         looked(Trace(axes))
     with pytest.raises(SaccadeError, match=r"looks from the label at the words, found: encoder\.0"):
         looked(Trace(axes, (dense("encoder.0", "text", "text", [[0.5, 0.5], [0.5, 0.5]]),)))
-    writer = SimpleNamespace(task=SimpleNamespace(name="translate"))
+    writer = SimpleNamespace(task=SimpleNamespace(name="translate", output="text"))
     with pytest.raises(SaccadeError, match="those of a classifier: found the task 'translate'"):
         words(writer, [record("a")])
     with pytest.raises(SaccadeError, match="got no records"):

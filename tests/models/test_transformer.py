@@ -309,7 +309,9 @@ def test_a_trace_is_labelled_on_all_three_axes() -> None:
             assert {map.site for map in trace.maps} == {site.name for site in model.sites}
             for map in trace.maps:
                 assert (map.queries, map.keys) == (len(labels[map.query]), len(labels[map.key]))
-    wished = task.predict(model, ["abc"], how=Search(beam=4), wishes=[OutputConstraints(prefix="ba")], lens=Lens())[0]
+    wished = task.predict(
+        model, ["abc"], how=Search(beam=4), constraints=[OutputConstraints(prefix="ba")], lens=Lens()
+    )[0]
     assert wished.trace is not None
     assert wished.trace.axes["prefix"].labels[:3] == ("<bos>", "b", "a")
 

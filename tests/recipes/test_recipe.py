@@ -196,7 +196,7 @@ def test_a_run_that_was_trained_with_a_search_it_had_no_use_for_is_still_read(wr
 def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path):
     (tmp_path / "unsearched.py").write_text(
         "from saccade.data.labels.records import LabelledData\nfrom saccade.tasks.classify import Classify\n"
-        "class Mine(Classify):\n    data_class = LabelledData\n"
+        "class Mine(Classify):\n    Data = LabelledData\n"
     )
     with pytest.raises(
         InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine finds the likeliest"

@@ -47,19 +47,19 @@ def test_a_prediction_is_the_softmax_of_the_logits_over_the_temperature(task, ne
 
 def test_figures_go_by_it_and_the_loss_does_not(task, network) -> None:
     corpus = task.corpus(RECORDS, "x")
-    logits = task.judgements(network, corpus)
+    logits = task.logits_of(network, corpus)
     names = ("accuracy", "f1", "ece", "nll")
 
     def figures() -> dict[str, float]:
         return dict(task.evaluate(network, corpus, how=Search(), metrics=names).figures)
 
     before, loss = figures(), task.loss(network, task.batch(corpus, range(9))).mean.item()
-    task.calibration = fitted(logits, corpus.labels, "x")
+    task.calibration = fitted(logits, task.targets_of(corpus), "x")
     after = figures()
     assert (after["accuracy"], after["f1"]) == (before["accuracy"], before["f1"])
     assert after["nll"] < before["nll"] and after["ece"] != before["ece"]
     assert task.loss(network, task.batch(corpus, range(9))).mean.item() == loss
-    changed, bins = differences(task.calibration, logits, corpus.labels)
+    changed, bins = differences(task.calibration, logits, task.targets_of(corpus))
     for when, found in (("before", before), ("after", after)):
         assert changed[when]["nll"] == pytest.approx(found["nll"]) and bins[when].counts.sum() == len(RECORDS)
         assert changed[when]["ece"] == pytest.approx(found["ece"])
@@ -68,9 +68,9 @@ def test_figures_go_by_it_and_the_loss_does_not(task, network) -> None:
 def test_the_logits_of_a_corpus_stand_in_its_order(task, network) -> None:
     mixed = [Labelled("end " * (n % 7 + 1) + f"word{n % 5}", "pos") for n in range(20)]
     corpus = task.corpus(mixed, "x")
-    found = task.judgements(network, corpus)
+    found = task.logits_of(network, corpus)
     for number in (0, 6, 19):
-        alone = task.judgements(network, task.corpus([mixed[number]], "x"))
+        alone = task.logits_of(network, task.corpus([mixed[number]], "x"))
         torch.testing.assert_close(found[number : number + 1], alone)
 
 
@@ -79,10 +79,10 @@ def test_a_bundle_keeps_it_and_a_run_that_begins_from_it_does_not(task, network)
     task.calibration = Calibration(0.7, 9, "valid", {"valid": {"before": {"ece": 0.5}, "after": {"ece": 0.25}}})
     kept = Classify.restore(DATA, task.files())
     assert kept.calibration == task.calibration
-    assert Classify.go_on(DATA, RECORDS, task.files()).calibration is None
+    assert Classify.continue_from(DATA, RECORDS, task.files()).calibration is None
     assert (
         "divided by 0.7000, fitted by 9 records (valid); ece on valid 0.5000 before, 0.2500 after"
-        in kept.calibration.told
+        in kept.calibration.described
     )
 
 

@@ -114,11 +114,11 @@ def test_balance_weighs_a_label_by_how_rare_it_is() -> None:
 def test_a_run_that_begins_from_another_weighs_labels_by_its_own_records() -> None:
     first = task(balance="weights")
     other = [replace(record, target="neg" if record.target == "pos" else "pos") for record in SINGLE]
-    then = Classify.go_on(first.data, other, first.files())
+    then = Classify.continue_from(first.data, other, first.files())
     assert then.classes.names == first.classes.names and then.tokenizer.size == first.tokenizer.size
     assert then.classes.weights == first.classes.weights[::-1] != first.classes.weights
     unknown = Classify(first.data, first.tokenizer, replace(first.classes, counts=(0, 0)))  # as a network taken over
-    then = Classify.go_on(first.data, SINGLE, unknown.files())
+    then = Classify.continue_from(first.data, SINGLE, unknown.files())
     assert then.classes == first.classes
     assert "data.train" in then.corpus(SINGLE, "data.train").note
 
@@ -165,8 +165,8 @@ def test_recorded_updates_have_the_gradients_of_live_ones(records) -> None:
 def test_what_means_nothing_to_a_classifier_is_refused() -> None:
     of = task()
     made, corpus = network(of), of.corpus(SINGLE, "x")
-    with pytest.raises(SaccadeError, match=r"train\.sampling must be 0"):
-        of.loss(made, of.batch(corpus, [0]), sampling=0.5)
+    with pytest.raises(InputError, match=r"train\.sampling: expected 0.*found 0\.5"):
+        read_recipe("attentive_opinions", ["train.sampling=0.5"])
     with pytest.raises(SaccadeError, match="does not sample or search"):
         of.predict(made, ["a"], how=Search(sample=Sampling()))
     with pytest.raises(InputError, match="expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'"):
@@ -229,13 +229,13 @@ def test_a_label_that_training_lacks_is_refused_unless_it_is_listed() -> None:
     ):
         task().corpus(strange, "data.test")
     listed = task(labels=("pos", "neg", "new"))
-    assert listed.corpus(strange, "data.test").labels[-1] == 2
+    assert listed.targets_of(listed.corpus(strange, "data.test"))[-1] == 2
     assert listed.classes.weights[2] == 0.0
 
 
 def test_a_batch_too_small_for_a_record_is_told() -> None:
     of = task()
-    with pytest.raises(SaccadeError, match=r"record 1 \('\S.*'\) does not fit into a batch of 4 tokens: it has 5"):
+    with pytest.raises(SaccadeError, match=r"record 1 \('\S.*'\) does not fit into a batch of 4 tokens: it takes 5"):
         of.plan(of.corpus(SINGLE, "x"), tokens=4, records=None, seed=1, epoch=0)
     assert max(map(len, of.plan(of.corpus(SINGLE, "x"), tokens=15, records=None, seed=1, epoch=0))) == 3
 

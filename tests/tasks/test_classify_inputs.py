@@ -53,7 +53,7 @@ def test_the_task_keeps_every_promise_of_a_task(pool) -> None:
 def test_a_text_becomes_its_sentences() -> None:
     of = task()
     corpus = of.corpus(TEXTS[:2], "data.train")
-    assert [[of.tokenizer.decode(each) for each in document] for document in corpus.ids] == [
+    assert [[of.tokenizer.decode(each) for each in document] for document, _ in corpus.rows] == [
         ["We came .", "It was bad on day 0 !", "Why ?"],
         ["We came .", "It was good on day 1 !", "Why ?"],
     ]

@@ -140,9 +140,9 @@ def test_batches_are_recorded_in_few_shapes_and_give_the_same_gradient() -> None
 
 def test_what_means_nothing_to_a_tagger_is_refused() -> None:
     of = task()
-    made, corpus = network(of), of.corpus(RECORDS, "x")
-    with pytest.raises(SaccadeError, match=r"train\.sampling must be 0"):
-        of.loss(made, of.batch(corpus, [0]), sampling=0.5)
+    made = network(of)
+    with pytest.raises(InputError, match=r"train\.sampling: expected 0.*label.*found 0\.5"):
+        read_recipe("tagger_repeats", ["train.sampling=0.5"])
     with pytest.raises(SaccadeError, match="no n-best list"):
         of.predict(made, ["a"], how=Search(n_best=2, beam=2))
     with pytest.raises(SaccadeError, match="does not sample"):
@@ -196,7 +196,7 @@ def test_a_text_is_cut_into_words_and_a_list_is_taken_as_it_is() -> None:
 def test_inputs_that_cannot_be_read_are_named(given, message) -> None:
     of = task(max_length=3, records=[Tagged(("a", "b"), ("B-A", "O"))])
     with pytest.raises(InputError, match=f"input 2: {message}"):
-        of.check_input(given, 1)
+        of.read(given, "input 2")
     with pytest.raises(InputError, match=f"input 1: {message}"):
         of.predict(network(of), [given], how=Search())
 
@@ -206,8 +206,10 @@ def test_a_long_input_is_tagged_in_parts_but_not_looked_at() -> None:
     made = network(of)
     found = of.predict(made, ["Name1 sits in Place1 now"], how=Search())[0]
     assert len(found.value) == 5 and "read in parts of at most 2 tokens" in found.notes
-    with pytest.raises(InputError, match=r"input 1: expected at most 2 tokens where it is looked at.*found 5"):
-        of.predict(made, ["Name1 sits in Place1 now"], how=Search(), lens=Lens())
+    with pytest.raises(InputError, match=r"input 2: expected at most 2 tokens under a lens.*found 5"):
+        of.predict(made, ["Name1 sits", "Name1 sits in Place1 now"], how=Search(), lens=Lens())
+    with pytest.raises(InputError, match=r"expected at most 2 tokens under a lens.*found 5"):
+        of.scorer(made, "Name1 sits in Place1 now", None)
 
 
 def test_examples_can_be_looked_at_and_those_that_can_be_typed_come_first() -> None:
@@ -392,29 +394,30 @@ def test_a_run_begun_from_another_keeps_its_tags_unless_new_ones_are_met() -> No
     first = task(scheme="none", learn=None)
     met = sorted({tag for record in RECORDS for tag in record.target})
     some = [Tagged(record.source, (met[0],) * len(record.source)) for record in RECORDS]
-    assert Label.go_on(first.data, some, first.files()).outputs == first.outputs
+    assert Label.continue_from(first.data, some, first.files()).labels == first.labels
     new = [*RECORDS, Tagged(("alpha",), ("X-new",))]
-    then = Label.go_on(first.data, new, first.files())
-    assert set(then.outputs) == {*met, "X-new"}
-    assert then.sizes()["labels"] == len(then.outputs) == then.sizes(more=1)["labels"] - 1
+    then = Label.continue_from(first.data, new, first.files())
+    assert set(then.labels) == {*met, "X-new"}
+    assert then.sizes()["labels"] == len(then.labels) == then.sizes(more=1)["labels"] - 1
     assert then.tokenizer.size == first.tokenizer.size
-    listed = Label.go_on(replace(first.data, labels=(*met, "Y")), RECORDS, first.files())
-    assert set(listed.outputs) == {*met, "Y"}
+    listed = Label.continue_from(replace(first.data, labels=(*met, "Y")), RECORDS, first.files())
+    assert set(listed.labels) == {*met, "Y"}
 
 
 def test_the_scheme_is_the_new_runs_own_and_what_is_learnt_otherwise_starts_anew() -> None:
     first = task()  # bio, learnt as bioes
-    marked = Label.go_on(replace(first.data, scheme="bioes", learn=None), RECORDS, first.files())
-    assert (marked.tags.scheme, marked.tags.learn, marked.outputs) == ("bioes", "bioes", first.outputs)
+    marked = Label.continue_from(replace(first.data, scheme="bioes", learn=None), RECORDS, first.files())
+    assert (marked.tags.scheme, marked.tags.learn, marked.labels) == ("bioes", "bioes", first.labels)
     plain = [Tagged(record.source, ("NOUN", *["VERB"] * (len(record.source) - 1))) for record in RECORDS]
-    speech = Label.go_on(replace(first.data, scheme="none", learn=None), plain, first.files())
-    assert (speech.tags.scheme, speech.outputs) == ("none", ("NOUN", "VERB"))
-    simple = Label.go_on(replace(first.data, learn=None), RECORDS, first.files())
-    assert simple.tags.learn == "bio" and set(simple.outputs) == {"O", "B-LOC", "B-PER", "I-LOC", "I-PER"}
+    speech = Label.continue_from(replace(first.data, scheme="none", learn=None), plain, first.files())
+    assert (speech.tags.scheme, speech.labels) == ("none", ("NOUN", "VERB"))
+    simple = Label.continue_from(replace(first.data, learn=None), RECORDS, first.files())
+    assert simple.tags.learn == "bio" and set(simple.labels) == {"O", "B-LOC", "B-PER", "I-LOC", "I-PER"}
 
 
 def test_what_the_vocabulary_lacks_is_counted() -> None:
     first = task()
     corpus = first.corpus([Tagged(("Name1", "Zeppelin", "sits"), ("B-PER", "I-PER", "O"))], "data.train")
-    unknown, tokens = first.unknown(corpus)
-    assert (unknown, tokens) == (1, 3)
+    (note,) = first.unknown_tokens(corpus)
+    assert "1 of 3 tokens" in note and "not in the vocabulary" in note
+    assert first.unknown_tokens(first.corpus(RECORDS, "data.train")) == []

@@ -83,7 +83,7 @@ def test_perplexity_is_that_of_every_token_once(kind: str, fields: dict[str, obj
     if task.data.layout == "records":
         nll = -sum(sum(task.force(network, text.source).log_probs) for text in TEXTS)
     else:
-        [ids] = task.corpus(TEXTS, "here").sequences
+        [ids] = task.corpus(TEXTS, "here").shared.sequences
         log_probs = torch.log_softmax(network(torch.tensor(ids[None, :-1])), dim=-1)[0]
         nll = -float(log_probs.detach().gather(1, torch.tensor(ids[1:, None])).sum())
     tokens = sum(len(task.tokenizer.encode(text.source)) + 1 for text in TEXTS)
@@ -118,7 +118,7 @@ def test_unknown_tokens_and_unknown_metrics_are_told() -> None:
     corpus = task.corpus([Text("the zebra sleeps")], "here")
     [note] = task.evaluate(network, corpus, how=Search(), metrics=["perplexity"]).notes
     assert note.startswith("25.0% of the tokens are <unk>")
-    with pytest.raises(SaccadeError, match="unknown metric 'bleu': those of the task language are perplexity"):
+    with pytest.raises(InputError, match=r"metrics: expected any of perplexity, .*, found 'bleu'"):
         task.evaluate(network, corpus, how=Search(), metrics=["bleu"])
 
 
@@ -173,10 +173,12 @@ def test_a_prompt_that_ends_with_a_blank_is_continued_without_another() -> None:
 def test_wishes_steer_a_continuation() -> None:
     task = made(longest=6)
     network = lstm(task)
-    [found] = task.predict(network, ["the"], how=Search(beam=10), wishes=[OutputConstraints(require=("bird sings",))])
+    [found] = task.predict(
+        network, ["the"], how=Search(beam=10), constraints=[OutputConstraints(require=("bird sings",))]
+    )
     assert "bird sings" in found.value
     free = task.predict(network, ["the"], how=Search())[0].value.split()[0]
-    [found] = task.predict(network, ["the"], how=Search(), wishes=[OutputConstraints(forbid=(free,))])
+    [found] = task.predict(network, ["the"], how=Search(), constraints=[OutputConstraints(forbid=(free,))])
     assert free not in found.value.split()
 
 
@@ -190,7 +192,7 @@ def test_what_is_no_prompt_is_refused() -> None:
         short.predict(network, ["the " * 8], how=Search())
     assert len(short.predict(network, ["the " * 7], how=Search())[0].value.split()) <= 1, "one place is left"
     assert len(short.force(network, "the " * 7).labels) == 8
-    [found] = short.predict(network, ["the " * 5], how=Search(), wishes=[OutputConstraints(forbid=("zebra",))])
+    [found] = short.predict(network, ["the " * 5], how=Search(), constraints=[OutputConstraints(forbid=("zebra",))])
     assert len(found.value.split()) <= 3, "no more than it has places for"
 
 
@@ -264,12 +266,12 @@ def test_an_ensemble_foresees_prompts_and_texts_by_the_mean_of_its_members() -> 
     assert found.trace is not None and found.trace.outputs is not None
     assert len(found.trace.outputs.labels) == len(found.trace.axes["output"].labels)
     assert not any("outputs" in name for name in found.trace.signals)
-    ids = torch.tensor([task._asked(prompt, 0).ids])
+    ids = torch.tensor([task.read(prompt, "input 1").ids])
     expected = torch.stack([torch.softmax(member(ids), dim=-1) for member in members]).mean(0)[0, : ids.shape[1]]
     torch.testing.assert_close(found.trace.outputs.probability[: ids.shape[1]], expected.topk(5).values.detach())
     nll, tokens = 0.0, 0
     for text in TEXTS:
-        ids = torch.tensor([[*task._asked(text.source, 0).ids, 2]])
+        ids = torch.tensor([[*task.read(text.source, "input 1").ids, 2]])
         probable = torch.stack([torch.softmax(member(ids[:, :-1]), dim=-1) for member in members]).mean(0)[0]
         nll -= float(probable.gather(1, ids[0, 1:, None]).log().sum().detach())
         tokens += ids.shape[1] - 1
@@ -323,7 +325,7 @@ def test_a_state_is_carried_from_update_to_update(tmp_path: Path) -> None:
     bundle = api.train(small(*options, "data.streams=1"), folder=tmp_path / "run")
     task = bundle.task
     corpus = task.corpus(task.load(task.data, tmp_path, 1).train, "train")
-    [ids] = corpus.sequences
+    [ids] = corpus.shared.sequences
     log_probs = torch.log_softmax(bundle.network(torch.tensor(ids[None, :-1])), dim=-1)[0]
     nll = -log_probs.gather(1, torch.tensor(ids[1:, None])).squeeze(1).detach()
     expected = [float(chunk.mean()) for chunk in nll.split(9)]
@@ -375,4 +377,4 @@ def test_a_bundle_predicts_evaluates_and_is_driven_from_the_command_line(tmp_pat
     assert status != 0 and "expected one of perplexity, word_perplexity, bits_per_character" in err
     assert command("train", recipe, "--dry-run")[0] == 0
     status, _, err = command("compare", run, run)
-    assert status != 0 and "its figures are those of saccade evaluate" in err
+    assert status != 0 and "saccade evaluate RUN --data FILE" in err

@@ -32,7 +32,7 @@ def counting(tmp_path: Path) -> Path:
 
 
 def test_a_task_from_nothing_keeps_its_promises():
-    assert len(check_task(Count, CountData(), Counter, Config())) == 10
+    assert len(check_task(Count, CountData(), Counter, Config())) == 16
 
 
 def test_a_task_from_nothing_is_trained_loaded_looked_at_and_resumed(counting, tmp_path):

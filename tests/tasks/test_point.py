@@ -304,8 +304,10 @@ def test_a_metric_of_texts_is_refused_with_the_ones_there_are() -> None:
 def test_training_that_would_reward_what_cannot_be_chosen_is_refused() -> None:
     task, network, records = made(revisit=False)
     batch = task.batch(task.corpus(records, "train"), range(5))
-    with pytest.raises(SaccadeError, match=r"train\.label_smoothing must be 0 to learn pointing: got 0\.1"):
-        task.loss(network, batch, smoothing=0.1)
+    with pytest.raises(InputError, match=r"train\.label_smoothing: expected 0.*found 0\.1"):
+        read_recipe("pointer_hull", ["train.label_smoothing=0.1"])
+    with pytest.raises(InputError, match=r"train\.sampling: expected 0.*model\.revisit.*found 0\.5"):
+        read_recipe("pointer_sorting", ["model.revisit=false", "train.sampling=0.5"])
     with pytest.raises(SaccadeError, match=r"model\.revisit must be true .*: got false with train\.sampling 0\.5"):
         task.loss(network, batch, sampling=0.5)
     twice = task.corpus([records[0], Points(TRIANGLE, (0, 1, 0))], "train")

@@ -57,8 +57,8 @@ def network(task) -> Bert:
 
 
 def test_a_corpus_holds_every_token_of_its_documents(task, corpus):
-    tokens = sum(len(task.tokenizer.encode(text.source)) for text in corpus.texts)
-    assert len(corpus.documents.ids) == tokens
+    tokens = sum(len(task.tokenizer.encode(text.source)) for text in corpus.records)
+    assert len(corpus.shared[0].ids) == tokens
     assert "40 documents" in corpus.note and f"{tokens:,} tokens in {len(corpus):,} rows" in corpus.note
 
 
@@ -88,18 +88,18 @@ def test_answers_of_a_part_that_was_never_trained_say_so(task, corpus, network, 
         assert ("Never trained" in (tmp_path / name / "card.md").read_text()) == bool(figures)
         bundle = api.load(tmp_path / name, device="cpu")  # what it lacks is kept
         noted[name] = [" ".join(each.notes) for each in bundle.predict([words, followers])]
-    never = "was never trained (not in what was imported): its answer is noise"
+    never = "was never trained (not in what was imported); ignore its output"
     assert noted["whole"] == ["", ""]
-    assert noted["bare"] == [f"what finds words {never}", ""]
-    assert noted["masked"] == ["", f"what tells followers {never}"]
+    assert noted["bare"] == [f"the masked-word head {never}", ""]
+    assert noted["masked"] == ["", f"the next-sentence head {never}"]
     judged = bundle.task.evaluate(network, corpus, how=Search(), metrics=["mlm_loss", "nsp_accuracy"], limit=3)
-    assert judged.notes == (f"what tells followers {never}",)
+    assert judged.notes == (f"the next-sentence head {never}",)
     assert bundle.task.evaluate(network, corpus, how=Search(), metrics=["mlm_loss"], limit=3).notes == ()
 
 
 def test_a_bucket_is_no_wider_than_a_row_may_be(task, corpus):
     short = Pretrain(replace(task.data, length=33), task.tokenizer)
-    again = short.corpus(corpus.texts, "data.train")
+    again = short.corpus(corpus.records, "data.train")
     batch = short.batch(again, range(len(again)))
     assert batch.text.shape[1] == batch.bucketed().text.shape[1] == 33  # and not 36
 
@@ -222,6 +222,23 @@ def test_two_texts_are_judged(task, network):
     assert set(blank.parts) == {"follows", "does not follow"}
 
 
+@pytest.mark.parametrize("given", ["this [MASK] waits .", "this dog waits .\tthis cat waits ."])
+def test_how_likely_a_word_or_a_follower_is_can_be_asked_under_a_lens(task, network, given):
+    (found,) = task.predict(network, [given], how=Search())
+    (likeliest, share), (second, less) = (
+        list(found.probabilities.items())[:2]
+        if "[MASK]" in given
+        else sorted(found.probabilities.items(), key=lambda item: -item[1])
+    )
+    for output, expected in ((None, share), (likeliest, share), (second, less)):
+        scored = task.scorer(network, given, output)(Lens())
+        assert scored.log_probs == pytest.approx([math.log(expected)], abs=1e-5) and scored.trace.maps
+    masked = task.scorer(network, given, None)(Lens(edits=[Mask([1], site="encoder.1.self")]))
+    assert masked.log_probs[0] != pytest.approx(math.log(share), abs=1e-6)
+    with pytest.raises(SaccadeError, match=r"expected one of .*found 'xqzt'"):
+        task.scorer(network, given, "xqzt")(Lens())
+
+
 def test_a_filled_pair_is_written_as_it_was_given_and_drawn_on_two_lines(task, network):
     given = "these dogs wait .\tthis [MASK] waits ."
     (found,) = task.predict(network, [given], how=Search(beam=3, n_best=3), lens=Lens())
@@ -287,7 +304,7 @@ def test_what_does_not_fit_is_told(task, corpus):
     with pytest.raises(SaccadeError, match="batch_tokens"):
         task.plan(corpus, tokens=20, records=None, seed=1, epoch=0)
     with pytest.raises(InputError, match="two documents"):
-        task.corpus(corpus.texts[:1], "data.valid")
+        task.corpus(corpus.records[:1], "data.valid")
 
 
 def small(*more: str):
@@ -358,7 +375,7 @@ PAIR = "the dogs wait .\ta cat sleeps ."
 
 
 def test_what_tells_followers_is_noise_only_where_no_run_was_trained_to(whole, tmp_path):
-    never = "what tells followers was never trained (data.pairs: none): its answer is noise"
+    never = "the next-sentence head was never trained (data.pairs: none); ignore its output"
     single = ("data.pairs=none", "metrics=[mlm_loss]", "expect=null", "train.epochs=1")
     knowing = api.train(small(f"train.from={whole}", *single), folder=tmp_path / "knowing")
     assert knowing.predict(PAIR)[0].notes == () and knowing.untrained.all == ()
@@ -391,7 +408,7 @@ def test_the_examples_are_of_the_made_language(task, network):
 
 def test_runs_are_not_compared_by_outputs_that_have_no_reference(whole, command):
     status, _, err = command("compare", whole, whole)
-    assert status == 1 and "found 'pretrain'; its figures are those of saccade evaluate" in err
+    assert status == 1 and "found 'pretrain'" in err and "saccade evaluate" in err
 
 
 def test_a_vocabulary_and_several_files_are_found_beside_the_recipe_or_where_the_command_is_given(

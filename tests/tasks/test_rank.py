@@ -112,8 +112,8 @@ def test_smoothing_takes_a_share_of_the_target(loss) -> None:
     made, batch = network(of), of.batch(of.corpus([*RECORDS, UNANSWERED], "x"), [0, 1, 2, 20])
     plain, half, whole = (of.loss(made, batch, smoothing=share).total.detach() for share in (0.0, 0.5, 1.0))
     torch.testing.assert_close(half, (plain + whole) / 2)
-    with pytest.raises(SaccadeError, match="sampling must be 0"):
-        of.loss(made, batch, sampling=0.1)
+    with pytest.raises(InputError, match=r"train\.sampling: expected 0.*found 0\.1"):
+        read_recipe("siamese_facts", ["train.sampling=0.1"])
 
 
 @pytest.mark.parametrize("loss", ["listwise", "pointwise"])
@@ -168,7 +168,7 @@ def test_a_batch_holds_so_many_padded_tokens_and_questions_stay_whole() -> None:
         batch = of.batch(corpus, numbers)
         assert batch.question.shape[0] * (batch.question.shape[1] + batch.candidate.shape[1]) <= 80 or len(numbers) == 1
         assert (batch.places >= 0).sum() == sum(len(RECORDS[number].candidates) for number in numbers)
-    with pytest.raises(SaccadeError, match=r"does not fit into a batch of 9 tokens: its 4 candidates have 36"):
+    with pytest.raises(SaccadeError, match=r"record \d+ \(.*\) with 4 candidates .* batch of 9 tokens.* 36 positions"):
         of.plan(corpus, tokens=9, records=None, seed=1, epoch=0)
 
 
@@ -247,7 +247,7 @@ def test_an_input_that_cannot_be_read_is_told(given, told) -> None:
     with pytest.raises(InputError, match=rf"input 2.*{told}"):
         of.predict(network(of), [INPUT, given], how=Search())
     with pytest.raises(InputError, match=rf"input 1.*{told}"):
-        of.check_input(given, 0)
+        of.read(given, "input 1")
 
 
 def test_it_does_not_sample() -> None:

@@ -76,7 +76,7 @@ def said(
     network = Told(task.target.size, task.target.encode(told), seed, options.pop("preference", 6.0))
     wishes = [] if wish is None else [wish]
     text = options.pop("text", "das haus ist rot")
-    return task.predict(network, [text], how=how or Search(beam=5), wishes=wishes, **options)[0]
+    return task.predict(network, [text], how=how or Search(beam=5), constraints=wishes, **options)[0]
 
 
 def words(text: str) -> list[str]:
@@ -120,9 +120,9 @@ def test_without_a_space_a_subword_prefix_may_be_the_beginning_of_a_word() -> No
     task = task_of("bpe")
     told = [*task.target.encode("das haus"), *task.target.encode("hauses")[1:]]
     network = Told(task.target.size, told)
-    [open_] = task.predict(network, ["ein haus"], how=Search(), wishes=[OutputConstraints(prefix="das haus")])
+    [open_] = task.predict(network, ["ein haus"], how=Search(), constraints=[OutputConstraints(prefix="das haus")])
     assert words(open_.value)[:2] == ["das", "hauses"]
-    [closed] = task.predict(network, ["ein haus"], how=Search(), wishes=[OutputConstraints(prefix="das haus ")])
+    [closed] = task.predict(network, ["ein haus"], how=Search(), constraints=[OutputConstraints(prefix="das haus ")])
     assert words(closed.value)[:2] == ["das", "haus"]
 
 
@@ -140,7 +140,7 @@ def test_each_input_has_its_own_prefix() -> None:
         network,
         texts,
         how=Search(),
-        wishes=[OutputConstraints("der markt"), OutputConstraints(), OutputConstraints("ein")],
+        constraints=[OutputConstraints("der markt"), OutputConstraints(), OutputConstraints("ein")],
     )
     assert [each.value.split()[0] for each in found] == ["der", "rot", "ein"]
 
@@ -277,7 +277,7 @@ def test_copies_are_written_as_the_network_writes() -> None:
 def test_a_forbidden_word_is_not_copied() -> None:
     task = task_of("words")
     network, how = unknown(task, "das", "X"), Search(unknown="copy")
-    [found] = task.predict(network, ["das Zebra"], how=how, wishes=[OutputConstraints(forbid=("Zebra",))])
+    [found] = task.predict(network, ["das Zebra"], how=how, constraints=[OutputConstraints(forbid=("Zebra",))])
     assert found.value == "das <unk>"
 
 
@@ -351,9 +351,9 @@ def test_a_forbidden_word_is_not_written_first_by_a_piece_that_continues_words(k
         word = task.target.decode([token])
         if re.fullmatch(r"\w+", word):
             network = Told(task.target.size, [token], preference=20)
-            written = task.predict(network, ["das haus"], how=Search(), wishes=[OutputConstraints(forbid=(word,))])[
-                0
-            ].value
+            written = task.predict(
+                network, ["das haus"], how=Search(), constraints=[OutputConstraints(forbid=(word,))]
+            )[0].value
             assert re.search(rf"(?<!\w){word}(?!\w)", written) is None, (word, written)
 
 
@@ -362,7 +362,7 @@ def test_an_unknown_word_ends_the_word_before_it():
     told = [*task.target.encode("das haus"), Tokenizer.UNK]
     network = Told(task.target.size, told, preference=20)
     for wishes in ([], [OutputConstraints(require=("haus",))], [OutputConstraints(prefix="das ")]):
-        assert task.predict(network, ["das haus"], how=Search(beam=10), wishes=wishes)[0].value == "das haus <unk>"
+        assert task.predict(network, ["das haus"], how=Search(beam=10), constraints=wishes)[0].value == "das haus <unk>"
 
 
 def test_what_a_prefix_begins_with_cannot_be_forbidden_even_where_it_is_unknown():
@@ -375,7 +375,7 @@ def test_a_copied_word_does_not_complete_a_forbidden_phrase():
     network = Told(task.target.size, [*task.target.encode("das"), Tokenizer.UNK], preference=20)
     how, wishes = Search(beam=3, unknown="copy"), [OutputConstraints(forbid=("das Zebra",))]
     assert task.predict(network, ["das Zebra"], how=how)[0].value == "das Zebra"
-    assert task.predict(network, ["das Zebra"], how=how, wishes=wishes)[0].value == "das <unk>"
+    assert task.predict(network, ["das Zebra"], how=how, constraints=wishes)[0].value == "das <unk>"
 
 
 def test_an_unknown_word_of_wordpieces_keeps_its_space():

@@ -20,7 +20,7 @@ from saccade.models.bert import Config as BertConfig
 from saccade.models.skipgram import Config, Skipgram
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.vectors import WordVectors
+from saccade.tasks.vectors import WordVectors, neighbours
 from saccade.trace import Lens
 from saccade.training import stepping
 from saccade.training.config import Train
@@ -78,7 +78,7 @@ def test_rare_words_are_left_out_and_windows_reach_over_them():
     a, b = task.tokenizer.encode("a b")
     assert sorted(zip(batch.centres.tolist(), batch.contexts.tolist())) == [(a, b), (b, a)]
     assert "2 known words in 1 stretches" in corpus.note
-    with pytest.raises(InputError, match=r"data.test: expected texts with two known words at least, found none in 1"):
+    with pytest.raises(InputError, match=r"data.test: expected texts with at least two known words, found none in 1"):
         task.corpus([Text("rare")], "data.test")
 
 
@@ -93,9 +93,9 @@ def test_the_loss_is_that_of_the_paper_written_out(task, network):
     loss = task.loss(network, batch)
     assert float(loss.total.detach()) == pytest.approx(expected, rel=1e-4) and loss.count == batch.tokens
     assert float(task.loss(network, batch.bucketed()).total.detach()) == pytest.approx(expected, rel=1e-4)
-    for wrong in ({"smoothing": 0.1}, {"sampling": 0.1}):
-        with pytest.raises(SaccadeError, match="must be 0 for the task vectors"):
-            task.loss(network, batch, **wrong)
+    for name in ("label_smoothing", "sampling"):
+        with pytest.raises(InputError, match=rf"train\.{name}: expected 0.*vectors.*found 0\.1"):
+            read_recipe("skipgram_topics", [f"train.{name}=0.1"])
 
 
 def test_recorded_updates_are_those_done_live(task, monkeypatch):
@@ -159,13 +159,13 @@ def test_what_has_no_vector_is_told(task, network, given, told):
         task.predict(network, [given], how=Search())
     assert told in str(error.value)
     with pytest.raises(InputError):
-        task.check_input(given, 0)
+        task.read(given, "input 1")
 
 
 def test_a_whole_vocabulary_has_no_word_beside_it():
     data = WordData(train="t.txt", tokens=TOKENS)
     task = WordVectors.learn(data, [Text("dog cat dog")])
-    with pytest.raises(InputError, match="input 1: expected words that leave others to be near, found the whole"):
+    with pytest.raises(InputError, match="input 1: expected fewer words, found the whole vocabulary"):
         task.predict(Skipgram(Config(embedding=3), task.tokenizer.size), ["cat dog"], how=Search())
 
 
@@ -244,7 +244,7 @@ def test_texts_come_from_files_and_from_memory(tmp_path):
         ("data.window=0", "data.window: expected window to be at least 1, found 0"),
         ("data.subsample=2", "data.subsample: expected subsample to be a share of the text"),
         ("data.tokens.kind=bpe", "data.tokens.kind: expected kind to be words"),
-        ("train.batch_tokens=7", "does not fit into a batch of 7 tokens: raise train.batch_tokens or lower data.chunk"),
+        ("train.batch_tokens=7", "46 positions, marks included; raise train.batch_tokens or lower data.chunk"),
         ("metrics=[accuracy]", "metrics[0]: expected one of pair_loss, pair_accuracy, neighbours, found 'accuracy'"),
     ],
 )
@@ -265,4 +265,22 @@ def test_unknown_words_are_not_drawn(task):
 
 def test_runs_are_not_compared_by_outputs_that_have_no_reference(whole, command):
     status, _, err = command("compare", whole, whole)
-    assert status == 1 and "found 'vectors'; its figures are those of saccade evaluate" in err
+    assert status == 1 and "found 'vectors'" in err and "saccade evaluate RUN --data FILE" in err
+
+
+# Whether words that belong together are nearest to each other ----------------------------------------------------------
+
+
+def test_length_does_not_matter_and_every_word_is_a_candidate():
+    vectors = torch.tensor([[1.0, 0.0], [9.0, 0.9], [0.0, 1.0], [0.1, 1.0], [1.0, 0.01]])
+    assert neighbours(vectors[:4], [[0, 1], [2, 3]]) == 1.0
+    assert neighbours(vectors, [[0, 1], [2, 3]]) == 0.5  # the last word comes between the first two
+
+
+def test_a_word_is_not_its_own_neighbour():
+    assert neighbours(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]]), [[0], [1], [2]]) == 0.0
+
+
+def test_words_are_needed():
+    with pytest.raises(SaccadeError, match="none of their words in the vocabulary"):
+        neighbours(torch.ones(3, 2), [[], []])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
+from saccade.data.labels.records import LabelledData
 from saccade.data.pairs.records import Pair, PairData
 from saccade.data.splits import Splits
+from saccade.data.toy.opinions import Opinions
+from saccade.models import attentive_classifier
 from saccade.models.rnnsearch import Config
 from saccade.task import Loss
+from saccade.tasks.classify import Classify
 from saccade.tasks.translate import Translate
 from saccade.testing import ContractBroken, check_task
 
@@ -60,8 +65,64 @@ class Restless(Short):
 
 
 class Crowded(Short):
-    def plan(self, corpus, *, tokens, records, seed, epoch):
-        return super().plan(corpus, tokens=tokens, records=records * 2, seed=seed, epoch=epoch)
+    def plan(self, corpus, *, records, **options):
+        return super().plan(corpus, records=records * 2, **options)
+
+
+class Selfish(Short):
+    """Every rank takes all."""
+
+    def plan(self, corpus, *, rank=0, ranks=1, **options):
+        return super().plan(corpus, **options)
+
+
+class Stopping(Short):
+    """One rank of several stops a batch early."""
+
+    def plan(self, corpus, *, rank=0, ranks=1, **options):
+        return super().plan(corpus, rank=rank, ranks=ranks, **options)[: -1 if rank else None]
+
+
+class Raw(Short):
+    Data = dict
+
+
+class Foreign(Short):
+    @dataclass(frozen=True)
+    class Data:
+        train: str = "other"
+
+
+class Formless(Short):
+    output = "sound"
+
+
+class Careless(Short):
+    def read(self, given, where, network=None):
+        return super().read(given or "0", where, network)
+
+
+class Placeless(Short):
+    def read(self, given, where, network=None):
+        return super().read(given, "somewhere", network)
+
+
+class Secretive(Short):
+    def describe(self):
+        return {"vocabulary": self.target}
+
+
+class Proud(Short):
+    """Its scores are not those of its predictions."""
+
+    def scorer(self, network, given, output, *, ended=True):
+        score = super().scorer(network, given, output, ended=ended)
+        return lambda lens: replace(score(lens), log_probs=tuple(each / 2 for each in score(lens).log_probs))
+
+
+class Stubborn(Short):
+    def constrain(self, items, constraints, dictionary):
+        return [items[0] for _ in items]
 
 
 class Padded(Short):
@@ -84,31 +145,31 @@ class Detached(Short):
 
 
 class Shuffled(Short):
-    def predict(self, network, inputs, *, how, lens=None):
-        return super().predict(network, inputs, how=how, lens=lens)[::-1]
+    def predict(self, network, inputs, **options):
+        return super().predict(network, inputs, **options)[::-1]
 
 
 class Blind(Short):
-    def predict(self, network, inputs, *, how, lens=None):
-        return super().predict(network, inputs, how=how)
+    def predict(self, network, inputs, *, lens=None, **options):
+        return super().predict(network, inputs, **options)
 
 
 class Unmeasured(Short):
     metrics = ("exact_match", "loudness")
 
-    def evaluate(self, network, corpus, *, how, metrics, limit=None):
-        return super().evaluate(network, corpus, how=how, metrics=["exact_match"], limit=limit)
+    def evaluate(self, network, corpus, *, metrics, **options):
+        return super().evaluate(network, corpus, metrics=["exact_match"], **options)
 
 
 class Boundless(Short):
-    def evaluate(self, network, corpus, *, how, metrics, limit=None):
-        return super().evaluate(network, corpus, how=how, metrics=metrics)
+    def evaluate(self, network, corpus, *, limit=None, **options):
+        return super().evaluate(network, corpus, **options)
 
 
 class Resting(Short):
-    def predict(self, network, inputs, *, how, lens=None):
+    def predict(self, network, inputs, **options):
         network.eval()
-        return super().predict(network, inputs, how=how, lens=lens)
+        return super().predict(network, inputs, **options)
 
 
 class Forgetful(Short):
@@ -137,6 +198,16 @@ class Dumb(Short):
         (Skipping, r"a plan has every record once.*epoch 0 leaves out \d records"),
         (Restless, r"plan.*a function of its arguments alone: (the plan of epoch 0 is another|plan draws from torch)"),
         (Crowded, r"a batch holds 6 records, where at most 3 were asked for"),
+        (Selfish, r"several ranks share a plan.*3 ranks together visit 46 records more than once"),
+        (Stopping, r"several ranks share a plan.*3 ranks have unequally many batches: \[3, 2, 2\]"),
+        (Raw, r"Data is no dataclass: <class 'dict'>"),
+        (Foreign, r"Data is Data, the data to try it with is PairData"),
+        (Formless, r"output must be one of text, .*: found 'sound'"),
+        (Careless, r"refused, with the input's place: read takes None for an input"),
+        (Placeless, r"read does not say which input it refuses: somewhere: expected a text, found NoneType"),
+        (Secretive, r"is JSON: it raised TypeError: Object of type Tokenizer is not JSON serializable"),
+        (Proud, r"is what its prediction says: the sum of scorer's log_probs"),
+        (Stubborn, r"it does: constraints that ask for nothing change it"),
         (Padded, r"the loss does not depend on how records are cut into batches: the loss in batches of 1"),
         (Plain, r"loss gave Tensor, not a Loss"),
         (Detached, r"the loss has finite gradients: every gradient is 0"),
@@ -155,6 +226,43 @@ def test_a_broken_promise_is_named(task, message):
         check_task(task, DATA, "rnnsearch", SMALL)
 
 
+class Miscounting(Classify):
+    def logits_of(self, network, corpus):
+        return super().logits_of(network, corpus)[:, 1:]
+
+
+class Misnumbering(Classify):
+    def logits_of(self, network, corpus):
+        return super().logits_of(network, corpus).roll(1, -1)
+
+
+class Sampled(Classify):
+    def check_search(self, how):
+        pass
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (Classify, None),
+        (Miscounting, r"it does: logits_of: expected \[7, 3\], found \[7, 2\]"),
+        (Misnumbering, r"it does: the largest logits are those of \["),
+        (Sampled, r"it samples, though it is not one of the tasks that Searches"),
+    ],
+)
+def test_a_broken_capability_is_named(task, message):
+    data = LabelledData(source="opinions", opinions=Opinions(train=23, valid=5, test=7))
+    expected = nullcontext() if message is None else pytest.raises(ContractBroken, match=f"(?s){message}")
+    with expected:
+        check_task(task, data, "attentive_classifier", attentive_classifier.Config(5, encoder="gru", hidden=4))
+
+
+def test_what_does_not_derive_from_the_contract_is_no_task():
+    with pytest.raises(ContractBroken, match=r"does not derive from saccade\.task\.Task"):
+        check_task(PairData, DATA, "rnnsearch", SMALL)
+
+
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_a_task_that_keeps_its_promises_passes_with_inputs_and_metrics_of_its_own():
-    assert len(check_task(Short, DATA, "rnnsearch", SMALL, inputs=["101"], metrics=["cer"])) == 10
+    assert len(check_task(Short, DATA, "rnnsearch", SMALL, inputs=["101"], metrics=["cer"])) == 16

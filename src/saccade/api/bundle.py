@@ -358,11 +358,10 @@ Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 def constraints_of(
     count: int, prefix: str | Sequence[str | None] | None = None, require: Words = None, forbid: Words = None
 ) -> list[OutputConstraints]:
-    """One set of constraints for each of ``count`` inputs.
+    """The constraints of each of ``count`` inputs.
 
-    >>> constraints_of(2, prefix=["the", None], require=["house"])
-    [OutputConstraints(prefix='the', require=('house',), forbid=()),
-     OutputConstraints(prefix='', require=('house',), forbid=())]
+    >>> constraints_of(2, prefix=["the", None], require=["house"])[1]
+    OutputConstraints(prefix='', require=('house',), forbid=())
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)
     required, forbidden = _words("require", require, count), _words("forbid", forbid, count)

@@ -155,6 +155,8 @@ def _show(bundle: Any, report: Any, as_json: bool) -> None:
 
 def _show_result(bundle: Any, verdict: str) -> None:
     """Print figures, three predictions with their attention, a picture's path, and commands to try next."""
+    from saccade.task import Searches
+
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
     print(verdict)
     shown = bundle.examples(3)
@@ -165,7 +167,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
     if picture:
         print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html{trust}")
-    wider = " --beam 5" if bundle.task.output == "text" else " --json"
+    wider = " --beam 5" if isinstance(bundle.task, Searches) and not _writes_on(bundle) else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
 

@@ -110,6 +110,7 @@ TEXT_METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity"
 POINT_METRICS = ("exact_match", "perplexity")
 LANGUAGE_METRICS = ("perplexity", "word_perplexity", "bits_per_character")
 MASKED_METRICS = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy")
+VECTOR_METRICS = ("pair_loss", "pair_accuracy", "neighbours")
 METRICS: dict[str, Callable[[list[str], list[str]], Score]] = {
     "bleu": bleu,
     "chrf": chrf,

@@ -1,1 +1,1 @@
-"""Recipes: one YAML file a result, read by types and checked before anything heavy is loaded."""
+"""Reads recipes: one YAML file per experiment, checked by types before torch is loaded."""

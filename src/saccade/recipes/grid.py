@@ -1,9 +1,9 @@
-"""Several values for some of a recipe's fields: the product of them, each member read and checked before any is trained.
+"""Expands several values per field into a grid of recipes; every member is read and checked before any is trained.
 
 model.hidden=128,256 train.lr=1e-3,3e-4      →    4 recipes
 train.betas=[0.9,0.98]                       →    one: brackets are a list
 train.betas=[0.9,0.98],[0.9,0.999]           →    2
-data.train="a,b.tsv"                         →    one: quotes keep a comma
+data.train="a,b.tsv"                         →    one: quotes protect a comma
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from saccade.errors import InputError
 from saccade.recipes.located import COMMAND_LINE, parse_override, quote
 from saccade.recipes.recipe import Recipe, change, read_recipe
 
-MOST = 1000  # members; more is a slip of the finger
+MOST = 1000  # members; more is probably a typing error
 PAIRS = {"[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
 class Member:
-    """One recipe of a sweep, and what it was set to, as written."""
+    """One recipe of a sweep, and its settings as written."""
 
     settings: Mapping[str, str]
     recipe: Recipe
@@ -38,7 +38,7 @@ def is_sweep(overrides: Sequence[str]) -> bool:
 
 
 def split_values(written: str) -> list[str]:
-    """A value cut at its commas: not at those within brackets or quotes that open it.
+    """A value split at its commas, except those inside brackets or quotes that open it.
 
     >>> split_values("1,2"), split_values("[1,2],[3]"), split_values("'a,b'")
     (['1', '2'], ['[1,2]', '[3]'], ["'a,b'"])
@@ -54,7 +54,7 @@ def split_values(written: str) -> list[str]:
 
 
 def _closed(written: str, start: int) -> int:
-    """Where the bracket or quotation that begins at ``start`` has ended; ``start`` itself where none begins there."""
+    """The end of the bracket or quotation that opens at ``start``; ``start`` itself if none opens there."""
     if written[start : start + 1] in ("'", '"'):
         end = written.find(written[start], start + 1)
         return len(written) if end < 0 else end
@@ -68,7 +68,7 @@ def _closed(written: str, start: int) -> int:
             expected.pop()
             if not expected:
                 return place
-    return len(written)  # it never closes: the reader of the value says so
+    return len(written)  # it never closes: reading the value will raise
 
 
 def read_grid(
@@ -112,12 +112,12 @@ def _read(
 
 
 def _list_meant(fault: InputError, axes: Mapping[str, list[tuple[str, Any]]]) -> InputError:
-    """Several values for a field that is a list: the person may have meant one list."""
+    """Several values for a field that is a list: add the hint that one list may have been meant."""
     values = axes.get(fault.field or "", [])
     if len(values) < 2 or not fault.expected.startswith("a list"):
         return fault
     meant = f"[{','.join(shown for shown, _ in values)}]"
-    hint = f"values apart by commas are tried one after another; a list is {fault.field}={meant}"
+    hint = f"values separated by commas are tried one after another; for one list write {fault.field}={meant}"
     return InputError(fault.where, field=fault.field, expected=fault.expected, found=fault.found, hint=hint)
 
 
@@ -130,7 +130,7 @@ def _written_axes(overrides: Sequence[str]) -> dict[str, list[tuple[str, Any]]]:
         key = ".".join(parse_override(f"{name}={values[0]}" if written else text)[0])
         if len(values) > 1 and not all(values):
             raise InputError(COMMAND_LINE, field=key, expected="a value on each side of a comma", found=quote(text))
-        # Of a field that is set twice the last holds, as everywhere; but several values are not dropped silently.
+        # If a field is set twice, the last value wins, as everywhere; but several values are not dropped silently.
         if len(axes.get(key, ())) > 1:
             raise InputError(COMMAND_LINE, field=key, expected="its values once, with commas", found="the field again")
         axes[key] = _distinct(key, [(value, value) for value in values], COMMAND_LINE)
@@ -152,8 +152,8 @@ def _given_axes(overrides: Mapping[str, Any], above: str = "") -> dict[str, list
 
 
 def _distinct(key: str, values: list[tuple[str, Any]], where: str) -> list[tuple[str, Any]]:
-    shown = [each for each, _ in values]
-    twice = next((each for each in shown if shown.count(each) > 1), None)
+    shown = [text for text, _ in values]
+    twice = next((text for text in shown if shown.count(text) > 1), None)
     if twice is not None:
         raise InputError(where, field=key, expected="each value once", found=f"{twice} twice")
     return values
@@ -164,8 +164,8 @@ def _shown(value: Any) -> str:
 
 
 def _check_watch(members: Sequence[Member]) -> None:
-    """Runs that are chosen by different figures cannot be put in one order."""
+    """Raise if the members watch different metrics: they could not be ranked."""
     watched = list(dict.fromkeys(member.recipe.train.watch for member in members))
     if len(watched) > 1:
         found = " and ".join(watched[:2])
-        raise InputError("sweep", field="train.watch", expected="one figure to compare the runs by", found=found)
+        raise InputError("sweep", field="train.watch", expected="one metric to compare the runs by", found=found)

@@ -1,9 +1,8 @@
-"""What a recipe takes over from the run that it begins from (``train.from``): the network and the vocabulary.
+"""Fills in the model and the vocabulary of a recipe that starts from another run (``train.from``). Imports no torch.
 
-The new recipe may leave both out. What it does say of them must be what the run has, field by field; dropout, the
-initialisation and whether texts may lack an aspect are free, since no weight depends on them. A network that was
-pre-trained may be begun from for another task, by a model that can take over its trunk (``saccade.models.BEGINS_WITH``).
-Imports no torch.
+The recipe may leave both out. Fields that it sets must equal those of the run, except dropout, the initialisation and whether
+texts may lack an aspect, on which no weight depends. A pre-trained network can be the start of another task if the model can
+copy its trunk (``saccade.models.BEGINS_WITH``).
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that co
 
 
 def parent_folder(root: Located, folder: Path) -> Path | None:
-    """The run that ``train.from`` names, if it names one: relative to ``folder`` where a file says so, to the working
-    folder where the command line or a call does; ``~`` and variables are filled in."""
+    """The run that ``train.from`` names, if any: relative to ``folder`` if it stands in a file, to the working folder if it
+    comes from the command line or a call; ``~`` and variables are expanded."""
     from saccade.data.paths import locate as locate_path
 
     node = _at(root, ["train", "from"])
-    if node is not None and node.value is None and node.text == "":  # a variable of the shell that is not set, perhaps
-        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null begins from none")
+    if node is not None and node.value is None and node.text == "":  # perhaps a shell variable that is not set
+        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from no run")
     if node is None or node.value is None or node.text is None:
         return None
     written_in_a_file = node.line is not None
@@ -49,20 +48,20 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
 
 
 def inherit(root: Located, parent: Recipe, place: Path) -> Located:
-    """The recipe with what it leaves out filled in from its parent, once what it does say has been compared."""
+    """The recipe completed from its parent; fields that it sets itself must agree with the parent."""
     task, name = _at(root, ["task"]), _at(root, ["model", "name"])
     other = task is not None and task.text != parent.task
     if task is not None and other and parent.model_name not in BEGINS_WITH.get((name and name.text) or "", ()):
-        begin = [each for each, parents in BEGINS_WITH.items() if parent.model_name in parents]
-        hint = f"for another task it can begin model.name {' or '.join(begin)}" if begin else None
+        begin = [model for model, parents in BEGINS_WITH.items() if parent.model_name in parents]
+        hint = f"another task can start from it with model.name {' or '.join(begin)}" if begin else None
         raise refusal(task, "task", f"{parent.task!r}, as in {place}", hint=hint)
     _refuse_vectors(root, place)
     where = str(place / "config.json")
     called = name.text if other and name is not None else parent.model_name
     model = locate({"name": called, **to_plain(parent.model)}, where)
-    kept = {name: part for name, part in to_plain(parent.data).items() if name in VOCABULARY}
+    vocabulary = {name: part for name, part in to_plain(parent.data).items() if name in VOCABULARY}
     filled = _put(root, "model", _merged(model, _at(root, ["model"])))
-    filled = _put(filled, "data", _merged(locate(kept, where), _at(root, ["data"])))
+    filled = _put(filled, "data", _merged(locate(vocabulary, where), _at(root, ["data"])))
     filled = _put(filled, "train", _put(_at(root, ["train"]), "from", Located(str(place), where, text=str(place))))
     _check_model(filled, parent, place, str(called))
     if other:
@@ -75,8 +74,8 @@ def inherit(root: Located, parent: Recipe, place: Path) -> Located:
 def _refuse_vectors(root: Located, place: Path) -> None:
     vectors = _at(root, ["data", "vectors"])
     if vectors is not None and vectors.value is not None:
-        hint = "data.vectors=null leaves them out, train.freeze keeps the embeddings as they are"
-        expected = f"none: a run that begins from another has the embeddings of {place}"
+        hint = "data.vectors=null leaves them out; train.freeze keeps the embeddings as they are"
+        expected = f"none: the embeddings are those of {place}, from which the run starts"
         raise refusal(vectors, "data.vectors", expected, "some", hint)
 
 
@@ -101,7 +100,7 @@ def _check_vocabulary(root: Located, parent: Recipe, place: Path) -> None:
 
 
 def _check_tokens(root: Located, parent: Recipe, place: Path) -> None:
-    """Of another task, whose data are others: the tokens alone must be the same."""
+    """Check a run of another task: only its tokens must be the same."""
     node = _at(root, ["data", "tokens"])
     tokens = fill(
         type(parent.data.tokens), node if node is not None else Located({}, root.where), "data.tokens", parent.task
@@ -114,13 +113,13 @@ def _disagreement(root: Located, keys: Sequence[str], expected: Any, found: Any,
     node, field = root, ""
     for key in keys:
         node, field = _at(node, [key]) or node, join(field, key)
-    kept = "network" if keys[0] == "model" else "vocabulary"
-    hint = f"a run that begins from another keeps its {kept}: leave the field out"
+    part = "network" if keys[0] == "model" else "vocabulary"
+    hint = f"a run that starts from another has the same {part}: leave the field out"
     return refusal(node, field, f"{_shown(expected)}, as in {place}", _shown(found), hint)
 
 
 def _differences(new: Any, old: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Where two dataclasses of one class differ: names, the old one's value, the new one's."""
+    """Where two dataclasses of one class differ: field names, the old value, the new value."""
     for field in dataclasses.fields(old):
         expected, found = getattr(old, field.name), getattr(new, field.name)
         keys = (*above, field.name.removesuffix("_"))

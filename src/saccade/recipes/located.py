@@ -1,6 +1,6 @@
-"""YAML as a tree of values that know where they stood, and ``key=value`` changes of it. Imports nothing heavy.
+"""Reads YAML into a tree of values that know their file and line, and applies ``key=value`` overrides. Imports nothing heavy.
 
-A fault found long after reading still points at its line, or at the command line.
+An error found long after reading still names its line, or the command line.
 
     read_yaml(path) → override(root, ["model.hidden=128"])
 """
@@ -21,14 +21,14 @@ import yaml
 from saccade.errors import InputError
 
 COMMAND_LINE = "command line"
-# A recipe is a page. Beyond these a file is a mistake or an attack: brackets nested ten thousand deep, or aliases of
-# aliases that expand to billions of values. Values and levels are counted as if every alias were written out.
+# A recipe is about a page. A file beyond these limits is a mistake or an attack, such as brackets nested ten thousand deep or
+# aliases of aliases that expand to billions of values. Values and levels are counted with every alias written out.
 MAX_BYTES, MAX_VALUES, MAX_DEPTH = 200_000, 10_000, 32
 
 
 @dataclass(frozen=True)
 class Located:
-    """A YAML value that knows where it stood."""
+    """A YAML value with its file and line."""
 
     value: dict[str, Located] | list[Located] | str | int | float | bool | None
     where: str  # file name or "command line"
@@ -117,11 +117,11 @@ def _syntax_fault(error: yaml.MarkedYAMLError, where: str) -> InputError:
 
 
 class _Composer:
-    """Turns YAML's events into one tree, refusing what a recipe has no use for and what would outgrow memory."""
+    """Turns YAML's events into one tree; raises on tags, second documents and trees that are too large."""
 
     def __init__(self, loader: yaml.SafeLoader, where: str, numbered: bool) -> None:
         self.where, self.numbered = where, numbered
-        self.events: Iterator[Any] = iter(loader.get_event, None)  # one at a time, so that a bomb is never unfolded
+        self.events: Iterator[Any] = iter(loader.get_event, None)  # one at a time, so that an alias bomb is never expanded
         self.anchors: dict[str | None, tuple[Located, int, int] | None] = {}  # with how many values, how deep
         self.values = self.deepest = 0
 
@@ -167,7 +167,7 @@ class _Composer:
     def mapping(self, depth: int) -> dict[str, Located]:
         entries: dict[str, Located] = {}
         lines: dict[str, int | None] = {}
-        beside: Located | None = None  # what stands beside YAML's merge key, `<<`
+        beside: Located | None = None  # the value of YAML's merge key, `<<`
         for event in self.until(yaml.MappingEndEvent):
             key = self.node(event, depth + 1)
             if not isinstance(key.value, str):
@@ -181,14 +181,14 @@ class _Composer:
             if key.value == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
                 beside = value
             else:
-                # A block mapping begins at its first entry; readers look for it at its key.
+                # YAML puts a block mapping at its first entry; people look for it at its key.
                 entries[key.value] = replace(value, line=key.line) if value.text is None else value
         return entries if beside is None else _merged(beside, entries)
 
     def alias(self, event: Any, depth: int) -> Located:
         anchor, name = self.anchors.get(event.anchor), quote(event.anchor)
         if anchor is None:
-            found = f"{name} inside itself" if event.anchor in self.anchors else f"{name}, which names nothing above"
+            found = f"{name} inside itself" if event.anchor in self.anchors else f"{name}, which is not defined above"
             raise self.fault(event, "an alias to a complete value", found)
         node, values, height = anchor
         self.grow(event, values, depth + height)
@@ -203,7 +203,7 @@ class _Composer:
 
 
 def _merged(beside: Located, entries: dict[str, Located]) -> dict[str, Located]:
-    """`<<: *defaults`, or a list of them, fills in what the mapping does not say itself."""
+    """`<<: *defaults`, or a list of them, fills in the fields that the mapping does not set itself."""
     for source in beside.value if isinstance(beside.value, list) else [beside]:
         if not isinstance(source.value, dict):
             raise refusal(source, "<<", "a mapping, or a list of mappings, to merge")
@@ -218,7 +218,7 @@ _NUMBER = re.compile(r"[-+]?[0-9_.]+([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(n
 
 
 def resolve(text: str) -> str | int | float | bool | None:
-    """What an unquoted scalar says where no type is known: as YAML 1.1, but `1e-3` is a number and `010` is ten."""
+    """The value of an unquoted scalar by YAML 1.1, except that `1e-3` is a number and `010` is ten."""
     if text in _NULLS:
         return None
     if text.lower() in _BOOLS and text in (text.lower(), text.title(), text.upper()):
@@ -234,7 +234,7 @@ def resolve(text: str) -> str | int | float | bool | None:
 
 
 def locate(plain: Any, where: str, field: str = "") -> Located:
-    """Python's own values as a tree that `build` reads: arguments of a call, a parsed JSON file."""
+    """Python values (arguments of a call, a parsed JSON file) as a tree that `build` reads."""
     if isinstance(plain, dict) and all(isinstance(key, str) for key in plain):
         return Located({key: locate(value, where, join(field, key)) for key, value in plain.items()}, where)
     if isinstance(plain, (list, tuple)):
@@ -249,7 +249,7 @@ def locate(plain: Any, where: str, field: str = "") -> Located:
 
 
 def node_at(root: Located, field: str) -> Located | None:
-    """The value of that dotted name, if it was written: ``model.hidden``, ``metrics[1]``."""
+    """The value at a dotted name, if it is there: ``model.hidden``, ``metrics[1]``."""
     node: Located | None = root
     for key in re.findall(r"[^.\[\]]+", field):
         inner: Any = node.value if node is not None else None
@@ -263,8 +263,8 @@ def node_at(root: Located, field: str) -> Located | None:
 def texts_of(node: Located) -> Iterator[str]:
     """Every scalar of a tree as it was written."""
     inner = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
-    for each in inner:
-        yield from texts_of(each)
+    for child in inner:
+        yield from texts_of(child)
     if node.text is not None:
         yield node.text
 
@@ -282,7 +282,7 @@ def parse_override(text: str) -> tuple[list[str], Located]:
     if len(keys) > MAX_DEPTH:
         raise InputError(COMMAND_LINE, expected=f"at most {MAX_DEPTH} levels of nesting", found=str(len(keys)))
     written = written.strip()
-    # Only these open something to parse: `*.txt`, `a: b` and `#1` are the text they look like in a shell.
+    # Only these start YAML: `*.txt`, `a: b` and `#1` are plain text, as in a shell.
     if not written.startswith(("[", "{", '"', "'")):
         return keys, Located(resolve(written), COMMAND_LINE, text=written)
     try:
@@ -294,7 +294,7 @@ def parse_override(text: str) -> tuple[list[str], Located]:
 
 
 def override(root: Located, overrides: Sequence[str]) -> Located:
-    """A new tree with each `key=value` set in turn; mappings that are missing on the way are made."""
+    """A new tree with each `key=value` set in turn; missing mappings are created."""
     for text in overrides:
         keys, value = parse_override(text)
         root = _set(root, [], keys, value)

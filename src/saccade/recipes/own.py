@@ -1,4 +1,4 @@
-"""A user's own parts in a recipe (``task: package.module:Name``): every fault names the recipe's file and line."""
+"""Loads the custom parts that a recipe names (``task: package.module:Name``); errors name the recipe's file and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saccade.recipes.schema import build
 
 
 def located(node: Located, field: str, load: Callable[[str], Any]) -> Any:
-    """What the name at ``node`` means; a part that cannot be had is told with the recipe's file and line."""
+    """The part that ``node`` names; an error says where the name stands in the recipe."""
     try:
         return load(node.text or "")
     except PartError as fault:
@@ -20,7 +20,7 @@ def located(node: Located, field: str, load: Callable[[str], Any]) -> Any:
 
 
 def fill(cls: Any, node: Located, field: str, owner: str) -> Any:
-    """A dataclass of part ``owner`` from a mapping; where it is a user's, so may the faults be."""
+    """A dataclass of part ``owner`` from a mapping; any exception in custom code becomes an error at ``node``."""
     try:
         _check_parts(cls, node, field)
         return build(cls, node, field)
@@ -29,12 +29,12 @@ def fill(cls: Any, node: Located, field: str, owner: str) -> Any:
     except Exception as fault:
         if not is_own(owner):
             raise
-        told = blame(fault) or f"{type(fault).__name__}: {' '.join(str(fault).split())}"
-        raise refusal(node, field, f"{owner}'s {cls.__name__} to be filled from a recipe", told) from fault
+        message = blame(fault) or f"{type(fault).__name__}: {' '.join(str(fault).split())}"
+        raise refusal(node, field, f"{owner}'s {cls.__name__} to be filled from a recipe", message) from fault
 
 
 def _check_parts(cls: Any, node: Located, field: str) -> None:
-    """The fields that name a score, a normaliser or a window, before the others are read."""
+    """Check the fields that name a score, a normaliser or a window."""
     from saccade.attention.own import Choices
 
     if not isinstance(node.value, dict):

@@ -1,7 +1,4 @@
-"""Where a recipe's paths start: those in its file at the file's folder, those of the command line or a call where it was made.
-
-A name typed in a shell means a file beside the person who typed it, whatever recipe it goes into.
-"""
+"""Resolves relative paths: those in a recipe's file from its folder, those of the command line or a call from the working folder."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.t
 
 
 def from_here(root: Located, changed: Sequence[str]) -> Located:
-    """The tree, the relative paths among its changed fields made whole from the working folder."""
+    """The tree with the relative paths among its changed fields made absolute from the working folder."""
     for key in changed:
         for path in PATHS:
             if f"{key}.".startswith(f"{path}."):
@@ -27,8 +24,8 @@ def from_here(root: Located, changed: Sequence[str]) -> Located:
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree, a relative ``data.tokens.vocabulary`` or ``data.vectors`` made whole: tokens are learnt where the recipe's
-    folder is not known."""
+    """The tree with ``data.tokens.vocabulary`` and ``data.vectors`` made absolute: the code that learns tokens does not know
+    the recipe's folder."""
     for keys in (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"]):
         root = _under(root, keys, folder)
     return root
@@ -52,7 +49,7 @@ def _at(node: Located, keys: Sequence[str]) -> Located:
     if isinstance(node.value, list):
         return replace(node, value=[_at(entry, keys) for entry in node.value])
     text = node.text
-    # Not text: null, which unsets, or how many records to draw. data.vectors may be the file itself.
+    # Other than text: null, which unsets, or the number of records to generate. data.vectors may be the file itself.
     if not isinstance(node.value, str) or not text or keys not in ([], ["file"]):
         return node
     if text[0] in "$~" or on_hub(text) or Path(text).is_absolute():

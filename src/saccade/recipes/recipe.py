@@ -123,12 +123,12 @@ def read_recipe(
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
     saved = _is_saved(path)
-    said = _named_in_changes(overrides, changes or {}) if saved else _named_in(root)
+    named = _named_in_changes(overrides, changes or {}) if saved else _named_in(root)
     start = NOTHING.of_run(path.parent) if saved else EVERYTHING
-    trusts = start.also((*trusted(trust).modules, *said))
+    trusts = start.also((*trusted(trust).modules, *named))
     beside = None if saved else path.parent
     whole = _with_parent(root, path.parent, beside, trusts)
-    recipe = _read(whole, path.stem, path.parent, trust=trusts, beside=beside, asked=True, fresh=True)
+    recipe = _read(whole, path.stem, path.parent, trust=trusts, beside=beside, check_search=True, fresh=True)
     return replace(recipe, changed=changed)
 
 
@@ -148,13 +148,13 @@ def change(
     plain = recipe.to_plain()
     trusts = recipe.trust.also((*trusted(trust).modules, *_named_in_changes(overrides, changes or {})))
     with recipe.resolving():
-        searches = getattr(task_class(recipe.task), "searches", True)
+        searches = _searches(task_class(recipe.task))
     if not searches:
         del plain["search"]["beam"]  # it is as large as n_best, which may change
     root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
     whole = _with_parent(root, recipe.folder, recipe.beside, trusts)
-    asked = any(key.partition(".")[0] == "search" for key in changed)
-    again = _read(whole, recipe.name, recipe.folder, trust=trusts, beside=recipe.beside, asked=asked, fresh=True)
+    check_search = any(key.partition(".")[0] == "search" for key in changed)
+    again = _read(whole, recipe.name, recipe.folder, trust=trusts, beside=recipe.beside, check_search=check_search, fresh=True)
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
@@ -241,7 +241,7 @@ def _read(
     *,
     trust: Trust,
     beside: Path | None = None,
-    asked: bool = False,
+    check_search: bool = False,
     fresh: bool = False,
 ) -> Recipe:
     """A recipe from its tree; its names may import what ``trust`` allows, also from the folder ``beside``. A search that the
@@ -263,11 +263,11 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = _searches(outline.task)
-        if asked and not searches:
+        searches = _searches(task)
+        if check_search and not searches:
             _refuse_kinds(outline.search, outline.task)
         search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
-        if asked and not searches:
+        if check_search and not searches:
             _check_searched(outline.search, search, task, outline.task)
     metrics = metrics_of(outline.task)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
@@ -293,13 +293,13 @@ def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
 
 def _as_wide(node: Located) -> Located:
     """A search of a task that does not search: several outputs need no beam, so it is taken as large."""
-    said = {name: each.value for name in ("n_best", "beam", "sample", "diverse") for each in _entry(node, name)}
-    wanted = said.pop("n_best", None)
+    named = {name: each.value for name in ("n_best", "beam", "sample", "diverse") for each in _entry(node, name)}
+    wanted = named.pop("n_best", None)
     if (
-        said.pop("beam", 1) != 1
+        named.pop("beam", 1) != 1
         or not isinstance(wanted, int)
         or wanted < 2
-        or any(each is not None for each in said.values())
+        or any(each is not None for each in named.values())
     ):
         return node
     tree: Any = node.value
@@ -367,10 +367,10 @@ def _data(root: Located, outline: _Outline) -> Any:
     return fill(task.Data, outline.data, "data", outline.task)
 
 
-def _searches(task: str) -> bool:
+def _searches(task: Any) -> bool:
     from saccade.task import Searches
 
-    return issubclass(task_class(task), Searches)
+    return issubclass(task, Searches)
 
 
 def _model(node: Located, task: str) -> tuple[str, Any]:

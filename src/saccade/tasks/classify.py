@@ -84,6 +84,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     metrics = CLASSIFIER_METRICS
     input = PAIR
     output = "label"
+    length_setting = "data.max_length"
     survey = "labels"
     calibration: Calibration | None = None
 

@@ -115,6 +115,7 @@ class Label(FineTunes, Scores, Surveys, Task):
     metrics = TAG_METRICS
     input = WORDS
     output = "tags"
+    length_setting = "data.max_length"
     survey = "tags"
     alternatives = False  # the likeliest tags are found exactly
 
@@ -268,18 +269,31 @@ class Label(FineTunes, Scores, Surveys, Task):
         self, network: Tagger, items: Sequence[TagInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
         """The likeliest tags of each input's words."""
-        outputs = self._outputs(network, self._rows(items, lens), lens)
+        outputs = self._outputs(network, self._rows(items), lens)
         return [self._prediction(item, output, lens, network) for item, output in zip(items, outputs, strict=True)]
 
-    def _rows(self, items: Sequence[TagInput], lens: Lens | None) -> Corpus:
-        """Inputs as rows; under a lens an input must fit one row, so that there is one map."""
-        corpus = corpus_of([Tagged(item.words, ()) for item in items], self.reader, self.tags, self.data, "input")
-        split = next((number for number, rows in enumerate(corpus.rows) if len(rows) > 1), None)
-        if lens is not None and split is not None:
+    def predict_items(
+        self,
+        network: Tagger,
+        items: Sequence[TagInput],
+        *,
+        how: Search,
+        lens: Lens | None = None,
+        progress: Progress | None = None,
+    ) -> list[Prediction]:
+        for number, item in enumerate(items if lens is not None else (), start=1):
+            self._check_whole(item, f"input {number}")
+        return super().predict_items(network, items, how=how, lens=lens, progress=progress)
+
+    def _check_whole(self, item: TagInput, where: str) -> None:
+        """Under a lens an input must fit one row, so that there is one map."""
+        cut = self.reader.cut(item.words)
+        if len(parts_of(cut, self.data.max_length)) > 1:
             expected = f"at most {self.data.max_length} tokens under a lens, so that there is one map"
-            found = str(sum(len(row.ids) for row in corpus.rows[split]))
-            raise InputError(f"input {preview(items[split].text)}", expected=expected, found=found)
-        return corpus
+            raise InputError(where, expected=expected, found=str(len(cut.ids)))
+
+    def _rows(self, items: Sequence[TagInput]) -> Corpus:
+        return corpus_of([Tagged(item.words, ()) for item in items], self.reader, self.tags, self.data, "input")
 
     def _outputs(self, network: Tagger, corpus: Corpus, lens: Lens | None = None) -> list[TagOutput]:
         """What the network predicts for each record, in batches of similar length."""
@@ -342,6 +356,7 @@ class Label(FineTunes, Scores, Surveys, Task):
     def scorer(self, network: Tagger, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """How likely these tags are, the predicted ones unless given; the steps are the words."""
         item = self.read(given, "input")
+        self._check_whole(item, "input")
         if output is None:
             output = self.predict(network, [given], how=Search())[0].value
         tags = output.split() if isinstance(output, str) else list(output)
@@ -349,7 +364,7 @@ class Label(FineTunes, Scores, Surveys, Task):
 
         def score(lens: Lens) -> Scored:
             with eval_mode(network):
-                (found,) = self._outputs(network, self._rows([item], lens), lens)
+                (found,) = self._outputs(network, self._rows([item]), lens)
             trace = trace_of(item, tags, found.seen, self.reader, network.layout, last_site(network.sites))
             text: Any = trace.axes["text"]
             shares = found.shares[range(len(numbers)), numbers].tolist()

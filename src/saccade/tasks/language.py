@@ -112,6 +112,7 @@ class Language(Steers, Scores, Surveys, Decodes):
     metrics = LANGUAGE_METRICS
     input = TEXT
     output = "continuation"
+    length_setting = "data.chunk or data.context"
     survey = "texts"
 
     def __init__(self, data: TextData, tokenizer: Tokenizer) -> None:
@@ -188,7 +189,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         return plan_streams(corpus.rows, self.data.streams)
 
     def row_name(self, corpus: Corpus, number: int) -> str:
-        return f"a chunk of {corpus.costs[number]} tokens (data.chunk and data.context)"
+        return f"a chunk of {corpus.costs[number]} tokens, context included,"
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pieces = [corpus.rows[number] for number in numbers]

@@ -73,6 +73,7 @@ class Point(Decodes):
     metrics = POINT_METRICS
     input = POINTS
     output = "order"
+    length_setting = "data.most"
     not_scored = "a pointer's weights are its output: hiding what it points at hides the answer itself"
 
     def __init__(self, data: PointData, width: int, least: int, most: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,9 +42,21 @@ from saccade.kinds import PAIR
 from saccade.metrics.text import MASKED_METRICS, Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
-from saccade.task import Evaluation, Loss, Prediction, Progress, Surveys, Task, eval_mode, named_metrics
+from saccade.task import (
+    Evaluation,
+    Loss,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Surveys,
+    Task,
+    eval_mode,
+    named_metrics,
+)
 from saccade.tasks.axes import BREAK
 from saccade.tasks.fill_mask import NEEDED, FillMaskInput, filling, never_trained
+from saccade.tasks.scoring import choice_scorer
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
@@ -69,7 +81,7 @@ class Sums:
     told: int
 
 
-class Pretrain(Surveys, Task):
+class Pretrain(Scores, Surveys, Task):
     """The task: a tokenizer with a [MASK] token, and how rows are made."""
 
     name = "pretrain"
@@ -245,6 +257,13 @@ class Pretrain(Surveys, Task):
         """The likeliest words for every [MASK], each blank by itself; ``how.n_best`` asks for the next fillings. For a
         pair without a blank: whether the second text follows the first."""
         return [self._filled(network, item, how, lens) for item in items]
+
+    def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
+        """How likely a word is for the only blank, or that the second text follows the first."""
+        if output is None:
+            probabilities = self.predict(network, [given], how=Search())[0].probabilities
+            output = max(probabilities, key=probabilities.__getitem__, default=None)
+        return choice_scorer(self, network, given, output)
 
     def _laid_out(self, texts: Sequence[str]) -> FillMaskInput:
         ids, spans, segments, start = [self.tokenizer.BOS], [(0, 0)], [0], 0

@@ -82,6 +82,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
     metrics = RANKING_METRICS
     input = CANDIDATES
     output = "ranking"
+    length_setting = "data.max_length"
     survey = "rankings"
     reads_pairs = True  # a question and a candidate
 

@@ -19,17 +19,16 @@ FIXED = "A vocabulary does not grow: if they matter, train from scratch on old a
 
 def choice_scorer(task: Task, network: Any, given: Any, choice: Any) -> Callable[[Lens], Scored]:
     """How likely one of the choices is that a prediction lists in ``probabilities``; the likeliest unless given."""
+    if choice is None:
+        choice = task.predict(network, [given], how=Search())[0].value
 
     def score(lens: Lens) -> Scored:
         prediction = task.predict(network, [given], how=Search(), lens=lens)[0]
-        asked = prediction.value if choice is None else choice
-        if asked not in prediction.probabilities:
-            choices = ", ".join(list(prediction.probabilities)[:8])
-            raise SaccadeError(f"expected one of the outputs {choices}, found {str(asked)[:60]!r}")
-        return Scored((log(max(prediction.probabilities[asked], TINY)),), prediction.trace or Trace())
+        if choice not in prediction.probabilities:
+            choices = ", ".join(list(prediction.probabilities)[:8]) or "that the task chooses among"
+            raise SaccadeError(f"expected one of the outputs {choices}, found {str(choice)[:60]!r}")
+        return Scored((log(max(prediction.probabilities[choice], TINY)),), prediction.trace or Trace())
 
-    if choice is None:
-        choice = task.predict(network, [given], how=Search())[0].value
     return score
 
 

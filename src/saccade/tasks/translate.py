@@ -87,6 +87,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
     metrics = TEXT_METRICS
     input = TEXT
     output = "text"
+    length_setting = "data.max_length"
     survey = "pairs"
     aligns = True
     takes_dictionary = True

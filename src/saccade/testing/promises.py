@@ -22,8 +22,11 @@ class ContractBroken(AssertionError):
     """A part breaks promises of its kind; the message lists each broken promise with numbers."""
 
 
-def keep(name: str, subject: Any, promises: Promises) -> tuple[str, ...]:
-    """Check all promises and return them; raise if any is broken. If the first is broken, the others are not checked."""
+def keep(name: str, subject: Any, promises: Promises, *, needed: int = 1) -> tuple[str, ...]:
+    """Check all promises and return them; raise if any is broken.
+
+    The others build on the first ``needed``: if one of these is broken, those after it are not checked.
+    """
     __tracebackhide__ = True
     broken: dict[str, str] = {}
     for number, (promise, check) in enumerate(promises.items()):
@@ -33,7 +36,7 @@ def keep(name: str, subject: Any, promises: Promises) -> tuple[str, ...]:
             broken[promise] = str(fault)
         except Exception as fault:
             broken[promise] = str(fault) if isinstance(fault, SaccadeError) else f"it raised {_describe(fault)}"
-        if broken and number == 0:
+        if broken and number < needed:
             break
     if broken:
         lines = [f"  - {promise}: {found}" for promise, found in broken.items()]

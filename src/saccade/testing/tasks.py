@@ -9,20 +9,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from saccade.errors import InputError, SaccadeError
+from saccade.kinds import InputKind, OutputKind
 from saccade.models import network_class
-from saccade.nn.search.beam_search import Search
+from saccade.nn.search.beam_search import Sampling, Search
 from saccade.plugins import EVERYTHING, searching
-from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks import task_class
+from saccade.task import (
+    Calibrates,
+    Evaluation,
+    FineTunes,
+    Loss,
+    OutputConstraints,
+    Prediction,
+    Scored,
+    Scores,
+    Searches,
+    Steers,
+    Task,
+)
+from saccade.tasks import TASKS, data_class, metrics_of, task_class
 from saccade.testing.promises import ContractBroken, demand, keep, name_of, numbers, same
 from saccade.trace.lens import Lens
+from saccade.trace.maps import Trace
 
-SIZE = 3  # records a batch
+SIZE = 3  # records per batch
+RANKS = 3
+PLACE = "input 7"  # how a call that must fail names its input
 LOOSE = {"rtol": 1e-4, "atol": 1e-4}  # sums in float32, in another order
 
 
@@ -39,11 +56,11 @@ def check_task(
     """Raise :class:`ContractBroken` unless a task keeps every promise; return the promises.
 
     Args:
-        task: a class that fulfils :class:`saccade.task.Task`, or its name.
+        task: a class that derives from :class:`saccade.task.Task`, or its name.
         data: what its recipe's ``data`` would be read into; a few dozen records are enough.
         network, config: what it is tried with: a class (or its name) and its Config, ``config_class()`` unless given.
         inputs: what to predict; what the first test records ask (``Task.input_of``) unless given.
-        metrics: what to evaluate; the task's own ``metrics``, or exact_match, unless given.
+        metrics: what to evaluate; the task's own ``metrics`` unless given.
         folder: where the data's relative paths start.
     """
     __tracebackhide__ = True
@@ -55,9 +72,9 @@ def check_task(
     if config is None and not hasattr(made, "config_class"):
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")
     config = made.config_class() if config is None else config
-    wanted: tuple[str, ...] = tuple(metrics) if metrics else kind.metrics
+    wanted: tuple[str, ...] = tuple(metrics) if metrics else getattr(kind, "metrics", ())
     subject = _Subject(kind, data, made, config, None if inputs is None else tuple(inputs), wanted, Path(folder))
-    return keep(name_of(task), subject, PROMISES)
+    return keep(name_of(task), subject, PROMISES, needed=2)
 
 
 @dataclass(frozen=True)
@@ -75,8 +92,9 @@ class _Subject:
         return self.kind.load(self.data, self.folder, 1)
 
     @cached_property
-    def task(self) -> Any:
-        return self.kind.learn(self.data, self.splits.train)
+    def task(self) -> Task:
+        task: Task = self.kind.learn(self.data, self.splits.train)
+        return task
 
     @cached_property
     def network(self) -> Any:
@@ -100,9 +118,8 @@ class _Subject:
     def inputs(self) -> list[Any]:
         return list(self.given or [self.task.input_of(record) for record in self.splits.test[:SIZE]])
 
-    def plan(self, records: int = SIZE, epoch: int = 0, corpus: Any = None) -> list[list[int]]:
-        ready = self.corpus if corpus is None else corpus
-        found: list[list[int]] = self.task.plan(ready, tokens=None, records=records, seed=1, epoch=epoch)
+    def plan(self, records: int = SIZE, epoch: int = 0, **ranks: int) -> list[list[int]]:
+        found: list[list[int]] = self.task.plan(self.corpus, tokens=None, records=records, seed=1, epoch=epoch, **ranks)
         return found
 
     def loss_of(self, task: Any, numbers: Sequence[int]) -> Loss:
@@ -113,6 +130,25 @@ class _Subject:
         """What the network says to the inputs, as text: whatever a value is, it can be compared."""
         found = (task or self.task).predict(self.network, list(inputs), how=Search())
         return [repr(prediction.value) for prediction in found]
+
+
+def _declared(subject: _Subject) -> None:
+    kind = subject.kind
+    demand(isinstance(kind, type) and issubclass(kind, Task), f"{kind!r} does not derive from saccade.task.Task")
+    missing = sorted(kind.__abstractmethods__)
+    missing += [name for name in ("name", "Data", "metrics", "input", "output") if not hasattr(kind, name)]
+    demand(not missing, f"it lacks {', '.join(missing)}")
+    demand(isinstance(kind.Data, type) and dataclasses.is_dataclass(kind.Data), f"Data is no dataclass: {kind.Data!r}")
+    given = type(subject.data).__name__
+    demand(isinstance(subject.data, kind.Data), f"Data is {kind.Data.__name__}, the data to try it with is {given}")
+    demand(isinstance(kind.input, InputKind), f"input is no InputKind of saccade.kinds: {kind.input!r}")
+    outputs = get_args(OutputKind)
+    demand(kind.output in outputs, f"output must be one of {', '.join(outputs)}: found {kind.output!r}")
+    texts = isinstance(kind.metrics, tuple) and all(isinstance(name, str) for name in kind.metrics)
+    demand(texts and kind.metrics, f"metrics must be a tuple of names: found {kind.metrics!r}")
+    if kind.name in TASKS and task_class(kind.name) is kind:
+        demand(data_class(kind.name) is kind.Data, f"TASKS has {data_class(kind.name).__name__} as the task's data")
+        demand(metrics_of(kind.name) == kind.metrics, f"TASKS has other metrics: {', '.join(metrics_of(kind.name))}")
 
 
 def _records(subject: _Subject) -> None:
@@ -144,6 +180,21 @@ def _plan(subject: _Subject) -> None:
         demand(not twice, f"epoch {epoch} visits {twice} records more than once")
         most = max(map(len, first))
         demand(most <= SIZE, f"a batch holds {most} records, where at most {SIZE} were asked for")
+
+
+def _ranks(subject: _Subject) -> None:
+    try:
+        plans = [subject.plan(rank=rank, ranks=RANKS) for rank in range(RANKS)]
+    except SaccadeError as error:
+        demand("rank" in str(error), f"plan refused {RANKS} ranks without naming them: {error}")
+        return
+    counts = [len(batches) for batches in plans]
+    demand(len(set(counts)) == 1, f"{RANKS} ranks have unequally many batches: {counts}")
+    visited = [number for batches in plans for batch in batches for number in batch]
+    missing = len(set(range(len(subject.corpus))) - set(visited))
+    demand(not missing, f"{RANKS} ranks together leave out {missing} records")
+    twice = len(visited) - len(set(visited))
+    demand(not twice or len(subject.corpus) < RANKS, f"{RANKS} ranks together visit {twice} records more than once")
 
 
 @torch.no_grad()
@@ -185,6 +236,90 @@ def _predictions(subject: _Subject) -> None:
     demand(together == alone, f"together they are {together}, one by one {alone}")
     backwards = subject.values(inputs[::-1])[::-1]
     demand(together == backwards, f"in another order they are {backwards}, not {together}")
+
+
+def _refusals(subject: _Subject) -> None:
+    task = subject.task
+    try:
+        task.read(None, PLACE)
+    except InputError as error:
+        demand(PLACE in str(error), f"read does not say which input it refuses: {error}")
+    else:
+        raise ContractBroken("read takes None for an input")
+    costs = [task.cost(task.read(given, PLACE, subject.network)) for given in subject.inputs]
+    demand(all(cost > 0 for cost in costs), f"cost must count an input's positions: found {costs}")
+    if not isinstance(task, Searches):
+        try:
+            task.predict(subject.network, subject.inputs, how=Search(sample=Sampling()))
+        except SaccadeError:
+            return
+        raise ContractBroken("it samples, though it is not one of the tasks that Searches")
+
+
+def _described(subject: _Subject) -> None:
+    for name, told in (("describe()", subject.task.describe()), ("about", subject.task.about)):
+        demand(isinstance(told, dict), f"{name} is no dict: {told!r}")
+        json.dumps(told)  # GET /v1/models and saved traces hold it
+    for prediction in subject.task.predict(subject.network, subject.inputs, how=Search()):
+        json.dumps(prediction.to_json())
+    labels = subject.task.labels
+    demand(len(set(labels)) == len(labels), f"labels has a name twice: {labels}")
+
+
+def _scores(subject: _Subject) -> None:
+    task = subject.task
+    for given in subject.inputs if isinstance(task, Scores) else ():
+        (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
+        scored = task.scorer(subject.network, given, None)(Lens())
+        demand(isinstance(scored, Scored), f"scorer gives a function that returns {type(scored).__name__}")
+        probabilities = torch.tensor(scored.log_probs, dtype=torch.float64)
+        numbers(probabilities, "log_probs of scorer")
+        demand((probabilities <= 1e-6).all(), f"log_probs of scorer are above 0: {scored.log_probs}")
+        if _one_spelling(task, prediction, scored):
+            same(probabilities.sum(), _scalar(prediction.log_prob), "the sum of scorer's log_probs", **LOOSE)
+
+
+def _one_spelling(task: Any, prediction: Prediction, scored: Scored) -> bool:
+    """Whether the output, read as text, is cut into the tokens that it was written in: only then must scores agree."""
+    if task.output not in ("text", "continuation") or not task.vocabularies:
+        return True
+    tokenizer = task.output_tokenizer or list(task.vocabularies.values())[-1]
+    value = prediction.value.strip()
+    ids = tokenizer.encode(value) if value else []
+    trace = prediction.trace or Trace()
+    written = max((map.queries + map.step for map in trace.maps if map.site == trace.last_look), default=None)
+    length = max(scored.steps) + 1
+    return tokenizer.UNK not in ids and tokenizer.decode(ids).strip() == value and written in (None, length)
+
+
+def _capabilities(subject: _Subject) -> None:
+    if isinstance(subject.task, Calibrates):
+        _calibrates(subject)
+    if isinstance(subject.task, Steers):
+        nothing = [OutputConstraints()] * len(subject.inputs)
+        free = subject.task.predict(subject.network, subject.inputs, how=Search(), constraints=nothing)
+        values = [repr(one.value) for one in free]
+        demand(values == subject.values(subject.inputs), "constraints that ask for nothing change it")
+    if isinstance(subject.task, FineTunes):
+        sizes, more = subject.task.sizes(), subject.task.sizes(1)
+        demand(all(isinstance(size, int) for size in sizes.values()), f"sizes must be numbers: found {sizes}")
+        demand(set(more) == set(sizes), f"sizes(1) names {', '.join(more)}, sizes() {', '.join(sizes)}")
+        strange = set(subject.task.lacking) - set(subject.task.labels)
+        demand(not strange, f"lacking names what is no label: {strange}")
+
+
+def _calibrates(subject: _Subject) -> None:
+    task: Any = subject.task
+    network = subject.network
+    logits, targets = task.logits_of(network, subject.test), list(task.targets_of(subject.test))
+    shape = [len(subject.test), len(task.labels)]
+    demand(list(logits.shape) == shape, f"logits_of: expected {shape}, found {list(logits.shape)}")
+    demand(len(targets) == shape[0], f"targets_of gives {len(targets)} labels for {shape[0]} records")
+    demand(all(0 <= target < shape[1] for target in targets), f"targets_of must number the labels: {targets[:5]}")
+    inputs = [task.input_of(record) for record in subject.splits.test]
+    chosen = [task.labels[number] for number in logits.argmax(-1).tolist()]
+    values = [one.value for one in task.predict(network, inputs, how=Search())]
+    demand(values == chosen, f"the largest logits are those of {chosen}, predicted is {values}")
 
 
 def _traces(subject: _Subject) -> None:
@@ -246,11 +381,17 @@ def _examples(subject: _Subject) -> None:
 
 
 PROMISES: dict[str, Callable[[_Subject], None]] = {
+    "it declares its data, its metrics and how inputs and outputs look, as TASKS does": _declared,
     "load gives records, the same each time, and a corpus of all of them": _records,
     "a plan has every record once, and is a function of its arguments alone": _plan,
+    "several ranks share a plan: none visits what another does, and together they visit all": _ranks,
     "the loss does not depend on how records are cut into batches": _loss,
     "the loss has finite gradients": _gradients,
     "each input gets its prediction, alone as among others": _predictions,
+    "what it cannot read or do is refused, with the input's place": _refusals,
+    "what it tells of itself and of its predictions is JSON": _described,
+    "how likely an output is can be asked, and is what its prediction says": _scores,
+    "what it says that it can do, it does": _capabilities,
     "under a lens a prediction carries a labelled trace, and is the same": _traces,
     "the metrics that were asked for are computed, and know which way is better": _figures,
     "predicting and evaluating leave the network as it was": _untouched,
