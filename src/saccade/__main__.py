@@ -1,4 +1,4 @@
-"""``python -m saccade``."""
+"""Runs the command line: ``python -m saccade``."""
 
 from saccade.cli import main
 

@@ -1,7 +1,7 @@
-"""The files of a trained model: ``config.json``, ``model.safetensors``, the task's files (tokenizers), ``card.md``. No pickle.
+"""Saves and loads a trained model: ``config.json``, ``model.safetensors``, the task's files, ``card.md``. No pickle.
 
-``config.json`` lists the SHA-256 of every other file and one of itself, so that a truncated or altered bundle is refused
-before anything of it is used.
+``config.json`` has the SHA-256 of every other file and a checksum of itself, so that a truncated or altered bundle is refused
+before any of it is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "card.md"
 
 @dataclass(frozen=True)
 class Contents:
-    """What a bundle holds: ``config`` is plain data, ``tensors`` the network's state, ``files`` the task's, by name."""
+    """A bundle: ``config`` is plain data, ``tensors`` the network's state, ``files`` the task's files by name."""
 
     config: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
@@ -35,7 +35,7 @@ class Contents:
 
 
 def save_bundle(folder: str | Path, contents: Contents) -> None:
-    """Write a bundle; ``config.json`` comes last, so a half-written bundle does not check out."""
+    """Write a bundle; ``config.json`` comes last, so that a half-written bundle is refused."""
     folder = Path(folder)
     save_tensors(folder / WEIGHTS, contents.tensors, {"format": FORMAT, "version": VERSION})
     for name, text in {**contents.files, CARD: contents.card}.items():
@@ -51,7 +51,7 @@ def save_bundle(folder: str | Path, contents: Contents) -> None:
 
 
 def load_bundle(folder: str | Path) -> Contents:
-    """Read a bundle; whatever is missing, damaged or altered is an error that names the file."""
+    """Read a bundle; raises, naming the file, if anything is missing, damaged or altered."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(folder, expected="a run's folder", found="a file" if folder.exists() else "no such folder")

@@ -1,4 +1,4 @@
-"""Errors meant for the person at the keyboard: one line that says where, what was expected and what was found."""
+"""Defines the errors shown to users: one line that says where, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class SaccadeError(Exception):
-    """Its message is complete as it stands; the command line prints it without a traceback."""
+    """An error whose message is complete by itself; the command line prints it without a traceback."""
 
 
 class InputError(SaccadeError):
@@ -34,7 +34,7 @@ class InputError(SaccadeError):
         self.expected, self.found, self.hint = expected, found, hint
 
     def at(self, where: str | Path) -> InputError:
-        """The same fault, told of another place: whoever found it may not have known the file.
+        """The same error at another place, for callers that know the file.
 
         >>> str(InputError("recipe", field="model.name", expected="'bert'", found="'luong'").at("my.yaml"))
         "my.yaml: model.name: expected 'bert', found 'luong'"
@@ -45,13 +45,13 @@ class InputError(SaccadeError):
 
 
 class Interrupted(SaccadeError):
-    """The person asked to stop; everything was saved."""
+    """The user interrupted the run; everything was saved."""
 
 
 def preview(text: str, most: int = 40) -> str:
-    """How a text begins, quoted: by this a person finds a record whose number was counted after others were held out.
+    """The first characters of a text, quoted, to identify a record: its number may be counted after others were held out.
 
-    >>> begins("a text that goes on for longer than is shown here")
+    >>> preview("a text that goes on for longer than is shown here")
     "'a text that goes on for longer than is s…'"
     """
     shown = " ".join(text[: 4 * most].split())

@@ -1,6 +1,6 @@
-"""Packages that only some jobs need: ``pip install 'saccade[parquet]'`` brings what the extra ``parquet`` names.
+"""Imports optional packages, or says how to install them: ``pip install 'saccade[parquet]'``.
 
-They are imported where they are used, through :func:`need`, so that one that is not there is one clear line.
+They are imported where they are used, through :func:`need`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from saccade.errors import SaccadeError
 
 
 def need(package: str, *, extra: str, for_: str) -> ModuleType:
-    """The imported package; where it cannot be had, an error that says what for and how to install it.
+    """The imported package; raises an error that says what it is for and how to install it.
 
     Args:
         package: the name to import, e.g. ``pyarrow.parquet``.
         extra: the extra of this package that installs it.
-        for_: what wanted it, as the beginning of a sentence: ``reading Parquet``.
+        for_: what needs it, as the subject of a sentence: ``reading Parquet``.
 
     >>> need("pyarow", extra="parquet", for_="reading Parquet")
     Traceback (most recent call last):
@@ -33,4 +33,6 @@ def need(package: str, *, extra: str, for_: str) -> ModuleType:
         reason = str(error)
     except ImportError as error:
         reason = str(error).partition("\n")[0]
-    raise SaccadeError(f"{for_} needs the package '{root}', which is there but does not load ({reason}): {install}")
+    raise SaccadeError(
+        f"{for_} needs the package '{root}', which is installed but fails to import ({reason}): {install}"
+    )

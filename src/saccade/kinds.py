@@ -1,6 +1,6 @@
-"""How a person hands over one input of a task, and how its output is shown. Parsed once for every door. No torch.
+"""Parses the inputs of tasks, by kind, from the command line and from JSON, and names the kinds of outputs. No torch.
 
-An input reaches a task from the command line (an argument or a line of text), from a request (JSON) or from Python. An
+An input comes from the command line (an argument or a line of text), from a request (JSON) or from Python. An
 :class:`InputKind` turns each of these into the one value that :meth:`saccade.task.Task.read` takes, within its limits:
 
     kind        command line            JSON                               Python
@@ -32,11 +32,11 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class InputKind:
-    """One way to hand over an input.
+    """One kind of input.
 
     Attributes:
         name: what the explorer and ``GET /v1/models`` call it.
-        form: what a person is told to give.
+        form: its description in messages.
         parse_argument: a command-line argument or line → the input.
         parse_json: a JSON value → the input.
         largest: the size that a request may have: characters of a text, bytes of a file.
@@ -49,7 +49,7 @@ class InputKind:
     largest: int | None = None
 
     def from_argument(self, text: str, where: str) -> Any:
-        """The input that a person typed; ``where`` names it in errors."""
+        """The input from a command-line argument; ``where`` names it in errors."""
         return self.parse_argument(text, where)
 
     def from_json(self, value: Any, where: str, largest: int | None = None) -> Any:

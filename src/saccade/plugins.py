@@ -1,6 +1,6 @@
-"""Parts that a user wrote, by name: ``package.module:Name`` in a recipe means that name in that module. No torch here.
+"""Imports custom parts by name: ``package.module:Name`` in a recipe is that name in that module. No torch.
 
-A name imports a module, and so runs its code. Whether it may depends on who wrote the name (:class:`Trust`):
+Importing a module runs its code. Whether a name may be imported depends on where it stands (:class:`Trust`):
 
 | the name stands in | modules it may import |
 |---|---|
@@ -8,8 +8,8 @@ A name imports a module, and so runs its code. Whether it may depends on who wro
 | a saved run (config.json, recipe.yaml, sweep.json) | those that the caller trusts by name, none unless given |
 | a Python program | those that the program has imported itself |
 
-A module is looked for on the Python path, then beside the recipe that is being read (:func:`searching`), then in the
-current folder. The path itself stays as it was. A run's own folder is never searched, nor one that it names.
+A module is searched on the Python path, then beside the recipe that is being read (:func:`searching`), then in the current
+folder. ``sys.path`` is restored afterwards. A run's own folder is never searched, nor one that it names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LONGEST = 300  # characters of another program's message
 
 
 class PartError(InputError):
-    """A part that cannot be had: it names the part, what was expected of it and what was found."""
+    """A part that cannot be loaded: names the part, what was expected and what was found."""
 
     def __init__(self, name: str, *, expected: str, found: str, hint: str | None = None) -> None:
         super().__init__(name, expected=expected, found=found, hint=hint)
@@ -49,8 +49,8 @@ class Trust:
 
     Attributes:
         modules: modules and packages that are trusted, each with the modules below it.
-        everything: any module may be imported: a person wrote the names, as they would write an import statement.
-        never: folders from which nothing is imported even so: those of runs.
+        everything: any module may be imported: the user wrote the names, as they would write an import statement.
+        never: folders from which nothing is ever imported: those of runs.
     """
 
     modules: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Trust:
         >>> trust.allows("mine"), trust.allows("mine.score"), trust.allows("mine_too"), trust.allows("min")
         (True, True, False, False)
         """
-        return self.everything or any(module == each or module.startswith(f"{each}.") for each in self.modules)
+        return self.everything or any(module == name or module.startswith(f"{name}.") for name in self.modules)
 
     def of_run(self, folder: str | Path) -> Trust:
-        """The trust for names that the run in ``folder`` saved: the modules alone, and nothing out of that folder."""
+        """The trust for names that the run in ``folder`` saved: only the modules, and nothing from that folder."""
         return Trust(self.modules, never=(Path(folder).resolve(),))
 
     def also(self, modules: Sequence[str]) -> Trust:
@@ -93,7 +93,7 @@ NOTHING, EVERYTHING = Trust(), Trust(everything=True)
 @dataclass(frozen=True)
 class _Places:
     beside: Path | None = None  # searched
-    mentioned: Path | None = None  # not searched: a saved run says that its recipe stood there
+    mentioned: Path | None = None  # not searched: where a saved run says that its recipe was
     trust: Trust | None = None  # None: the name stands in a Python program
 
 
@@ -111,8 +111,8 @@ def is_own(name: str) -> bool:
 
 @contextmanager
 def searching(*, trust: Trust, beside: Path | None = None, mentioned: Path | None = None) -> Iterator[None]:
-    """While it lasts, names may import what ``trust`` allows, and are also looked for in ``beside``; ``mentioned`` only
-    helps to word the error. Of nested ones the innermost decides, but the folders of runs stay excluded."""
+    """Inside the block, names may import what ``trust`` allows and are also searched in ``beside``; ``mentioned`` is only for
+    error messages. Of nested blocks the innermost applies, but excluded folders of runs stay excluded."""
     outer = _PLACES.get().trust
     never = (*(() if outer is None else outer.never), *trust.never)
     token = _PLACES.set(_Places(beside, mentioned, replace(trust, never=tuple(dict.fromkeys(never)))))
@@ -123,7 +123,7 @@ def searching(*, trust: Trust, beside: Path | None = None, mentioned: Path | Non
 
 
 def load(name: str) -> Any:
-    """What ``package.module:Name`` means, where its module may be imported: nothing is imported to find that out.
+    """The object that ``package.module:Name`` names. Trust is checked before anything is imported.
 
     >>> load("pathlib:Path").__name__
     'Path'
@@ -146,7 +146,7 @@ def load(name: str) -> Any:
 
 
 def load_class(name: str, base: type, called: str) -> Any:
-    """A user's class; it must derive from ``base``, which people know as ``called``."""
+    """A custom class; it must derive from ``base``, whose public name is ``called``."""
     found = load(name)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise PartError(name, expected=f"a class derived from {called}", found=kind_of(found))
@@ -154,7 +154,7 @@ def load_class(name: str, base: type, called: str) -> Any:
 
 
 def call(name: str, part: Callable[..., Any], *arguments: Any, expected: str) -> Any:
-    """``part(*arguments)``; a user's error comes back as one line with the file and line it arose in."""
+    """``part(*arguments)``; an exception in custom code becomes one line with its file and line."""
     try:
         return part(*arguments)
     except SaccadeError:
@@ -173,7 +173,7 @@ def kind_of(found: Any) -> str:
 
 
 def blame(error: BaseException) -> str | None:
-    """The error in one line with its place in a user's part, if one was at work when it arose; else None."""
+    """The error in one line with its place in custom code, if it was raised there; else None."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     tops = [_top(str(frame.f_globals.get("__name__", ""))) for frame in frames]
     own = [top for top in tops if top in _OWN]
@@ -200,7 +200,7 @@ def describe(error: BaseException, top: str) -> str:
 
 
 def modules_of(names: Iterable[str]) -> list[str]:
-    """The modules that those of ``names`` mean that have the form ``package.module:Name``.
+    """The modules of those ``names`` that have the form ``package.module:Name``.
 
     >>> modules_of(["mine.score:Twice", "softmax", "hf://owner/name"])
     ['mine.score']
@@ -210,7 +210,7 @@ def modules_of(names: Iterable[str]) -> list[str]:
 
 
 def packages_of(recipe: Mapping[str, Any]) -> list[str]:
-    """The packages of a user's own parts in a recipe as plain data: what whoever loads its run must trust."""
+    """The packages of the custom parts in a recipe (as plain data), which must be trusted to load its run."""
     model = [name for name in recipe.get("model", {}).values() if isinstance(name, str)]
     return list(dict.fromkeys(_top(module) for module in modules_of([str(recipe.get("task", "")), *model])))
 
@@ -265,26 +265,26 @@ def _module(name: str, dotted: str) -> ModuleType:
 
 
 def _import_packages(name: str, dotted: str) -> None:
-    """Import the packages above a module; raise before one of them, or the module itself, is run from a run's folder.
+    """Import the parent packages of a module; raise before any code in a run's folder is executed.
 
-    The Python path may lead there too: the current folder is on it where Python was started by ``python -m``, and a run's
-    folder is a package to the folder above it.
+    The Python path may lead there too: ``python -m`` puts the current folder on it, and from the folder above, a run's folder
+    is a package.
     """
     never = _never()
     parts = dotted.split(".")
     for count in range(1, len(parts) + 1) if never else ():
-        each = ".".join(parts[:count])
-        loaded = sys.modules.get(each)
-        spec = importlib.util.find_spec(each) if loaded is None else getattr(loaded, "__spec__", None)
+        package = ".".join(parts[:count])
+        loaded = sys.modules.get(package)
+        spec = importlib.util.find_spec(package) if loaded is None else getattr(loaded, "__spec__", None)
         file = getattr(loaded, "__file__", None) or (spec.origin if spec is not None and spec.has_location else None)
         folder = (
             None if file is None else next((folder for folder in never if _in(os.path.realpath(file), [folder])), None)
         )
         if folder is not None:
             found = f"{file}, in the folder of the run that names it"
-            raise PartError(name, expected=f"a module {each!r} of your own", found=found)
+            raise PartError(name, expected=f"a module {package!r} of your own", found=found)
         if count < len(parts):
-            importlib.import_module(each)
+            importlib.import_module(package)
 
 
 def _never() -> list[str]:
@@ -305,9 +305,9 @@ def _extra() -> list[str]:
 @contextmanager
 def _longer_path(extra: Sequence[str]) -> Iterator[None]:
     before = list(sys.path)
-    # At the end: nothing that is installed can be shadowed by a file that happens to lie in a folder.
+    # At the end, so that a file in one of the folders cannot shadow an installed module.
     sys.path[:] = [*before, *(folder for folder in extra if folder not in before)]
-    importlib.invalidate_caches()  # a file that was written a moment ago
+    importlib.invalidate_caches()  # for files that were just written
     try:
         yield
     finally:
@@ -315,14 +315,14 @@ def _longer_path(extra: Sequence[str]) -> Iterator[None]:
 
 
 def _refuse_another(name: str, top: str, extra: Sequence[str]) -> None:
-    """Two folders may each have a ``parts.py``, but a process knows one module of a name: never the wrong one in silence."""
+    """Raise if another module of the same name is loaded already, instead of silently using the wrong one."""
     if top not in _HOMES or top not in sys.modules:
         return
     meant = _origin(PathFinder.find_spec(top, [*sys.path, *extra]))
     if meant is not None and meant != _HOMES[top]:
         expected = f"one module {top!r} in a process"
-        found = f"{meant}, where {_HOMES[top]} is loaded already"
-        raise PartError(name, expected=expected, found=found, hint="rename one of them, or start afresh")
+        found = f"{meant}, but {_HOMES[top]} is loaded already"
+        raise PartError(name, expected=expected, found=found, hint="rename one of them, or start a new process")
 
 
 def _origin(spec: ModuleSpec | None) -> str | None:
@@ -339,21 +339,21 @@ def _in(home: str, folders: Sequence[str]) -> bool:
 
 def _absent(name: str, dotted: str, missing: str, extra: Sequence[str]) -> PartError:
     places, beside = _PLACES.get(), _PLACES.get().beside
-    said = {os.path.realpath(beside): "beside the recipe"} if beside is not None else {}
-    searched = ", ".join(f"in {folder} ({said.get(folder, 'the current folder')})" for folder in extra)
+    names = {os.path.realpath(beside): "beside the recipe"} if beside is not None else {}
+    searched = ", ".join(f"in {folder} ({names.get(folder, 'the current folder')})" for folder in extra)
     above = missing.rpartition(".")[0]
     if above:  # the package is there, its module is not
         found = f"no {missing!r} in it" if missing == dotted else f"no {missing!r}"
         return PartError(name, expected=f"a module {dotted!r} in {above!r}", found=found)
     hint = _like(missing, [entry for folder in extra for entry in _modules(folder)])
     if hint is None and places.mentioned is not None and missing in _modules(places.mentioned):
-        hint = f"its recipe stood in {places.mentioned}, which has one: if you trust it, set PYTHONPATH to that folder"
+        hint = f"its recipe was in {places.mentioned}, which has one: if you trust it, set PYTHONPATH to that folder"
     expected = f"a module {missing!r} on the Python path" + (f" or {searched}" if searched else "")
     return PartError(name, expected=expected, found="none", hint=hint or "start in its folder, or set PYTHONPATH to it")
 
 
 def _modules(folder: str | Path) -> list[str]:
-    """What could be imported from a folder, by name."""
+    """The names of the modules in a folder."""
     try:
         entries = list(Path(folder).iterdir())
     except OSError:

@@ -1,9 +1,9 @@
-"""Files that are whole or absent: atomic writing, and tensors with a JSON header in one safetensors file. No pickle.
+"""Writes files atomically, and tensors with a JSON header as one safetensors file. No pickle.
 
-A safetensors file holds named tensors and a string-to-string header; ours keeps JSON in it under one key, ``saccade``
-(of several, the order would be left to chance): ``{"crc32": …, "document": …}``. The checksum covers the document and
-the tensors, so a byte that flipped on the way is noticed. JSON is written in ASCII, so any label survives: emoji,
-right-to-left text, lone surrogates, ``</script>``.
+A safetensors file holds named tensors and a string-to-string header; ours has JSON under one key, ``saccade`` (the
+order of several keys would be undefined): ``{"crc32": …, "document": …}``. The checksum covers the document and the tensors,
+so corruption is detected. JSON is written in ASCII, so any label survives: emoji, right-to-left text, lone surrogates,
+``</script>``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER = "saccade"
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """The file whole, or what stood there before."""
+    """Write a file atomically: on failure the old file stays."""
 
     def write(partial: Path) -> None:
         with open(partial, "wb") as file:
@@ -37,10 +37,10 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def _replace(path: Path, write: Callable[[Path], None], *, size: int) -> None:
-    """Write to a neighbour, flush it to the disk, rename: a reader sees the old file or the new one, never a half."""
+    """Write a temporary file beside it, fsync, rename: a reader sees the old file or the new one, never a part."""
     if not path.name:
         raise SaccadeError(f"{path}: expected the name of a file to write, found a folder")
-    # The process's number keeps two writers of one file out of each other's way.
+    # The process id keeps two writers of one file apart.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def _replace(path: Path, write: Callable[[Path], None], *, size: int) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SaccadeError(
-            f"{path}: could not write {size:,} bytes: {reason}; what stood there is unchanged"
+            f"{path}: could not write {size:,} bytes: {reason}; an existing file is unchanged"
         ) from error
     finally:
         with suppress(OSError, ValueError):
@@ -102,13 +102,13 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
 
     def write(partial: Path) -> None:
         partial.touch()
-        usual = partial.stat().st_mode  # the library lets nobody but its owner read what it writes
+        usual = partial.stat().st_mode  # safetensors makes the file readable by its owner only
         try:
-            save_file(whole, partial, metadata={HEADER: sealed})  # straight to the disk: no copy of it all in memory
+            save_file(whole, partial, metadata={HEADER: sealed})  # straight to disk, without a copy in memory
             partial.chmod(usual)
-        except SafetensorError as error:  # no room on the disk, a folder that may not be written to
-            told = re.search(r"I/O error: (.*?) \(os error", str(error))
-            raise OSError(told[1] if told else str(error)) from error
+        except SafetensorError as error:  # e.g. no space left, or a read-only folder
+            reason = re.search(r"I/O error: (.*?) \(os error", str(error))
+            raise OSError(reason[1] if reason else str(error)) from error
 
     _replace(Path(path), write, size=sum(tensor.nbytes for tensor in whole.values()))
 
@@ -123,7 +123,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
     except OSError as error:
         raise InputError(path, expected="a readable file", found=error.strerror or str(error)) from None
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, struct.error) as error:

@@ -1,16 +1,16 @@
-"""The contract of a task: a record becomes a batch; a network's output becomes a loss, metrics, a prediction, a labelled trace.
+"""Defines the interface of tasks, which turn records into batches and network outputs into losses, metrics and predictions.
 
-The training loop, the bundle, the command line, the server and the explorer know tasks only through this module. A task
-derives from :class:`Task` and writes its page:
+The training loop, the bundle, the command line, the server and the explorer use tasks only through this module. A task
+derives from :class:`Task` and implements:
 
     data      load, read_file, records          where records come from
-    learnt    learn, restore, files             vocabularies and the like, kept in the bundle
+    learnt    learn, restore, files             vocabularies and the like, saved in the bundle
     batches   corpus, batch                     records → rows → tensors
-    network   network, loss (or phases)         what is trained, and by what
-    inputs    read, cost, forward               one input → what the network is given; a batch of them → predictions
+    network   network, loss (or phases)         the network and its objective
+    inputs    read, cost, forward               one input → tensors; a batch of inputs → predictions
     figures   evaluate
 
-What only some tasks can do is a type, asked for with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
+Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
 :class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
@@ -37,7 +37,7 @@ from saccade.metrics.text import Score
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
 
-Progress = Callable[[int, int], None]  # inputs done, inputs in all
+Progress = Callable[[int, int], None]  # inputs done, inputs in total
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Detail:
-    """What one task's predictions have beyond a value and a score: a frozen dataclass of the task's own."""
+    """The task-specific part of a prediction: a task derives its own frozen dataclass."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON has them; empty ones are left out."""
+        """The non-empty fields as plain data, for JSON."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def lines(self) -> list[str] | None:
@@ -71,13 +71,13 @@ class Prediction:
 
     Attributes:
         value: the output, as the task's users write it.
-        score: what it was ranked by; ``log_prob`` is its log-probability, ``parts`` what the score is made of:
+        score: the value it is ranked by; ``log_prob`` is its log-probability, ``parts`` the terms of the score:
             score = log_prob / length_penalty + coverage.
-        stopped: "eos" when the network ended it, "length" when the limit did.
-        notes: what the reader must know: cut inputs, unknown characters, a limit reached.
-        trace: what it looked at, when a lens was given.
+        stopped: "eos" if the network ended it, "length" if it reached the length limit.
+        notes: warnings: cut inputs, unknown characters, a limit reached.
+        trace: the recorded attention, when a lens was given.
         alternatives: the other hypotheses of an n-best list.
-        detail: what only this task has: probabilities of labels, tags of words, candidates in order.
+        detail: the task-specific fields: probabilities of labels, tags of words, candidates in order.
     """
 
     value: Any
@@ -144,8 +144,8 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely an output was, token by token, and the trace. The rows of a map that led to the tokens begin at ``first``, or
-    are ``places``."""
+    """The log-probability of an output, token by token, and the trace. The rows of a map that predict the tokens start at
+    ``first``, or are ``places``."""
 
     log_probs: tuple[float, ...]
     trace: Trace
@@ -154,13 +154,13 @@ class Scored:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Which rows of a map led to the tokens."""
+        """The rows of a map that predict the tokens."""
         return self.places or tuple(range(self.first, self.first + len(self.log_probs)))
 
 
 @contextmanager
 def eval_mode(network: nn.Module) -> Iterator[None]:
-    """The network in evaluation mode while the block runs, and as it was afterwards."""
+    """Evaluation mode inside the block; the previous mode afterwards."""
     training = network.training
     network.eval()
     try:
@@ -182,15 +182,15 @@ class Task(ABC):
     Attributes:
         name: its key in ``saccade.tasks.TASKS``.
         Data: the dataclass of a recipe's ``data`` section.
-        network_base: the class that a user's own network must derive from.
+        network_base: the class that a custom network must derive from.
         metrics: the names of the metrics that it computes.
-        input, output: how an input is handed over, and how an output is shown.
+        input, output: the kind of its inputs, and how an output is shown.
         alternatives: whether there is a second-best output (``n_best``).
         aligns: whether source and target are both tokens, so that attention is an alignment of words.
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
-        untrained: parts of the network that were never trained; the bundle sets it.
+        untrained: parts of the network that were never trained; set by the bundle.
         length_setting: what bounds a record's length, as an error names it.
-        together, positions: how many inputs are predicted in one batch, and how many positions, padding included.
+        together, positions: the most inputs in one batch of predictions, and the most positions, padding included.
     """
 
     name: ClassVar[str]
@@ -228,12 +228,12 @@ class Task(ABC):
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
-        """Raise an InputError whose place is "recipe" where a setting means nothing to this task."""
+        """Raise an InputError at "recipe" if a setting does not apply to this task."""
         if not issubclass(cls, Searches):
             refuse_rate(recipe, "sampling", f"the task {recipe.task} writes nothing that could be fed back")
 
     def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
-        """Inputs worth looking at, from the test records where they are given; else the data is read again."""
+        """Example inputs, from the test records if given; otherwise the data is read again."""
         test = self.load(self.data, folder, seed).test if test is None else test
         return [self.input_of(record) for record in test[:10]]
 
@@ -241,7 +241,7 @@ class Task(ABC):
         """The input of a record, as :meth:`read` takes it."""
         return record.source
 
-    # What is learnt from training records, and kept in the bundle -----------------------------------------------------
+    # What is learnt from training records, and saved in the bundle ----------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -255,7 +255,7 @@ class Task(ABC):
 
     @abstractmethod
     def files(self) -> dict[str, str]:
-        """What a bundle must keep to restore this task: file name → text."""
+        """The files that restore this task: file name → text."""
 
     @classmethod
     def continue_from(cls, data: Any, train: Sequence[Any], files: dict[str, str]) -> Task:
@@ -264,7 +264,7 @@ class Task(ABC):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the network chooses among, where that is a fixed list: classes, tags."""
+        """The classes or tags, if the network chooses from a fixed list."""
         return ()
 
     @property
@@ -289,7 +289,7 @@ class Task(ABC):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a trace says of the task that it was made by; views read the output kind, never the name."""
+        """The entries about the task in a trace; views use the output kind, never the name."""
         return {"task": self.name, "output_kind": self.output}
 
     def describe(self) -> dict[str, Any]:
@@ -324,11 +324,11 @@ class Task(ABC):
         return [self.visit(batch, seed, epoch) for batch in batches]
 
     def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
-        """A planned batch; a task that draws anew in each epoch puts the epoch's draw with it."""
+        """A planned batch; a task that samples in each epoch attaches the epoch's draw to it."""
         return batch
 
     def row_name(self, corpus: Corpus, number: int) -> str:
-        """What an error calls a row of a corpus, the ``number``-th from 0."""
+        """The name of a row in errors; ``number`` counts from 0."""
         return f"record {number + 1}"
 
     @abstractmethod
@@ -340,7 +340,7 @@ class Task(ABC):
         return {}
 
     def unknown_tokens(self, corpus: Corpus) -> list[str]:
-        """What the vocabulary lacks of a corpus, a sentence per side."""
+        """Tokens of a corpus that are not in the vocabulary, one sentence per side."""
         return []
 
     # A network and its loss -------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class Task(ABC):
         return group([self.cost(item) for item in items], most=self.together, positions=self.positions)
 
     def check_search(self, how: Any) -> None:
-        """Raise where a search asks for what this task does not do."""
+        """Raise if the search settings do not apply to this task."""
         if isinstance(self, Searches):
             return
         if how.sample is not None or how.diverse is not None:
@@ -433,7 +433,7 @@ class Task(ABC):
         return self.metrics
 
     def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise where a metric is asked for that this task, or its data, does not have."""
+        """Raise if this task cannot compute a metric on its data."""
         unknown = [name for name in names if name not in self.known_metrics]
         if unknown:
             raise InputError("metrics", expected=f"any of {', '.join(self.known_metrics)}", found=repr(unknown[0]))
@@ -475,7 +475,7 @@ class Task(ABC):
         return None
 
     def reference(self, record: Any) -> str:
-        """What a record's output should be, on one line."""
+        """The true output of a record, on one line."""
         return record.target if isinstance(record.target, str) else str(record.target)
 
     def source_text(self, record: Any) -> str:
@@ -490,7 +490,7 @@ class Task(ABC):
         return str(output)
 
     def statistics(self, name: str, outputs: Sequence[Any], records: Sequence[Any]) -> Statistics:
-        """What a metric is computed from, record by record, given outputs of :meth:`evaluate`."""
+        """The per-record statistics of a metric, from outputs of :meth:`evaluate`."""
         texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
         return statistics(name, texts, [self.reference(record) for record in records])
 
@@ -506,7 +506,7 @@ class Searches:
 
 
 class Steers(ABC):
-    """The output can be given a beginning, and words that it must or may not contain."""
+    """The output can be constrained: a prefix, and words that it must or must not contain."""
 
     takes_dictionary: ClassVar[bool] = False  # source word → target word for unknown words that are copied
 
@@ -518,7 +518,7 @@ class Steers(ABC):
 
 
 class Calibrates(ABC):
-    """The task says how likely each label is, so its probabilities can be calibrated on held-out records."""
+    """The task has a probability for each label, which can be calibrated on held-out records."""
 
     calibration: Any = None  # a saccade.tasks.calibration.Calibration, or None
 
@@ -532,7 +532,7 @@ class Calibrates(ABC):
 
 
 class FineTunes(ABC):
-    """A network pre-trained by another task can be the start of this one's."""
+    """Training can start from a network that was pre-trained by another task."""
 
     @classmethod
     @abstractmethod
@@ -541,24 +541,24 @@ class FineTunes(ABC):
 
     @abstractmethod
     def sizes(self, more: int = 0) -> dict[str, int]:
-        """What a network is built for beside its config; with ``more`` labels than there are."""
+        """The arguments of a network beside its config, for ``more`` additional labels."""
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Labels that the training records have none of."""
+        """Labels that no training record has."""
         return ()
 
 
 class Scores(ABC):
-    """The task can say how likely a given output is under a lens: what explain, what-if and compare need."""
+    """The task can compute the probability of a given output under a lens; explain, what-if and compare use it."""
 
     @abstractmethod
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        """A function of a lens: how likely ``output`` is for the input ``given``. ``ended``: its end counts as a token."""
+        """A function of a lens: the probability of ``output`` for the input ``given``. ``ended``: its end counts as a token."""
 
 
 class Surveys:
-    """``saccade data`` knows this task's files: it reports on them and writes a recipe."""
+    """``saccade data`` can survey this task's files and write a recipe for them."""
 
     survey: ClassVar[str]  # its key in saccade.data.survey
 
@@ -571,7 +571,7 @@ def refuse_rate(recipe: Any, name: str, why: str) -> None:
 
 
 def named_metrics(recipe: Any) -> dict[str, str]:
-    """The metrics that a recipe asks for, by the field that does; the loss is not one of them."""
+    """The metrics that a recipe names, by field; without the loss."""
     named = {f"metrics[{number}]": name for number, name in enumerate(recipe.metrics)}
     if recipe.expect is not None:
         named["expect.metric"] = recipe.expect.metric
@@ -597,8 +597,8 @@ class Phase:
             PyTorch's global generators, whose state is part of a checkpoint.
         parameters: names of modules or parameters, or patterns such as ``decoder.*.bias``; all parameters unless given.
         settings: fields that differ from the recipe's ``train`` section: optimiser, learning rate, schedule, clipping.
-        every: run in one of so many updates, the last of each group: with 5, in updates 5, 10, 15 …
-        steps: optimiser steps per update; each computes the loss anew on the update's batches.
+        every: run in every so-many-th update: with 5, in updates 5, 10, 15 …
+        steps: optimiser steps per update; each recomputes the loss on the update's batches.
         state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
             saved in checkpoints, but not in the bundle.
     """

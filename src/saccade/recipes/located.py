@@ -121,7 +121,9 @@ class _Composer:
 
     def __init__(self, loader: yaml.SafeLoader, where: str, numbered: bool) -> None:
         self.where, self.numbered = where, numbered
-        self.events: Iterator[Any] = iter(loader.get_event, None)  # one at a time, so that an alias bomb is never expanded
+        self.events: Iterator[Any] = iter(
+            loader.get_event, None
+        )  # one at a time, so that an alias bomb is never expanded
         self.anchors: dict[str | None, tuple[Located, int, int] | None] = {}  # with how many values, how deep
         self.values = self.deepest = 0
 

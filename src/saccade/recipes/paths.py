@@ -1,4 +1,4 @@
-"""Resolves relative paths: those in a recipe's file from its folder, those of the command line or a call from the working folder."""
+"""Resolves relative paths: those in a recipe's file from its folder, those of overrides from the working folder."""
 
 from __future__ import annotations
 

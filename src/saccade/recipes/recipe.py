@@ -1,9 +1,9 @@
-"""A recipe: one YAML file that says what is trained on what, and the figure it must reach.
+"""Reads a recipe: one YAML file with the task, the data, the model, the training settings and the metric to reach.
 
     task: translate
     data: {source: dates}                       # or train:, valid:, test: files
     model: {name: rnnsearch, hidden: 128}       # a model and its Config; your own: my_package.my_module:MyNetwork
-    train: {epochs: 5, lr: 1e-3}                # also from: RUN, whose network and vocabulary are taken over
+    train: {epochs: 5, lr: 1e-3}                # also from: RUN, to start from its network and vocabulary
     search: {beam: 5}
     metrics: [exact_match]
     expect: {metric: exact_match, at_least: 0.995, source: "…"}
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from saccade.nn.search.beam_search import Search
 
 SHIPPED = Path(__file__).parent
-_UNSEARCHED = "the task {} finds the likeliest without a search"
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
-NAMING = ("task", "data", "model")  # the fields that may name a user's own parts, or hold fields that do
+_UNSEARCHED = "the task {} predicts the likeliest output without a search"
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # given in place of a recipe, they are data files
+NAMING = ("task", "data", "model")  # the sections that may name custom parts
 
 
 @dataclass(frozen=True)
 class Expect:
-    """The figure a recipe must reach on the test set, and where it comes from."""
+    """The metric that a recipe must reach on the test set, and the source of that number."""
 
     metric: str
     at_least: float | None = None
@@ -63,11 +63,11 @@ class Expect:
 
 @dataclass(frozen=True)
 class _Outline:
-    """The top of a recipe, its parts not yet read."""
+    """The sections of a recipe before they are read."""
 
     task: str
     data: Located
-    model: Located | None = None  # required, unless a run is begun from
+    model: Located | None = None  # required unless train.from names a run
     train: Train = field(default_factory=Train)
     search: Located | None = None
     metrics: tuple[str, ...] | None = None
@@ -77,9 +77,14 @@ class _Outline:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A checked recipe. ``folder`` is where its relative paths start; ``changed`` lists what was overridden; ``beside`` is
-    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code);
-    ``trust`` says which modules its names may import."""
+    """A checked recipe.
+
+    Attributes:
+        folder: the folder that relative paths start from.
+        changed: the fields that were overridden.
+        beside: the folder of its file, which is searched for custom parts; None if it was read from a run.
+        trust: the modules that its names may import.
+    """
 
     name: str
     folder: Path
@@ -97,7 +102,7 @@ class Recipe:
     trust: Trust = field(default=NOTHING, compare=False)
 
     def resolving(self) -> AbstractContextManager[None]:
-        """While it lasts, names of parts mean what they mean in this recipe: they may import what it may."""
+        """Inside the block, names of parts are resolved as in this recipe, with its trust."""
         return searching(trust=self.trust, beside=self.beside, mentioned=self.folder)
 
     def to_plain(self) -> dict[str, Any]:
@@ -117,8 +122,8 @@ def read_recipe(
 ) -> Recipe:
     """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides.
 
-    It may name any module: whoever passes a recipe answers for it. The run that it begins from (``train.from``) may name
-    those that the recipe names too, and those in ``trust``. A run's own ``recipe.yaml`` is held to ``trust`` like the run.
+    It may name any module: the caller is responsible for the recipe. The run that it starts from (``train.from``) may use only
+    modules that the recipe names and those in ``trust``. A ``recipe.yaml`` inside a run's folder may use only ``trust``.
     """
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
@@ -133,7 +138,7 @@ def read_recipe(
 
 
 def read_written(path: Path, *, name: str, folder: Path, trust: Trust = NOTHING) -> Recipe:
-    """The recipe that a run keeps beside itself. It is whole, so the run that it began from is not asked again."""
+    """The recipe that a run saved. It is complete, so the run that it started from is not read again."""
     return _read(read_yaml(path), name, folder, trust=trust)
 
 
@@ -144,7 +149,7 @@ def change(
     *,
     trust: Sequence[str] = (),
 ) -> Recipe:
-    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file. The changes may name any module."""
+    """A recipe with some fields changed, as :func:`read_recipe` changes those of a file. The changes may name any module."""
     plain = recipe.to_plain()
     trusts = recipe.trust.also((*trusted(trust).modules, *_named_in_changes(overrides, changes or {})))
     with recipe.resolving():
@@ -153,13 +158,21 @@ def change(
         del plain["search"]["beam"]  # it is as large as n_best, which may change
     root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
     whole = _with_parent(root, recipe.folder, recipe.beside, trusts)
-    check_search = any(key.partition(".")[0] == "search" for key in changed)
-    again = _read(whole, recipe.name, recipe.folder, trust=trusts, beside=recipe.beside, check_search=check_search, fresh=True)
+    searching_changed = any(key.partition(".")[0] == "search" for key in changed)
+    again = _read(
+        whole,
+        recipe.name,
+        recipe.folder,
+        trust=trusts,
+        beside=recipe.beside,
+        check_search=searching_changed,
+        fresh=True,
+    )
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
 def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, Any]) -> tuple[Located, tuple[str, ...]]:
-    """The tree with ``key=value`` texts and values set, and which fields they were; the figure to reach is none of them."""
+    """The tree with ``key=value`` texts and values set, and the names of these fields, without those of ``expect``."""
     root = override(root, overrides)
     for key, change in _flat(changes):
         root = _put(root, key.split("."), change)
@@ -175,13 +188,13 @@ def _named_in_changes(overrides: Sequence[str], changes: Mapping[str, Any]) -> l
 
 
 def _named_in(root: Located) -> list[str]:
-    """The modules that a recipe's tree names where parts may be named."""
+    """The modules named in the sections of a recipe that may name parts."""
     tree: Any = root.value
     return modules_of(text for key in NAMING if key in tree for text in texts_of(tree[key]))
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether a file is what a run keeps of its recipe: a person passes it, but a run came with it."""
+    """Whether a file is the recipe that a run saved, which is trusted no more than the run."""
     return path.name == "recipe.yaml" and any((path.parent / name).is_file() for name in ("run.json", "config.json"))
 
 
@@ -195,16 +208,16 @@ def find(name: str | Path) -> Path:
     path = Path(name)
     if path.suffix.lower() in TABLES and path.is_file():
         hint = f"saccade data {path} --recipe my.yaml writes one for it"
-        raise InputError(path, expected="a recipe (.yaml)", found="a file of data", hint=hint)
+        raise InputError(path, expected="a recipe (.yaml)", found="a data file", hint=hint)
     shipped = shipped_recipes()
-    # A folder is no recipe: one that is named like a shipped recipe, as a run may be, does not hide it.
+    # A folder is not a recipe: a run's folder that has the name of a shipped recipe does not hide it.
     if path.suffix in (".yaml", ".yml") or path.is_file() or (path.exists() and str(name) not in shipped):
         return path
     if str(name) in shipped:
         return shipped[str(name)]
     beside = [str(path) + suffix for suffix in (".yaml", ".yml") if Path(str(path) + suffix).is_file()]
     close = beside or difflib.get_close_matches(str(name), shipped, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "saccade recipes lists those"
+    hint = f"did you mean {close[0]!r}?" if close else "saccade recipes lists them"
     raise InputError(name, expected="a recipe's file (.yaml) or the name of a shipped one", found="neither", hint=hint)
 
 
@@ -214,9 +227,9 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def _with_parent(root: Located, folder: Path, beside: Path | None, trust: Trust) -> Located:
-    """The recipe with what it takes over from the run that ``train.from`` names, if it names one. That run may name the
-    modules in ``trust``, and no others even where the recipe may."""
-    # Whatever can be refused without torch is refused before the run is read.
+    """The recipe completed from the run that ``train.from`` names, if any. That run may use only the modules in ``trust``, even
+    if the recipe may use others."""
+    # Checks that need no torch come before the run is read.
     _outline(root)
     place = parent_folder(root, folder)
     if place is None:
@@ -226,7 +239,7 @@ def _with_parent(root: Located, folder: Path, beside: Path | None, trust: Trust)
     where, config = str(place / "config.json"), read_config(place)
     try:
         plain, name, home = config["recipe"], config["name"], Path(config["folder"])
-        # Its own parts are looked for beside the new recipe, never where the run says that they were.
+        # Its custom parts are searched beside the new recipe, never where the run says that they were.
         parent = _read(locate(plain, where), name, home, trust=trust.of_run(place), beside=beside)
     except (KeyError, TypeError) as error:
         raise InputError(where, expected="the config of a whole bundle", found=f"one that lacks {error}") from None
@@ -244,9 +257,11 @@ def _read(
     check_search: bool = False,
     fresh: bool = False,
 ) -> Recipe:
-    """A recipe from its tree; its names may import what ``trust`` allows, also from the folder ``beside``. A search that the
-    task has no use for is refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run
-    that was trained with them is read as it is."""
+    """A recipe from its tree; its names may import what ``trust`` allows, also from the folder ``beside``.
+
+    Settings that the task does not use raise: those of the search if ``check_search``, the others if the recipe is ``fresh``.
+    The recipe of a run that was trained with such settings is read as it is.
+    """
     root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
@@ -258,7 +273,7 @@ def _read(
         data = _data(root, outline)
         model_name, model = _model(outline.model, outline.task)
         task = task_class(outline.task)
-    # From here on torch is needed: the search lives beside its network.
+    # This import loads torch.
     from saccade.nn.search.beam_search import Search
 
     search = Search()
@@ -281,7 +296,7 @@ def _read(
 
 
 def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
-    """What a task refuses of a recipe by the field alone is told with its line."""
+    """Run the task's check of the recipe; its errors name a field, to which the file and line are added."""
     try:
         task.check_recipe(recipe)
     except InputError as error:
@@ -292,22 +307,19 @@ def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
 
 
 def _as_wide(node: Located) -> Located:
-    """A search of a task that does not search: several outputs need no beam, so it is taken as large."""
-    named = {name: each.value for name in ("n_best", "beam", "sample", "diverse") for each in _entry(node, name)}
-    wanted = named.pop("n_best", None)
-    if (
-        named.pop("beam", 1) != 1
-        or not isinstance(wanted, int)
-        or wanted < 2
-        or any(each is not None for each in named.values())
-    ):
+    """The search section of a task without a search: the beam is set to n_best, which :class:`Search` requires."""
+    names = ("n_best", "beam", "sample", "diverse")
+    settings = {name: entry.value for name in names for entry in _entry(node, name)}
+    wanted = settings.pop("n_best", None)
+    searched = settings.pop("beam", 1) != 1 or any(value is not None for value in settings.values())
+    if searched or not isinstance(wanted, int) or wanted < 2:
         return node
     tree: Any = node.value
     return replace(node, value={**tree, "beam": tree["n_best"]})
 
 
 def _refuse_kinds(node: Located, name: str) -> None:
-    """Other kinds of search are refused by their names, before what they ask of a beam is."""
+    """Raise on sampling and diverse search, before their requirements on the beam are checked."""
     for field_name in ("sample", "diverse"):
         for part in _entry(node, field_name):
             if part.value is not None:
@@ -315,7 +327,7 @@ def _refuse_kinds(node: Located, name: str) -> None:
 
 
 def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
-    """A search is refused where the likeliest is found without one; how many are wanted may be said where there are more."""
+    """Raise on search settings of a task without a search, except n_best where the task has alternatives."""
     tree: Any = node.value
     if search.n_best > 1 and not task.alternatives:
         raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
@@ -338,7 +350,7 @@ def _outline(root: Located) -> _Outline:
 
 
 def _check_metrics(root: Located, known: Sequence[str]) -> None:
-    """Each metric that is named is one of the task's; a network may also be chosen by its loss."""
+    """Raise if a named metric is not one of the task's; train.watch may also be the loss."""
     tree: Any = root.value
     named = [(f"metrics[{number}]", node) for number, node in enumerate(_items(tree.get("metrics")))]
     named += [("expect.metric", node) for node in _entry(tree.get("expect"), "metric")]
@@ -374,7 +386,7 @@ def _searches(task: Any) -> bool:
 
 
 def _model(node: Located, task: str) -> tuple[str, Any]:
-    """The model's name, and its Config filled with the other fields: from here on torch is needed."""
+    """The model's name, and its Config filled from the other fields. Loads torch."""
     if not isinstance(node.value, dict) or "name" not in node.value:
         found = "nothing" if isinstance(node.value, dict) else repr(node.text)
         expected = f"one of {', '.join(MODELS)}, or your own ({FORM})"

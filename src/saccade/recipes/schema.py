@@ -1,12 +1,11 @@
-"""YAML read into frozen dataclasses by the types of their fields; every fault names its file, line and field.
+"""Builds frozen dataclasses from YAML by the types of their fields; errors name the file, line and field.
 
-YAML gives the shape (mappings, lists, scalars) and the field's type gives a scalar its meaning: `1e-3` is a number
-where a float is expected, `no` and `2024-01-31` are text where text is. A quoted scalar is always text. Every value
-remembers where it stood, so a fault found long after reading still points at its line, or at the command line.
+A scalar is read by the type of its field: `1e-3` is a number where a float is expected, `no` and `2024-01-31` are text where
+text is. A quoted scalar is always text. Every value has its file and line, so a later error can still name them.
 
     build(Recipe, root) → dump_yaml(to_plain(recipe))
 
-A field whose name in YAML is a word of Python's own is written with an underscore at its end: `from_` reads `from`.
+A field whose YAML name is a Python keyword has a trailing underscore: `from_` reads `from`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def build(cls: type[T], node: Located, field: str = "") -> T:
 
 
 def _fields(cls: Any) -> dict[str, tuple[str, bool]]:
-    """The fields that a mapping may give, by their names in YAML: the attribute of each, and whether it must be given."""
+    """The fields by their names in YAML: the attribute, and whether it is required."""
     none = dataclasses.MISSING
     return {
         field.name.removesuffix("_"): (field.name, field.default is none and field.default_factory is none)
@@ -63,7 +62,7 @@ def _fields(cls: Any) -> dict[str, tuple[str, bool]]:
 
 
 def _rejection(cls: Any, node: Located, field: str, message: str) -> InputError:
-    """What `__post_init__` had against the values: `hidden must be positive: got -3`, at the line of `hidden`."""
+    """The error of `__post_init__`, such as `hidden must be positive: got -3`, at the line of `hidden`."""
     subject = re.split(r"\W", message, maxsplit=1)[0]
     if subject in _fields(cls) and isinstance(node.value, dict):
         node, field = node.value.get(subject, node), join(field, subject)
@@ -117,7 +116,7 @@ def _read_scalar(kind: Any, node: Located, field: str) -> Any:
 
 def _read_choice(kind: Any, node: Located, field: str) -> Any:
     for choice in get_args(kind):
-        # By the text as written, so that a choice named `off` or `1` needs no quotes.
+        # Compare the text as written, so that a choice named `off` or `1` needs no quotes.
         written = node.text if isinstance(choice, str) else node.value
         if type(written) is type(choice) and written == choice:
             return choice
@@ -138,7 +137,7 @@ def _read_items(kind: Any, node: Located, field: str) -> list[Any]:
 
 
 def _read_union(kind: Any, node: Located, field: str) -> Any:
-    """The first option that takes the value: its own type first, text last; of dataclasses, whose fields fit best."""
+    """The first option that accepts the value: its own type first, text last; of dataclasses the one whose fields fit best."""
     options = [option for option in get_args(kind) if _takes_shape(option, node)]
     faults = []
     for option in sorted(options, key=lambda option: _misfit(option, node)):

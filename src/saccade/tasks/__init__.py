@@ -1,8 +1,7 @@
-"""The tasks by name. A task is registered here, by one line, and nowhere else.
+"""Registers the tasks by name, one line per task, and nowhere else.
 
-A line says where the task's page is, and, without loading torch, what a recipe's ``data`` is read into and which metrics it may
-name; the first metric is computed where a recipe names none. A name with a colon, ``package.module:Name``, is a user's own
-task: a class that derives from :class:`saccade.task.Task`.
+A line has the module of the task and, so that torch need not be loaded, its data class and its metrics; the first metric is the
+default. A name with a colon, ``package.module:Name``, is a custom task: a class that derives from :class:`saccade.task.Task`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from saccade.plugins import FORM, PartError, is_own, load_class
 
 @dataclass(frozen=True)
 class Spec:
-    """Where a task's parts are, as ``module:name``; modules of ``data`` and ``metrics`` do not import torch."""
+    """The parts of a task as ``module:name``; the modules of ``data`` and ``metrics`` do not import torch."""
 
     page: str
     data: str
@@ -37,12 +36,12 @@ TASKS: dict[str, Spec] = {
 
 
 def task_class(name: str) -> Any:
-    """The task that a recipe's ``task`` means."""
+    """The class of the task with this name."""
     return _own_task(name) if is_own(name) else _loaded("saccade.tasks", _spec(name).page)
 
 
 def data_class(name: str) -> Any:
-    """The dataclass that the ``data`` of a recipe for this task is read into."""
+    """The dataclass of a recipe's ``data`` section for this task."""
     return task_class(name).Data if is_own(name) else _loaded("saccade.data", _spec(name).data)
 
 

@@ -1,4 +1,4 @@
-"""The axes of what a classifier reads: the words as they were written, with the marks around them or in their sentences."""
+"""Labels the axes of a classifier's trace with the words of its input."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from saccade.data.labels.batch import Layout
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.trace.axes import Axis, Sentences, Tokens
 
-BREAK = "\n"  # between the two texts of a pair, where they are shown as one
+BREAK = "\n"  # between the two texts of a pair when they are shown as one
 
 
 def row_axis(
     tokenizer: Tokenizer, texts: Sequence[str], sizes: Sequence[int], *, layout: Layout, keep: Literal["first", "last"]
 ) -> Tokens:
-    """One text or two, of which the ``keep`` ``sizes`` tokens are read, as the network sees them in a row.
+    """The axis of one text or two in one row; of each text the ``keep`` (first or last) ``sizes`` tokens are read.
 
-    Each token is labelled with what was written there; marks are ``special``. The axis's text is the two joined by a line
-    break.
+    Each token is labelled with its text in the input; its text joins the two by a line break.
     """
     begin, end = (tokenizer.pieces([mark])[0] for mark in (tokenizer.BOS, tokenizer.EOS))
     marked = layout == "marked"
@@ -52,17 +51,19 @@ def nested_axes(
     *,
     keep: Literal["first", "last"],
 ) -> dict[str, Axis]:
-    """A text that is read sentence by sentence: the axis ``sentences``, and in it the axis ``text`` of the words.
+    """The axes of a text that is read sentence by sentence: ``sentences``, and nested in it ``text`` for the words.
 
-    ``places`` are its sentences as they were cut into tokens; ``sizes`` says how many tokens each one has that was read,
-    which together are the text's ``keep`` ones.
+    ``places`` are the character spans of its sentences; ``sizes`` are the tokens read of each sentence, in total the ``keep``
+    (first or last) ones of the text.
     """
-    found = [(start + first, start + last) for start, end in places for first, last in tokenizer.spans(text[start:end])]
-    spans, count = found or [(0, len(text))], sum(sizes)
+    tokens = [
+        (start + first, start + last) for start, end in places for first, last in tokenizer.spans(text[start:end])
+    ]
+    spans, count = tokens or [(0, len(text))], sum(sizes)
     spans = spans[:count] if keep == "first" else spans[len(spans) - count :]
     within = [number for number, size in enumerate(sizes) for _ in range(size)]
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
     written = [text[spans[end - size][0] : spans[end - 1][1]] for end, size in zip(ends, sizes, strict=True)]
     labels = tuple(text[first:last] or "·" for first, last in spans)
     words = Tokens(labels, "sentences", tuple(within), text, tuple(spans))
-    return {"sentences": Sentences(tuple(" ".join(each.split()) or "·" for each in written)), "text": words}
+    return {"sentences": Sentences(tuple(" ".join(sentence.split()) or "·" for sentence in written)), "text": words}

@@ -1,8 +1,6 @@
-"""What a calibrated task keeps: the temperature that its logits are divided by, and what that changed.
+"""Calibrates the probabilities of a classifier by a temperature: p(label) = softmax(logits / T).
 
-    p(label) = softmax(logits / T)
-
-A bundle keeps it as ``calibration.json``, one of the task's files.
+A bundle stores the calibration as ``calibration.json``, one of the task's files.
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ Figures = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class Calibration:
-    """A temperature and where it comes from.
+    """A temperature and the records that it was fitted on.
 
     Attributes:
         temperature: what logits are divided by.
-        records: how many it was fitted by, and ``fitted_on`` which: ``valid``, or the name of a file.
-        figures: by data set and ``before`` or ``after``: accuracy, ece, brier, nll.
+        records: the number of records it was fitted on; ``fitted_on`` names them: ``valid``, or a file.
+        figures: metrics by data set and ``before`` or ``after``: accuracy, ece, brier, nll.
     """
 
     temperature: float
@@ -42,7 +40,7 @@ class Calibration:
     figures: Figures = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """What a bundle keeps."""
+        """The content of ``calibration.json``."""
         return json.dumps({"method": "temperature", **asdict(self)}, ensure_ascii=False, indent=2) + "\n"
 
     @classmethod
@@ -51,17 +49,17 @@ class Calibration:
         if CALIBRATION not in files:
             return None
         try:
-            kept = json.loads(files[CALIBRATION])
-            method, temperature = kept["method"], float(kept["temperature"])
-            found = cls(temperature, int(kept["records"]), str(kept["fitted_on"]), kept["figures"])
+            saved = json.loads(files[CALIBRATION])
+            method, temperature = saved["method"], float(saved["temperature"])
+            calibration = cls(temperature, int(saved["records"]), str(saved["fitted_on"]), saved["figures"])
         except (KeyError, TypeError, ValueError) as fault:
-            expected, what = "a method, a temperature and where it comes from", f"a file that lacks them ({fault})"
-            raise InputError(CALIBRATION, expected=expected, found=what) from None
+            expected, found = "method, temperature, records, fitted_on and figures", f"a file that lacks them ({fault})"
+            raise InputError(CALIBRATION, expected=expected, found=found) from None
         if method != "temperature":
             raise InputError(CALIBRATION, field="method", expected="'temperature'", found=repr(method))
         if not (temperature > 0 and math.isfinite(temperature)):
             raise InputError(CALIBRATION, field="temperature", expected="a number above 0", found=str(temperature))
-        return found
+        return calibration
 
     @property
     def files(self) -> dict[str, str]:
@@ -72,31 +70,31 @@ class Calibration:
     def described(self) -> str:
         """The calibration in a sentence, for the model's card."""
         reached = [
-            f"; ece on {where} {each[BEFORE]['ece']:.4f} before, {each[AFTER]['ece']:.4f} after"
-            for where, each in self.figures.items()
+            f"; ece on {where} {metrics[BEFORE]['ece']:.4f} before, {metrics[AFTER]['ece']:.4f} after"
+            for where, metrics in self.figures.items()
         ]
         by = f"{self.records:,} records ({self.fitted_on})"
-        return f"Calibrated: logits are divided by {self.temperature:.4f}, fitted by {by}{''.join(reached[-1:])}"
+        return f"Calibrated: logits are divided by {self.temperature:.4f}, fitted on {by}{''.join(reached[-1:])}"
 
 
 def shares_of(logits: Float[Tensor, "B C"], calibration: Calibration | None) -> Float[Tensor, "B C"]:
-    """The probabilities of the labels, calibrated where that was asked for."""
+    """The probabilities of the labels, calibrated unless ``calibration`` is None."""
     return logits.float().softmax(-1) if calibration is None else tempered(logits.cpu(), calibration.temperature)
 
 
 def fitted(logits: Float[Tensor, "N C"], labels: Sequence[int], fitted_on: str) -> Calibration:
-    """A calibration by these records; it has no figures yet."""
+    """The calibration fitted on these records, without metrics."""
     return Calibration(fit_temperature(logits, torch.tensor(labels)), len(labels), fitted_on)
 
 
 def differences(
     calibration: Calibration, logits: Float[Tensor, "N C"], labels: Sequence[int]
 ) -> tuple[dict[str, dict[str, float]], dict[str, Bins]]:
-    """What calibration changes on some records: figures, and bins of confidence, before it and after."""
+    """Metrics and reliability bins on some records, before and after calibration."""
     true = np.array(labels)
     figures, bins = {}, {}
-    for name, asked in ((BEFORE, None), (AFTER, calibration)):
-        shares = shares_of(logits, asked).double().cpu().numpy()
+    for name, applied in ((BEFORE, None), (AFTER, calibration)):
+        shares = shares_of(logits, applied).double().cpu().numpy()
         scores = probability_scores(PROBABILITY_METRICS, shares, true)
         accuracy = float((shares.argmax(1) == true).mean())
         figures[name] = {"accuracy": accuracy, **{metric: score.value for metric, score in scores.items()}}

@@ -1,10 +1,10 @@
-"""A text, or two that are judged together → one label: sentiment, topics, whether one sentence follows from another.
+"""Classifies a text, or a pair of texts: sentiment, topics, whether one sentence follows from another.
 
-A record becomes a row of ids between marks (:mod:`saccade.data.labels.batch`), the network's logits a loss
+A record becomes a row of ids with special tokens (:mod:`saccade.data.labels.batch`), the network's logits the loss
 
     loss = Σ_b w(y_b) · −log p(y_b | text_b),        w(c) = 1, or with ``balance: weights``  N / (C · N_c)
 
-a prediction the likeliest label with the probabilities of all, and what the network looked at a trace labelled with the words.
+A prediction is the likeliest label with the probabilities of all labels; a trace is labelled with the words.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     records = staticmethod(labelled_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
-        """The built-in source's own, or the shortest at the beginning of the test set."""
+        """Examples of the built-in source, or the shortest of the first test records."""
         if self.data.source is not None:
             return examples(self.data.source)
         test = self.load(self.data, folder, seed).test if test is None else test
@@ -116,15 +116,17 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 
     @classmethod
     def adopt(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
-        """The task of these training records with the tokenizer of a run of another task, which was pre-trained."""
+        """The task of these training records with the tokenizer of a pre-trained run of another task."""
         if VOCABULARY not in files:
-            raise InputError(VOCABULARY, expected="a tokenizer in the bundle that is begun from", found="no such file")
+            raise InputError(
+                VOCABULARY, expected="a tokenizer in the bundle that the run starts from", found="no such file"
+            )
         return cls(data, stored_tokenizer(files[VOCABULARY], VOCABULARY), Classes.of(train, data.labels))
 
     @classmethod
     def continue_from(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
-        """The saved task, its labels counted in these training records. Where ``data.labels`` lists others, or the records have
-        one that it lacks, the labels are those."""
+        """The saved task, with its labels counted in these training records. They are learnt again if ``data.labels``
+        lists others, or if the records have one that it lacks."""
         saved = cls.restore(data, files)
         known = set(labels_in(train)) <= set(saved.classes.names)
         same = tuple(data.labels) == saved.classes.names if data.labels else known
@@ -155,7 +157,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 
     @classmethod
     def restore(cls, data: LabelledData, files: dict[str, str]) -> Classify:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         for name in (VOCABULARY, CLASSES):
             if name not in files:
                 raise InputError(name, expected="a file of the bundle", found="no such file")
@@ -206,7 +208,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 
     def network(self, network_class: Any, config: Any) -> Classifier:
         if "classes" not in inspect.signature(network_class).parameters:
-            expected = "a network that reads texts and says a label, such as attentive_classifier"
+            expected = "a network that classifies texts, such as attentive_classifier"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: Classifier = network_class(config, **self.sizes())
         self.reader.check(network, name_of(network_class))
@@ -223,7 +225,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         logits = self.logits(network, batch)
         weight = None
         if self.data.balance == "weights":
-            weight = torch.cat([logits.new_full((1,), each) for each in self.classes.weights])
+            weight = torch.cat([logits.new_full((1,), value) for value in self.classes.weights])
         total = functional.cross_entropy(
             logits.float(),
             batch.labels,
@@ -285,7 +287,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     def scorer(self, network: Classifier, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         return choice_scorer(self, network, given, output)
 
-    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
     def _trace(
         self,
@@ -322,8 +324,8 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         shares = shares_of(self.logits_of(network, corpus), self.calibration)
         outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
         likely = [name for name in metrics if name in PROBABILITY_METRICS]
-        said = [name for name in metrics if name not in likely]
-        scores = label_scores(said, outputs, [record.target for record in corpus.records])
+        of_labels = [name for name in metrics if name not in likely]
+        scores = label_scores(of_labels, outputs, [record.target for record in corpus.records])
         if likely:
             targets = np.array(self.targets_of(corpus))
             scores |= probability_scores(likely, shares.double().cpu().numpy(), targets)
@@ -350,7 +352,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 
 
 def _check_marks_whole(data: LabelledData) -> None:
-    """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
+    """Raise unless the tokenizer keeps the entity markers of relations whole; it would split them at their punctuation."""
     whole = data.tokens.whole
     if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
         expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
@@ -358,7 +360,7 @@ def _check_marks_whole(data: LabelledData) -> None:
 
 
 def _name(record: Labelled, number: int, where: str = "") -> str:
-    """What an error calls a record, the ``number``-th from 0."""
+    """The name of a record in errors; ``number`` counts from 0."""
     return f"{where}{', ' * bool(where)}record {number + 1} ({preview(texts_of(record.source)[0])})"
 
 

@@ -1,7 +1,7 @@
-"""How the task ``classify`` reads: an input becomes ids, ids become a batch, and what was read the axes of a trace.
+"""Reads the inputs of the task ``classify``: texts become ids, batches, and the axes of a trace.
 
-A text, or two that are judged together, is one row (:class:`Rows`). A network of the layout ``sentences`` reads a text sentence
-by sentence (:class:`Sentenced`); a recipe asks for it by ``data.sentences``.
+A text, or a pair of texts, is one row (:class:`Rows`). With ``data.sentences`` a text is read sentence by sentence
+(:class:`Sentenced`), for networks of the layout ``sentences``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from saccade.trace.axes import Axis
 
 @dataclass(frozen=True)
 class ClassifyInput:
-    """An input: its text or texts, their ids, and what the reader must know of it."""
+    """An input: its text or texts, their ids, and its notes."""
 
     text: Text
     ids: Any
@@ -33,7 +33,7 @@ class ClassifyInput:
 
 
 class ClassifyReader(ABC):
-    """How texts become ids and batches, by the rules of a recipe's ``data``."""
+    """Turns texts into ids and batches, by the settings of a recipe's ``data``."""
 
     layouts: tuple[Layout, ...]
 
@@ -54,7 +54,7 @@ class ClassifyReader(ABC):
 
     @abstractmethod
     def size(self, ids: Any) -> int:
-        """How many positions an input takes, marks counted."""
+        """How many positions an input takes, special tokens included."""
 
     @abstractmethod
     def batch(self, ids: Sequence[Any], labels: Sequence[int], numbers: Sequence[int]) -> Batch | NestedBatch:
@@ -62,15 +62,15 @@ class ClassifyReader(ABC):
 
     @abstractmethod
     def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
-        """What a network of this layout saw, labelled with the words."""
+        """The axes of a trace for a network of this layout, labelled with the words."""
 
     @property
     def limits(self) -> str:
-        """What a text that was cut was cut to."""
+        """The limit to which texts are cut."""
         return f"{self.data.keep} {self.data.max_length} tokens"
 
     def check(self, network: Classifier, name: str) -> None:
-        """Raise where a network cannot read so."""
+        """Raise if the network does not read this layout."""
         if network.layout in self.layouts:
             return
         if network.layout == "sentences":
@@ -80,25 +80,25 @@ class ClassifyReader(ABC):
         raise InputError("recipe", field="data.sentences", expected=expected, found=str(self.data.sentences))
 
     def check_kind(self, source: Text, where: str) -> None:
-        """Raise where one text stands for two, or two for one."""
+        """Raise on one text where pairs are expected, or the other way round."""
         if isinstance(source, tuple) != self.pairs:
             kinds = ("two texts", "one text") if self.pairs else ("one text", "two texts")
             raise InputError(where, expected=f"{kinds[0]}, as in training", found=kinds[1])
         self._check_marks(source, where)
 
     def _check_marks(self, source: Text, where: str) -> None:
-        found = unmarked(texts_of(source)[0]) if self.data.format == "relations" else ""
-        if found:
-            raise InputError(where, expected=MARKED, found=found)
+        fault = unmarked(texts_of(source)[0]) if self.data.format == "relations" else ""
+        if fault:
+            raise InputError(where, expected=MARKED, found=fault)
 
     def read(self, given: Any, where: str) -> ClassifyInput:
-        """An input as a person gives it."""
+        """One input, checked, as ids."""
         source = self._parted(given, where)
         for text in texts_of(source):
             if not isinstance(text, str):
                 raise InputError(where, expected="a text", found=type(text).__name__)
             if not text.strip():
-                raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
+                raise InputError(where, expected="a text", found="nothing" if not text else "whitespace only")
         self._check_marks(source, where)
         ids, cut = self.fit(self.encoded([source])[0], where)
         notes = [f"cut to its {self.limits}"] if cut else []
@@ -120,7 +120,7 @@ class ClassifyReader(ABC):
 
 
 class Rows(ClassifyReader):
-    """A text, or two that are judged together, as one row between marks."""
+    """A text, or a pair of texts, as one row with special tokens."""
 
     layouts = ("plain", "marked")
 
@@ -131,7 +131,7 @@ class Rows(ClassifyReader):
         return list(zip(firsts, self._encoded([texts_of(source)[1] for source in sources]), strict=True))
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        # A text may be nothing once it is normalised; a row is never empty.
+        # A text may be empty after normalisation; a row must not be.
         return [ids or [self.tokenizer.UNK] for ids in self.tokenizer.encode_all(texts)]
 
     def fit(self, ids: Ids, where: str) -> tuple[Ids, bool]:
@@ -155,29 +155,29 @@ class Rows(ClassifyReader):
     def check(self, network: Classifier, name: str) -> None:
         super().check(network, name)
         if network.needs_second is not None and not self.pairs:
-            expected = f"a column with the {network.needs_second} of each text: {name} judges a text by it"
+            expected = f"a column with the {network.needs_second} of each text, which {name} needs"
             hint = "data.format: aspects has one; model.whole: true reads texts as a whole"
             raise InputError("recipe", field="data.columns.second", expected=expected, found="single texts", hint=hint)
         marks = marks_of(network.layout, self.pairs)
         if network.longest is not None and self.data.max_length + marks > network.longest:
             expected = (
-                f"at most {network.longest - marks}, since the network reads {network.longest} positions, marks counted"
+                f"at most {network.longest - marks}, with special tokens the {network.longest} positions of the network"
             )
             found = str(self.data.max_length)
             raise InputError("recipe", field="data.max_length", expected=expected, found=found)
 
 
 class Sentenced(ClassifyReader):
-    """A text as its sentences, each a list of ids; one that is too long becomes several."""
+    """A text as a list of sentences of ids; a sentence that is too long becomes several."""
 
     layouts = ("sentences",)
 
     def encoded(self, sources: Sequence[Text]) -> list[list[list[int]]]:
         cut = [[text[start:end] for start, end in sentences(text)] for (text, *_) in map(texts_of, sources)]
         flat = iter(self.tokenizer.encode_all([sentence for document in cut for sentence in document]))
-        # A sentence may be nothing once it is normalised; a document is never empty.
-        found = [[ids for ids in (next(flat) for _ in document) if ids] for document in cut]
-        return [document or [[self.tokenizer.UNK]] for document in found]
+        # A sentence may be empty after normalisation; a document must not be.
+        documents = [[ids for ids in (next(flat) for _ in document) if ids] for document in cut]
+        return [document or [[self.tokenizer.UNK]] for document in documents]
 
     def fit(self, ids: list[list[int]], where: str) -> tuple[list[list[int]], bool]:
         limits = nested(self.data.sentences)
@@ -203,7 +203,7 @@ class Sentenced(ClassifyReader):
 
 
 def reader_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:
-    """The way of reading that a recipe's ``data`` asks for."""
+    """The reader for a recipe's ``data``."""
     return (Rows if data.sentences is None else Sentenced)(data, tokenizer, pairs=pairs)
 
 

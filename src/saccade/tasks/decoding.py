@@ -1,4 +1,4 @@
-"""What tasks with a decoder share: read and search a batch, and make a trace of what a hypothesis looked at."""
+"""Searches for the outputs of a batch of inputs and builds traces of hypotheses, for all tasks with a decoder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from saccade.trace.maps import Outputs, Trace
 
 T = TypeVar("T", bound=Any)
 PREDICTED_TOGETHER = 128  # inputs searched in one batch
-PREDICTED_TOGETHER_ON_A_GPU = 256  # there a step of twice as many takes little longer
-ROWS_TOGETHER = 2048  # hypotheses of a batch at most: a hundred samples an input would fill the memory
-SAME_LENGTH = 8  # sources are padded to multiples of this where steps are recorded, so that few sizes are
+PREDICTED_TOGETHER_ON_A_GPU = 256  # on a GPU, a step for twice as many takes little longer
+ROWS_TOGETHER = 2048  # most hypotheses per batch: a hundred samples per input would fill the memory
+SAME_LENGTH = 8  # with CUDA graphs, sources are padded to multiples of this, so that few shapes are recorded
 
 
 def inputs_together(how: Search, most: int, network: EncoderDecoder | None = None) -> int:
@@ -39,8 +39,8 @@ def inputs_together(how: Search, most: int, network: EncoderDecoder | None = Non
 
 
 def recorder_of(network: EncoderDecoder) -> Recorder | None:
-    """What replays the network's steps while one prediction lasts, or longer where it is lent for longer
-    (:mod:`saccade.nn.search.graph_cache`); None where that would be no gain."""
+    """Records and replays the network's steps as CUDA graphs during a prediction, or longer if a graph cache is in use
+    (:mod:`saccade.nn.search.graph_cache`); None without a GPU."""
     device = _device(network)
     return held_recorder(network, Gpu(device)) if device.type == "cuda" else None
 
@@ -96,16 +96,16 @@ def read_and_search(
     begins: Tensor | None = None,
     recorder: Recorder | None = None,
 ) -> list[tuple[list[Hypothesis], list[Record]]]:
-    """For each input its hypotheses, best first, and what was recorded while it was read.
+    """For each input its hypotheses, best first, and what the lens recorded in the encoder.
 
-    The arguments are those of :func:`saccade.nn.search.beam_search.search`; a ``recorder`` needs tokens [B, S]. What is
-    drawn by chance depends on the input and the seed alone, not on the inputs beside it.
+    The arguments are those of :func:`saccade.nn.search.beam_search.search`; a ``recorder`` needs tokens [B, S].
+    Samples depend on the input and the seed only, not on the other inputs of the batch.
     """
     device = _device(network)
     reading = lens.fresh() if lens is not None else None
     if recorder is not None and is_plain(how, lens, constraints):
         columns, longest = -source.shape[1] % SAME_LENGTH, getattr(network, "longest", None)
-        if longest is not None:  # no further than the network has places, which the longest sources may fill
+        if longest is not None:  # not beyond the positions of the network
             columns = max(0, min(columns, longest - source.shape[1]))
         source = functional.pad(source, (0, columns))
     memory = network.encode(source.to(device), lengths.to(device), lens=reading)
@@ -116,9 +116,9 @@ def read_and_search(
     )  # fmt: skip
     records = reading.records if reading is not None else []
     if not records:
-        return [(found, []) for found in hypotheses]
+        return [(own, []) for own in hypotheses]
     rows = [torch.tensor([number], device=device) for number in range(len(limits))]
-    return [(found, [record.select(row) for record in records]) for found, row in zip(hypotheses, rows, strict=True)]
+    return [(own, [record.select(row) for record in records]) for own, row in zip(hypotheses, rows, strict=True)]
 
 
 def _device(network: EncoderDecoder) -> torch.device:
@@ -138,7 +138,7 @@ def trace_of(
     written: str = "target",
     **about: Any,
 ) -> Trace:
-    """The hypothesis's own trace over labelled axes; ``labels`` names output tokens (for likely outputs, the beam's tree),
+    """The trace of a hypothesis over labelled axes; ``labels`` names the output tokens (in likely outputs and the beam's tree),
     which lie on the axis ``written``."""
     trace = assemble([*read, *hypothesis.records], 0)
     index, probability = (trace.signals.get(f"outputs.{part}") for part in ("index", "probability"))

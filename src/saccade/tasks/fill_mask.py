@@ -1,4 +1,4 @@
-"""Texts with blanks and how they are filled: the likeliest word of each blank, and the likeliest fillings of all of them."""
+"""Fills the [MASK] tokens of a text: the likeliest words of each, and the likeliest fillings of all together."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from saccade.data.tokenizers.wordpiece import BLANK
 from saccade.task import Detail, Prediction, keep_best
 
 FOLLOWS, ELSEWHERE = "follows", "does not follow"
-# What each answer needs beside the encoder, by the names of the network's parts.
+# The parts of the network that each answer needs beside the encoder.
 NEEDED = {"words": ("transform",), "followers": ("next", "trunk.pooler")}
 
 
 @dataclass(frozen=True)
 class FillMaskInput:
-    """An input: its text, or two, with blanks; their ids between the marks, where each stands in the text, and the blanks."""
+    """An input: one or two texts with [MASK]s, the ids with special tokens, their character spans, and the [MASK] positions."""
 
     text: str
     ids: list[int]
@@ -46,7 +46,7 @@ class FillDetail(Detail):
 def filling(
     item: FillMaskInput, likely: Sequence[Mapping[str, float]], judged: Sequence[float], n_best: int
 ) -> Prediction:
-    """The likeliest fillings of all blanks together: their probabilities are multiplied, as if each stood alone."""
+    """The likeliest fillings of all blanks; the probabilities of the blanks are multiplied, as if they were independent."""
     shares = {FOLLOWS: judged[masking.FOLLOWS], ELSEWHERE: judged[masking.ELSEWHERE]}
     parts = shares if item.pair else {}
     if not likely:
@@ -64,33 +64,33 @@ def filling(
 def never_trained(
     part: Literal["words", "followers"], untrained: Sequence[str], pairs: Literal["next", "none"]
 ) -> tuple[str, ...]:
-    """A note where the part of the network that answers is among the ``untrained``: it was not in what was imported, or rows
-    were single texts (``pairs``) in every run.
+    """A note if the head that answers is among the ``untrained`` parts: the imported model lacked it, or all runs were trained
+    on single texts (``pairs``).
 
     >>> never_trained("followers", ("next", "trunk.pooler"), "none")
     ('the next-sentence head was never trained (data.pairs: none); ignore its output',)
-    >>> never_trained("followers", (), "none")  # of a network that was begun from one which can
+    >>> never_trained("followers", (), "none")  # fine-tuned from a network with a trained head
     ()
     """
-    if not any(each in untrained for each in NEEDED[part]):
+    if not any(name in untrained for name in NEEDED[part]):
         return ()
     single = part == "followers" and pairs == "none"
     head = "masked-word" if part == "words" else "next-sentence"
-    why = "data.pairs: none" if single else "not in what was imported"
+    why = "data.pairs: none" if single else "not in the imported model"
     return (f"the {head} head was never trained ({why}); ignore its output",)
 
 
 def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:
-    # Blank by blank: what is not among the best `count` fillings of the first blanks is in none of the best of all of them.
+    # Blank by blank: the best `count` fillings of all blanks extend the best `count` fillings of the first ones.
     best: list[tuple[float, tuple[str, ...]]] = [(1.0, ())]
-    for each in likely:
-        longer = ((share * own, (*words, word)) for share, words in best for word, own in each.items())
+    for choices in likely:
+        longer = ((share * own, (*words, word)) for share, words in best for word, own in choices.items())
         best = heapq.nlargest(count, longer, key=lambda filling: filling[0])
     return best
 
 
 def filled(text: str, words: Sequence[str]) -> str:
-    """The text with its blanks filled, a piece inside a word joined to what stands before it.
+    """The text with its blanks filled; a word-internal piece is joined to the text before it.
 
     >>> filled("un [MASK] is [MASK] .", ["##able", "bad"])
     'unable is bad .'

@@ -1,12 +1,11 @@
-"""Words → a tag each: parts of speech, chunks, names. Tags may mark spans of words, which are then what is counted.
+"""Tags the words of a text: parts of speech, chunks, named entities. If tags mark spans, metrics are computed over spans.
 
-A record becomes a row of ids (:mod:`saccade.data.tags.batch`), the network's emissions a loss by its softmax or its CRF
+A record becomes a row of ids (:mod:`saccade.data.tags.batch`), the network's emissions the loss of a softmax or a CRF
 
     loss = −log p(y₁ … yₙ | x₁ … xₙ)
 
-a prediction the likeliest tags of the words together, with each tag's probability, and what the network looked at a trace whose
-rows are the words with their tags. What a network is taught may be another scheme than the file's (``data.learn``); everything
-that is told is told in the file's.
+A prediction is the likeliest tag sequence with each tag's probability; the rows of a trace are the words with their tags. The
+network may learn another tagging scheme than the file's (``data.learn``); outputs are always in the file's scheme.
 
 Legend: B batch, S positions, K tags.
 """
@@ -78,7 +77,7 @@ SHOWN = 12  # types of span, or mistakes, that an evaluation names
 
 @dataclass(frozen=True)
 class TagOutput:
-    """What the network predicts for a record: tags as it was taught them, by number, the probabilities of all [words, K], and
+    """The prediction for a record: the numbers of its tags in the learnt scheme, the probabilities of all tags [words, K], and
     what a lens recorded."""
 
     tags: list[int]
@@ -132,16 +131,16 @@ class Label(FineTunes, Scores, Surveys, Task):
     records = staticmethod(tagged_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Tagged] | None = None) -> list[str]:
-        """Inputs worth looking at: the built-in source's own, or of the first test sentences those that are handy to type."""
+        """Examples of the built-in source, or those of the first test sentences that are easy to type."""
         if self.data.source is not None:
             return list(EXAMPLES)
         test = self.load(self.data, folder, seed).test if test is None else test
-        read = [self._beginning(record.source) for record in test[:100]]
+        read = [self._first_part(record.source) for record in test[:100]]
         handy = sorted(read, key=lambda words: (typed(words) != " ".join(words), abs(len(words) - 12)))
         return [typed(words) for words in handy[:10]]
 
-    def _beginning(self, words: Sequence[str]) -> Sequence[str]:
-        """As many of the words as are read whole: what is looked at must be."""
+    def _first_part(self, words: Sequence[str]) -> Sequence[str]:
+        """The words of the first row: under a lens an input must fit one row."""
         return words[: parts_of(self.reader.cut(words), self.data.max_length)[0].end]
 
     @classmethod
@@ -152,13 +151,13 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     @classmethod
     def adopt(cls, data: TaggedData, train: Sequence[Tagged], files: dict[str, str]) -> Label:
-        """The task of these training records with the tokenizer of a run of another task, which was pre-trained."""
+        """The task of these training records with the tokenizer of a pre-trained run of another task."""
         return cls(data, WordReader.restore(files, data.tokens), Tags.of(train, data))
 
     @classmethod
     def continue_from(cls, data: TaggedData, train: Sequence[Tagged], files: dict[str, str]) -> Label:
-        """The saved task. Where ``data.labels`` is given, tags are learnt in another scheme, or these training records have a
-        tag that it lacks, the tags are those of the records."""
+        """The saved task. Its tags are learnt again from these records if ``data.labels`` is given, if the learnt scheme is
+        another, or if the records have a tag that it lacks."""
         saved = cls.restore(data, files)
         own = replace(saved.tags, scheme=data.scheme, learn=data.learn or data.scheme)
         met = {tag for record in train for tag in own.learnt(record.target)}
@@ -179,7 +178,7 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     @classmethod
     def restore(cls, data: TaggedData, files: dict[str, str]) -> Label:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         if TAGS not in files:
             raise InputError(TAGS, expected="a file of the bundle", found="no such file")
         return cls(data, WordReader.restore(files, data.tokens), Tags.from_json(files[TAGS], TAGS))
@@ -213,16 +212,16 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     def network(self, network_class: Any, config: Any) -> Tagger:
         if "labels" not in inspect.signature(network_class).parameters:
-            expected = "a network that reads words and says a tag for each, such as attentive_tagger"
+            expected = "a network that tags words, such as attentive_tagger"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: Tagger = network_class(config, **self.sizes())
         if network.wants_characters and not self.reader.alphabet:
-            expected = "words, where the network reads their characters"
+            expected = "words, since the network reads their characters"
             raise InputError("recipe", field="data.tokens.kind", expected=expected, found=self.data.tokens.kind)
         marks = MARKS if network.layout == "marked" else 0
         if network.longest is not None and self.data.max_length + marks > network.longest:
             expected = (
-                f"at most {network.longest - marks}, since the network reads {network.longest} positions, marks counted"
+                f"at most {network.longest - marks}, with special tokens the {network.longest} positions of the network"
             )
             found = str(self.data.max_length)
             raise InputError("recipe", field="data.max_length", expected=expected, found=found)
@@ -238,8 +237,8 @@ class Label(FineTunes, Scores, Surveys, Task):
         """−log p(tags), one unit per tag."""
         emissions, rows = self.emissions(network, batch)
         options = {"smoothing": smoothing} if smoothing else {}
-        found: Tensor = network.loss(emissions, rows.tags, rows.lengths, **options)  # type: ignore[operator]
-        return Loss(found, batch.tokens)
+        total: Tensor = network.loss(emissions, rows.tags, rows.lengths, **options)  # type: ignore[operator]
+        return Loss(total, batch.tokens)
 
     def emissions(
         self, network: Any, batch: Batch, *, lens: Lens | None = None
@@ -247,8 +246,8 @@ class Label(FineTunes, Scores, Surveys, Task):
         """The network's emissions for a batch, and the rows as the network read them."""
         rows = batch.rows(network.layout)
         characters = rows.characters if network.wants_characters else None
-        found: Tensor = network(rows.text, rows.lengths, characters=characters, lens=lens)
-        return found, rows
+        emissions: Tensor = network(rows.text, rows.lengths, characters=characters, lens=lens)
+        return emissions, rows
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
 
@@ -324,7 +323,7 @@ class Label(FineTunes, Scores, Surveys, Task):
         return tags.cpu(), shares.float().cpu(), rows
 
     def _in_file_scheme(self, output: TagOutput) -> list[str]:
-        """The predicted tags in the scheme of the file, which may be another than was taught."""
+        """The predicted tags in the scheme of the file, which may differ from the learnt one."""
         return self.tags.said([self.tags.names[number] for number in output.tags])
 
     def _prediction(self, item: TagInput, output: TagOutput, lens: Lens | None, network: Tagger) -> Prediction:
@@ -338,7 +337,7 @@ class Label(FineTunes, Scores, Surveys, Task):
             return prediction
         return replace(prediction, trace=self._trace(item, tags, output, lens, network, prediction))
 
-    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
     def _trace(
         self, item: TagInput, tags: list[str], output: TagOutput, lens: Lens, network: Tagger, prediction: Prediction
@@ -376,11 +375,11 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     @property
     def known_metrics(self) -> tuple[str, ...]:
-        """The metrics that these tags have: those of spans only where they mark some."""
+        """The metrics of these tags: those of spans only if the tags mark spans."""
         return self.metrics if self.tags.scheme != "none" else self.metrics[:1]
 
     def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise where a metric is asked for that these tags do not have."""
+        """Raise if a metric does not apply to these tags."""
         known = self.known_metrics
         unknown = [name for name in names if name not in known]
         if unknown:
@@ -402,7 +401,7 @@ class Label(FineTunes, Scores, Surveys, Task):
         return len(self.reader.cut(record.source).ids) if by == "source_tokens" else super().length_of(record, by)
 
     def statistics(self, name: str, outputs: Sequence[str], records: Sequence[Tagged]) -> Statistics:
-        """What a metric is computed from, of outputs as :meth:`evaluate` gives them."""
+        """The per-record statistics of a metric, from outputs of :meth:`evaluate`."""
         predicted, true = [output.split() for output in outputs], [record.target for record in records]
         if name == "accuracy":
             return tag_accuracy(predicted, true)
@@ -420,12 +419,12 @@ class Label(FineTunes, Scores, Surveys, Task):
         return Evaluation.of(scores, outputs, [corpus.cut, note], details)
 
     def _details(self, predicted: list[list[str]], true: list[list[str]]) -> tuple[dict[str, dict[str, float]], str]:
-        """The figures of each type of span, or of each tag, and the gist of them in a sentence."""
+        """The metrics of each type of span, or of each tag, and a summary in a sentence."""
         if self.tags.scheme != "none":
             types = by_type([spans_of(tags) for tags in predicted], [spans_of(tags) for tags in true])
-            each = [f"{type} {figures['f1']:.3f} ({int(figures['count']):,})" for type, figures in types.items()]
-            more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
-            return types, f"f1 by type (spans): {', '.join(each[:SHOWN])}{more}"
+            shown = [f"{type} {figures['f1']:.3f} ({int(figures['count']):,})" for type, figures in types.items()]
+            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+            return types, f"f1 by type (spans): {', '.join(shown[:SHOWN])}{more}"
         wrong = mistaken(predicted, true, SHOWN // 2)
-        told = ", ".join(f"{one} → {other} {count:,}" for one, other, count in wrong)
-        return by_tag(predicted, true), f"most often mistaken: {told}" if told else ""
+        confusions = ", ".join(f"{one} → {other} {count:,}" for one, other, count in wrong)
+        return by_tag(predicted, true), f"most often confused: {confusions}" if confusions else ""

@@ -1,9 +1,9 @@
-"""Language models: a text becomes chunks of ids, each token a prediction from those before it, a prompt a continuation.
+"""Models language: predicts each token of a text from those before it, and continues a prompt.
 
-loss        Σₜ −log p(xₜ | x₍<ₜ₎) over every token of every text, its end counted
-figures     perplexity = exp(loss / tokens), and per word and per character, so that tokenisations compare
+loss        Σₜ −log p(xₜ | x₍<ₜ₎) over every token of every text, its end included
+metrics     perplexity = exp(loss / tokens), and per word and per character, which do not depend on the tokenizer
 prediction  prompt → continuation, by any search
-trace       queries on the axis "output" (what was written next), keys on the axis "input" (what was read)
+trace       queries on the axis "output" (the next tokens), keys on the axis "input" (the tokens read)
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ from saccade.training.losses import sequence_loss
 
 FILE = "tokenizer.json"
 EVALUATED_TOGETHER = 4096  # tokens
-UNKNOWN_REPORTED = 0.01  # the share of <unk> from which on perplexities of two vocabularies do not compare
+UNKNOWN_REPORTED = 0.01  # from this share of <unk>, perplexities of two vocabularies cannot be compared
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """What the chunks of a corpus are cut from: the ids of every text, and the sequences that these are joined to."""
+    """The ids of every text of a corpus, and the sequences that they are joined to, from which chunks are cut."""
 
     encoded: Sequence[list[int]]
     sequences: Sequence[Ids]
@@ -86,7 +86,7 @@ class Chunks:
 
 @dataclass(frozen=True)
 class LanguageInput:
-    """A prompt: its text, its ids behind the mark that opens a text, what the reader must know, and what is wished."""
+    """A prompt: its text, its ids after the opening token, its notes, and the constraints on its continuation."""
 
     text: str
     ids: list[int]
@@ -96,7 +96,7 @@ class LanguageInput:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """How likely each token of a text was: its label, its log-probability, and the trace."""
+    """The tokens of a text, their log-probabilities, and the trace."""
 
     labels: tuple[str, ...]
     log_probs: tuple[float, ...]
@@ -121,14 +121,14 @@ class Language(Steers, Scores, Surveys, Decodes):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         if recipe.data.streams:
-            refuse_rate(recipe, "sampling", "with data.streams the state that is carried is that of the text itself")
+            refuse_rate(recipe, "sampling", "with data.streams the carried state must be that of the true text")
 
     load = staticmethod(load_texts)
     read_file = staticmethod(read_texts)
     records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
-        """Prompts worth continuing: the built-in source's own, or how the test texts begin."""
+        """Example prompts: those of the built-in source, or the first words of the test texts."""
         if self.data.source is not None:
             return list(agreement.EXAMPLES)
         test = self.load(self.data, folder, seed).test if test is None else test
@@ -158,7 +158,7 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     @property
     def opening(self) -> int:
-        """What stands before a text: in a stream the end of the one before."""
+        """The token before a text: in a stream, the end of the previous text."""
         return Tokenizer.EOS if self.data.layout == "stream" else Tokenizer.BOS
 
     def corpus(self, records: Sequence[Text], where: str) -> Corpus:
@@ -185,7 +185,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         if self.data.streams is None:
             return super().plan(corpus, **how)
         if how.get("ranks", 1) > 1:
-            raise SaccadeError("data.streams carries its state from batch to batch: it trains on one rank")
+            raise SaccadeError("data.streams carries its state from batch to batch, so it needs training on one rank")
         return plan_streams(corpus.rows, self.data.streams)
 
     def row_name(self, corpus: Corpus, number: int) -> str:
@@ -207,7 +207,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         network: LanguageModel = network_class(config, self.tokenizer.size)
         widest, longest = self.data.chunk + self.data.context, network.longest
         if longest is not None and widest > longest:
-            expected = f"data.chunk and data.context of together at most {longest}, all that the network can read"
+            expected = f"data.chunk + data.context of at most {longest}, the positions of the network"
             raise InputError("recipe", field="data.chunk", expected=expected, found=str(widest))
         if self.data.streams is not None:
             network.carry(self.data.streams)
@@ -215,7 +215,9 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         if sampling and batch.continues is not None:
-            raise SaccadeError("train.sampling does not go with data.streams: what is carried is the text's own state")
+            raise SaccadeError(
+                "train.sampling must be 0 with data.streams: the carried state must be that of the true text"
+            )
         logits = network(batch.inputs, batch.lengths, continues=batch.continues, sampling=sampling)
         return Loss(sequence_loss(logits, batch.outputs, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
@@ -229,7 +231,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         item = LanguageInput(given, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
         longest = None if network is None else self._longest(network)
         if longest is not None and len(item.ids) > longest:
-            expected = f"at most {longest - 1} tokens, so that the network can write one"
+            expected = f"at most {longest - 1} tokens, so that one can be generated"
             raise InputError(where, expected=expected, found=str(len(item.ids) - 1))
         return item
 
@@ -242,7 +244,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         return len(item.ids)
 
     def same_length(self, lens: Lens | None) -> bool:
-        """Under a lens the steps of a batch must stand at the same positions."""
+        """Under a lens the steps of a batch must be at the same positions."""
         return lens is not None
 
     def forward(
@@ -260,9 +262,9 @@ class Language(Steers, Scores, Surveys, Decodes):
         return Spelling(self.tokenizer)
 
     def _longest(self, network: nn.Module) -> int | None:
-        """How many tokens can be read; of an ensemble, by the member that reads least."""
-        members = [each for each in network.modules() if isinstance(each, LanguageModel)]
-        return min((each.longest for each in members if each.longest is not None), default=None)
+        """The most tokens that can be read, for an ensemble by every member; None: unlimited."""
+        members = [module for module in network.modules() if isinstance(module, LanguageModel)]
+        return min((member.longest for member in members if member.longest is not None), default=None)
 
     def _search(
         self,
@@ -278,12 +280,12 @@ class Language(Steers, Scores, Surveys, Decodes):
         limits = [self.data.longest + item.wanted.length for item in items]
         if longest is not None:
             limits = [min(limit, longest - len(item.ids) + 1) for limit, item in zip(limits, items, strict=True)]
-        wished = any(item.wanted != TokenConstraints() for item in items)
+        constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
             network, prompts, lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
-            constraints=[item.wanted.constraints for item in items] if wished else None,
-            begins=self.spelling.begins if wished else None, recorder=recorder,
+            constraints=[item.wanted.constraints for item in items] if constrains else None,
+            begins=self.spelling.begins if constrains else None, recorder=recorder,
         )  # fmt: skip
 
     def _prediction(
@@ -296,7 +298,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         before = self.tokenizer.decode(prompt, "<unk>")
         value = self.tokenizer.decode([*prompt, *found.tokens], "<unk>")[len(before) :]
         if item.text[-1:].isspace() and not before[-1:].isspace():
-            value = value.removeprefix(" ")  # the prompt has the blank already, though no token stands for it
+            value = value.removeprefix(" ")  # the prompt ends with this space, but no token represents it
         trace = None
         if lens is not None:
             ended = [Tokenizer.EOS] if found.stopped == "eos" else []
@@ -307,10 +309,10 @@ class Language(Steers, Scores, Surveys, Decodes):
             value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=how.parts(found)
         )
 
-    # What it looked at becomes a labelled trace -------------------------------------------------------------------------
+    # Attention becomes a labelled trace ---------------------------------------------------------------------------------
 
     def _axes(self, ids: Sequence[int], text: str) -> dict[str, Tokens]:
-        """What was read, and one token on what came next; unknown tokens of ``text`` are shown as they were written."""
+        """The axes: tokens read, and shifted by one the next tokens; unknown tokens of ``text`` show their original text."""
         labels = self.tokenizer.pieces(ids)
         for number, (start, end) in enumerate(self.tokenizer.spans(text) if text else (), start=1):
             if number < len(ids) and ids[number] == Tokenizer.UNK:
@@ -325,25 +327,25 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     @torch.no_grad()
     def force(self, network: LanguageModel, text: str, lens: Lens | None = None) -> ScoredText:
-        """Read a text as it stands, its end included: how likely each token was, and what was looked at for it."""
+        """The log-probability of each token of a text, its end included, and the trace."""
         ids = [*self.read(text, "input 1", network).ids, Tokenizer.EOS]
         tokens = torch.tensor([ids], device=next(network.parameters()).device)
-        seen = None if lens is None else lens.fresh()
+        recorder = None if lens is None else lens.fresh()
         with eval_mode(network):
             memory = network.encode(tokens[:, :1], torch.ones(1, dtype=torch.int64, device=tokens.device))
-            log_probs = torch.log_softmax(network.teach(memory, tokens[:, :-1], lens=seen).float(), dim=-1)
-        found: Tensor = log_probs[0].gather(1, tokens[0, 1:, None]).squeeze(1)
+            log_probs = torch.log_softmax(network.teach(memory, tokens[:, :-1], lens=recorder).float(), dim=-1)
+        own: Tensor = log_probs[0].gather(1, tokens[0, 1:, None]).squeeze(1)
         axes, trace = self._axes(ids, text), None
-        if seen is not None:
+        if recorder is not None:
             lens.check() if lens is not None else None
-            about = {**self.about, "input": text, "log_prob": float(found.sum())}
-            trace = assemble(seen.records, 0).labelled(axes, **about)
-        return ScoredText(axes["output"].labels, tuple(found.tolist()), trace)
+            about = {**self.about, "input": text, "log_prob": float(own.sum())}
+            trace = assemble(recorder.records, 0).labelled(axes, **about)
+        return ScoredText(axes["output"].labels, tuple(own.tolist()), trace)
 
     def scorer(
         self, network: LanguageModel, given: str, output: Any, *, ended: bool = True
     ) -> Callable[[Lens], Scored]:
-        """How likely a continuation is: the steps after the prompt count."""
+        """The probability of a continuation: the steps after the prompt count."""
         if output is None:
             prediction = self.predict(network, [given], how=Search())[0]
             output, ended = prediction.value, prediction.stopped != "length"
@@ -368,9 +370,11 @@ class Language(Steers, Scores, Surveys, Decodes):
     def measure(
         self, network: LanguageModel, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How likely the texts are."""
+        """Perplexity per token and word, bits per character."""
         if self.data.streams is not None:
-            for member in getattr(network, "members", ()):  # of an ensemble: each was made for its own streams
+            for member in getattr(
+                network, "members", ()
+            ):  # members of an ensemble may have been made for other streams
                 member.carry(self.data.streams)
         most = max([EVALUATED_TOGETHER, *corpus.costs])
         nll, tokens = corpus_loss(self, network, corpus, tokens=most, records=None)
@@ -383,7 +387,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         unknown, notes = corpus.shared.unknown, list[str]()
         if unknown >= UNKNOWN_REPORTED:
             notes.append(
-                f"{unknown:.1%} of the tokens are <unk>, which is easy to predict: the metrics do not compare with those of "
+                f"{unknown:.1%} of the tokens are <unk>, which is easy to predict: do not compare the metrics with those of "
                 "another vocabulary"
             )
         if progress is not None:

@@ -1,11 +1,11 @@
-"""Points → some of them, in order: sorting, convex hulls, tours. The output's alphabet is the input itself.
+"""Orders points: the output is a sequence of positions of the input, as in sorting, convex hulls and tours.
 
-For people positions count from 0. For the network they count from 1 and 0 is END, which is also what its decoder reads
-first: points p₀ p₁ p₂ with the order 2, 0 are taught as
+Users count positions from 0. The network counts from 1, and 0 is END, which is also the first input of the decoder: points
+p₀ p₁ p₂ with the order 2, 0 become
 
     target_in  0 3 1    →    target_out  3 1 0
 
-and what is looked at *is* the output: the rows of a prediction's map are the distributions that it was chosen from.
+The attention *is* the output: the rows of a map are the distributions from which the positions are chosen.
 
 Legend: B batch, S points, T steps, d coordinates of a point.
 """
@@ -51,9 +51,9 @@ from saccade.trace.maps import Trace
 from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
-STOP = "■"  # END, as people see it
-KEPT = "points.json"
-DECIMALS = range(2, 7)  # of a label: the fewest that tell the points of an input apart
+STOP = "■"  # how END is shown
+SETTINGS = "points.json"
+DECIMALS = range(2, 7)  # decimals of a label: the fewest that distinguish the points of an input
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PointInput:
 
 
 class Point(Decodes):
-    """The task: how wide points are, and how many of them training saw at once (``least`` to ``most``)."""
+    """The task: the width of a point, and how many points training records have (``least`` to ``most``)."""
 
     name = "point"
     Data = PointData
@@ -74,14 +74,14 @@ class Point(Decodes):
     input = POINTS
     output = "order"
     length_setting = "data.most"
-    not_scored = "a pointer's weights are its output: hiding what it points at hides the answer itself"
+    not_scored = "the attention of a pointer network is its output: hiding a point hides the answer itself"
 
     def __init__(self, data: PointData, width: int, least: int, most: int) -> None:
         self.data, self.width, self.least, self.most = data, width, least, most
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
-        refuse_rate(recipe, "label_smoothing", "it would reward pointing at what is not there")
+        refuse_rate(recipe, "label_smoothing", "it would reward pointing at padding")
         if not getattr(recipe.model, "revisit", True):
             refuse_rate(recipe, "sampling", "with model.revisit false a point cannot be chosen again")
 
@@ -93,7 +93,7 @@ class Point(Decodes):
         return records_of(given, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
-        """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
+        """The first test inputs, as the command line reads them."""
         if test is None:
             drawn = self.data.source is not None
             test = generate(self.data, ["test"])["test"] if drawn else load_points(self.data, folder, seed).test
@@ -107,16 +107,18 @@ class Point(Decodes):
 
     @classmethod
     def restore(cls, data: PointData, files: dict[str, str]) -> Point:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         try:
-            kept = json.loads(files[KEPT])
-            return cls(data, *(int(kept[name]) for name in ("width", "least", "most")))
+            saved = json.loads(files[SETTINGS])
+            return cls(data, *(int(saved[name]) for name in ("width", "least", "most")))
         except (KeyError, TypeError, ValueError) as fault:
-            found = "no such file" if KEPT not in files else f"a file that lacks them ({fault})"
-            raise InputError(KEPT, expected="the points' width, least and most in the bundle", found=found) from None
+            found = "no such file" if SETTINGS not in files else f"a file that lacks them ({fault})"
+            raise InputError(
+                SETTINGS, expected="the points' width, least and most in the bundle", found=found
+            ) from None
 
     def files(self) -> dict[str, str]:
-        return {KEPT: json.dumps({"width": self.width, "least": self.least, "most": self.most})}
+        return {SETTINGS: json.dumps({"width": self.width, "least": self.least, "most": self.most})}
 
     # A record becomes a batch --------------------------------------------------------------------------------------
 
@@ -144,11 +146,11 @@ class Point(Decodes):
         return network
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-        """−Σ log p(Cᵢ | C₍<ᵢ₎, P) of the true positions, END with them."""
+        """−Σ log p(Cᵢ | C₍<ᵢ₎, P) of the true positions, END included."""
         if not _may_revisit(network) and (sampling or batch.repeats):
-            found = f"train.sampling {sampling}" if sampling else f"a point twice in record {batch.repeats}"
+            reason = f"train.sampling {sampling}" if sampling else f"a point twice in record {batch.repeats}"
             raise SaccadeError(
-                f"model.revisit must be true where a point may have to be chosen again: got false with {found}"
+                f"model.revisit must be true if a point may have to be chosen twice: got false with {reason}"
             )
         logits = network(batch.points, batch.lengths, batch.target_in, sampling=sampling)
         return Loss(sequence_loss(logits, batch.target_out, padding=IGNORED), batch.tokens)
@@ -192,18 +194,18 @@ class Point(Decodes):
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
         batch = collate([Points(source, ()) for source in sources], range(len(sources)))
         revisit = _may_revisit(network)
-        # Each point once and the end; or, where points may come again, a length no sensible output exceeds.
+        # Each point once and END; or, if points may be chosen again, a length that no sensible output exceeds.
         limits = [3 * len(source) if revisit else len(source) + 1 for source in sources]
         points = torch.arange(batch.points.shape[1] + 1).expand(len(sources), -1) != END
-        found = read_and_search(
+        searched = read_and_search(
             network, batch.points, batch.lengths, limits, how, bos=END, eos=END, lens=lens, words=points
         )
         if revisit or (lens is not None and lens.edits):
-            return found
-        # A beam with more places than possible outputs fills up with impossible ones; an edit may mean them.
+            return searched
+        # A beam larger than the number of valid outputs fills up with invalid ones; an edit of a lens may intend them.
         return [
-            ([each for each in hypotheses if len(set(each.tokens)) == len(each.tokens)] or hypotheses[:1], read)
-            for hypotheses, read in found
+            ([own for own in hypotheses if len(set(own.tokens)) == len(own.tokens)] or hypotheses[:1], read)
+            for hypotheses, read in searched
         ]
 
     def _prediction(
@@ -215,7 +217,7 @@ class Point(Decodes):
         notes, parts = item.notes + limit, how.parts(found)
         return Prediction(value, found.score, found.log_prob, found.stopped, notes, trace, parts=parts)
 
-    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
     def _trace(self, source: Coordinates, value: list[int], hypothesis: Hypothesis, read: list[Record]) -> Trace:
         labels = (STOP, *point_labels(source))
@@ -244,7 +246,7 @@ class Point(Decodes):
             notes = unfinished(predictions)
             true = [json.dumps(record.target) for record in corpus.records]
             scores.append(exact_match([json.dumps(output) for output in outputs], true))
-        return Evaluation.of({each.name: each for each in scores}, outputs, notes)
+        return Evaluation.of({metric.name: metric for metric in scores}, outputs, notes)
 
     def reference(self, record: Points) -> str:
         return json.dumps(record.target)
@@ -257,7 +259,7 @@ class Point(Decodes):
 
 
 def point_labels(source: Coordinates) -> tuple[str, ...]:
-    """Each point as text, in the fewest decimals (two or more) that tell different points apart.
+    """Each point as text, with the fewest decimals (two or more) that distinguish different points.
 
     >>> point_labels(((0.3125,), (0.1,), (0.72,)))
     ('0.31', '0.1', '0.72')
@@ -271,7 +273,7 @@ def point_labels(source: Coordinates) -> tuple[str, ...]:
 
 
 def _written(source: Coordinates) -> str:
-    """Points as a person types them: JSON, numbers where a point is one."""
+    """Points as JSON, as users write them; a point of one number is that number."""
     return json.dumps([point[0] if len(point) == 1 else list(point) for point in source])
 
 

@@ -1,10 +1,10 @@
-"""Pre-training on raw text: words that were taken out are found again, and whether a second text follows the first is told.
+"""Pre-trains on raw text: predicts masked words, and whether a second text follows the first (next-sentence prediction).
 
-A document becomes rows with blanks, drawn anew in each epoch (:mod:`saccade.data.texts.masking`), the network's logits a loss
+A document becomes rows with blanks, drawn again in each epoch (:mod:`saccade.data.texts.masking`), the logits the loss
 
     loss = mean over the blanks of −log p(word) + mean over the rows of −log p(follows or not)
 
-a text with [MASK] in it the likeliest words, and what the network looked at a trace labelled with the pieces.
+A prediction fills each [MASK] of a text with its likeliest words; a trace is labelled with the pieces.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
 
 FILE = "tokenizer.json"
-BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and in what is said
+BETWEEN = "\t"  # between the two texts of a pair, in inputs and outputs
 EVALUATED_TOGETHER = 16_384  # positions
 ENCODED_TOGETHER = 4_000  # documents
-SHOWN = 10  # words for a blank
-FOLLOWERS, NO_PAIRS = "nsp_accuracy", "mlm figures where data.pairs is none"
-HOLLOW = 0.25  # the share of rows inside one sentence from which on next-sentence figures are warned of
+SHOWN = 10  # words per blank
+FOLLOWERS, NO_PAIRS = "nsp_accuracy", "metrics of masked words (mlm_…), since data.pairs is none"
+HOLLOW = 0.25  # warn about next-sentence metrics from this share of rows inside one sentence
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What the figures are computed from."""
+    """The sums from which the metrics are computed."""
 
     loss: float
     blanks: int
-    found: int
+    right_words: int
     rows: int
-    told: int
+    right_rows: int
 
 
 class Pretrain(Scores, Surveys, Task):
@@ -107,17 +107,17 @@ class Pretrain(Scores, Surveys, Task):
     records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
-        """Texts with a blank: the built-in source's own, or sentences of the test documents that miss a word."""
+        """Texts with a [MASK]: those of the built-in source, or sentences of the test documents with one word masked."""
         if self.data.source is not None:
             return list(EXAMPLES)
         test = self.load(self.data, folder, seed).test if test is None else test
         sentences = (next(iter(sentences_of(document.source)), "") for document in test[:100])
-        worded = [words for sentence in sentences if 2 < len(words := sentence.split()) < 30]
-        return [" ".join([*words[: len(words) // 2], BLANK, *words[len(words) // 2 + 1 :]]) for words in worded[:10]]
+        usable = [words for sentence in sentences if 2 < len(words := sentence.split()) < 30]
+        return [" ".join([*words[: len(words) // 2], BLANK, *words[len(words) // 2 + 1 :]]) for words in usable[:10]]
 
     @classmethod
     def learn(cls, data: PretrainData, train: Sequence[Text]) -> Pretrain:
-        """The task of these training documents: its pieces are learnt from them alone, unless a file has them."""
+        """The task of these training documents: its pieces are learnt from them, or read from a vocabulary file."""
         return cls(data, _with_blanks(learn_tokenizer([text.source for text in train], data.tokens)))
 
     @classmethod
@@ -152,12 +152,12 @@ class Pretrain(Scores, Surveys, Task):
             hint = "data.pairs: none pre-trains on single texts; data.unit says what a document is"
             found = f"{len(documents)}"
             raise InputError(
-                where, expected="two documents at least, to draw second texts from", found=found, hint=hint
+                where, expected="at least two documents, to draw second texts from", found=found, hint=hint
             )
         return self._cut(records, documents, where)
 
     def _encoded(self, texts: Sequence[Text]) -> Iterator[list[list[int]]]:
-        """Documents of sentences of ids, some at a time: as lists all of them would take many times their memory."""
+        """Documents of sentences of ids, a few thousand at a time: as lists, all of them would take too much memory."""
         for start in range(0, len(texts), ENCODED_TOGETHER):
             parted = [list(sentences_of(text.source)) for text in texts[start : start + ENCODED_TOGETHER]]
             encoded = iter(self.tokenizer.encode_all([sentence for document in parted for sentence in document]))
@@ -169,7 +169,7 @@ class Pretrain(Scores, Surveys, Task):
         sentences, tokens = len(documents.sentences) - 1, len(documents.ids)
         made = f"{len(stretches):,} rows of up to {self.data.length} positions"
         note = f"{where}: {len(documents):,} documents, {sentences:,} sentences, {tokens:,} tokens in {made}"
-        if where == "data.train" and self.data.pairs == "next":  # said once
+        if where == "data.train" and self.data.pairs == "next":  # warn once
             note += _hollow(documents, stretches)
         costs = np.maximum(stretches.stop - stretches.start, 2) + MARKS
         return Corpus(texts, range(len(stretches)), costs, note, shared=(documents, stretches))
@@ -178,7 +178,7 @@ class Pretrain(Scores, Surveys, Task):
         return f"a row of {corpus.costs[number]} positions (data.length)"
 
     def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
-        """Blanks are drawn anew in each epoch."""
+        """Blanks are drawn again in each epoch."""
         return Visit(batch, draw_of(seed, epoch))
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
@@ -198,7 +198,7 @@ class Pretrain(Scores, Surveys, Task):
 
     def network(self, network_class: Any, config: Any) -> nn.Module:
         if list(inspect.signature(network_class).parameters) != ["config", "vocabulary"]:
-            expected = "a network that finds masked words, such as bert"
+            expected = "a network that predicts masked words, such as bert"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: nn.Module = network_class(config, self.tokenizer.size)
         longest: Any = network.longest
@@ -208,12 +208,12 @@ class Pretrain(Scores, Surveys, Task):
         return network
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-        """The two means, times the number of blanks; smoothing is for the words alone."""
+        """The two means, times the number of blanks; smoothing applies to the words only."""
         words, follows = network(batch.text, batch.lengths, self._segments(batch), batch.chosen)
         total = _entropy(words.flatten(0, 1), batch.words.flatten(), smoothing)
         if self.data.pairs == "next":
-            # Counted on the device: a recorded update must not keep this batch's numbers.
-            blanks, rows = ((each != IGNORED).sum() for each in (batch.words, batch.follows))
+            # Counted on the device: a CUDA graph must not contain the numbers of one batch.
+            blanks, rows = ((targets != IGNORED).sum() for targets in (batch.words, batch.follows))
             total = total + _entropy(follows, batch.follows) * blanks / rows.clamp_min(1)
         return Loss(total, batch.tokens)
 
@@ -233,8 +233,8 @@ class Pretrain(Scores, Surveys, Task):
             found = f"{len(texts)} texts" if len(texts) > 2 else "nothing in one of them" if texts[1:] else "nothing"
             raise InputError(where, expected="a text, or two with a tab between them", found=found)
         if not any(BLANK in text for text in texts) and len(texts) == 1:
-            hint = "a second text after a tab is judged without one"
-            expected, found = f"a text with {BLANK} where a word is to be found", repr(given[:60])
+            hint = "or add a second text after a tab, to predict whether it follows"
+            expected, found = f"a text with {BLANK} in place of a word", repr(given[:60])
             raise InputError(where, expected=expected, found=found, hint=hint)
         item = self._laid_out(texts)
         if network is not None:
@@ -246,7 +246,7 @@ class Pretrain(Scores, Surveys, Task):
 
     def _check_network(self, item: FillMaskInput, network: Any, where: str) -> None:
         if network.longest is not None and len(item.ids) > network.longest:
-            expected = f"at most {network.longest} tokens, marks counted"
+            expected = f"at most {network.longest} tokens, special tokens included"
             raise InputError(where, expected=expected, found=str(len(item.ids)))
         if item.pair and getattr(getattr(network, "config", None), "segments", 2) < 2:
             raise InputError(where, expected="one text, as model.segments is 1", found="two")
@@ -254,8 +254,8 @@ class Pretrain(Scores, Surveys, Task):
     def forward(
         self, network: Any, items: Sequence[FillMaskInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
-        """The likeliest words for every [MASK], each blank by itself; ``how.n_best`` asks for the next fillings. For a
-        pair without a blank: whether the second text follows the first."""
+        """The likeliest words for every [MASK], each independently; ``how.n_best`` adds the next fillings. For a pair without a
+        [MASK]: whether the second text follows the first."""
         return [self._filled(network, item, how, lens) for item in items]
 
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
@@ -291,11 +291,11 @@ class Pretrain(Scores, Surveys, Task):
         return replace(prediction, trace=self._trace(item, prediction, assemble(item_lens.records, 0)))
 
     def _likely(self, logits: Tensor, count: int) -> list[dict[str, float]]:
-        """The likeliest pieces of each blank and their probabilities; marks are no words."""
+        """The likeliest pieces of each blank and their probabilities, without special tokens."""
         shares = logits.softmax(-1)
         pieces = self.tokenizer
         marks = [pieces.PAD, pieces.BOS, pieces.EOS, pieces.UNK, pieces.MASK]
-        shares[:, marks] = -1.0  # after words of no probability
+        shares[:, marks] = -1.0  # below all words
         values, ids = shares.topk(min(count, shares.shape[-1] - len(marks)))
         return [
             dict(zip(pieces.pieces(row), share, strict=True))
@@ -308,10 +308,10 @@ class Pretrain(Scores, Surveys, Task):
         written = [item.text[first:last] for first, last in item.spans]
         labels = [text or piece for text, piece in zip(written, pieces.pieces(item.ids), strict=True)]
         special = tuple(place for place, token in enumerate(item.ids) if token in marks)
-        shown = item.text.replace(BETWEEN, BREAK)  # as long: the spans stay
+        shown = item.text.replace(BETWEEN, BREAK)  # of the same length: the spans stay valid
         axes = {"text": Tokens(tuple(labels), text=shown, spans=tuple(item.spans), special=special)}
         about = {**self.about, "input": item.text, "output": prediction.value, "score": prediction.score}
-        return seen.labelled(axes, **about, choices=[dict(each) for each in prediction.choices])
+        return seen.labelled(axes, **about, choices=[dict(choice) for choice in prediction.choices])
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -323,14 +323,14 @@ class Pretrain(Scores, Surveys, Task):
     def measure(
         self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How well blanks are filled and next sentences recognised, on one fixed draw."""
+        """Metrics of masked words and of next sentences, on one fixed draw."""
         sums = self._sums(network, corpus)
         mean = sums.loss / max(1, sums.blanks)
         figures = {
-            "mlm_accuracy": sums.found / max(1, sums.blanks),
+            "mlm_accuracy": sums.right_words / max(1, sums.blanks),
             "mlm_perplexity": math.exp(min(mean, 700.0)),
             "mlm_loss": mean,
-            "nsp_accuracy": sums.told / max(1, sums.rows),
+            "nsp_accuracy": sums.right_rows / max(1, sums.rows),
         }
         scores = {name: Score(name, figures[name], name.endswith("accuracy")) for name in metrics}
         words, followers = (any(name.startswith(of) for name in metrics) for of in ("mlm", "nsp"))
@@ -350,26 +350,26 @@ class Pretrain(Scores, Surveys, Task):
     @torch.no_grad()
     def _sums(self, network: Any, corpus: Corpus) -> Sums:
         device, tokens = next(network.parameters()).device, max(EVALUATED_TOGETHER, self.data.length)
-        loss, blanks, found, rows, told = 0.0, 0, 0, 0, 0
+        loss, blanks, right_words, rows, right_rows = 0.0, 0, 0, 0, 0
         with eval_mode(network):
             for numbers in self.plan(corpus, tokens=tokens, records=None, seed=0, epoch=0):
                 batch = self.batch(corpus, numbers).to(device)
                 words, follows = network(batch.text, batch.lengths, self._segments(batch), batch.chosen)
                 loss += float(_entropy(words.flatten(0, 1), batch.words.flatten()))
-                found += int((words.argmax(-1) == batch.words).sum())
-                told += int((follows.argmax(-1) == batch.follows).sum())
+                right_words += int((words.argmax(-1) == batch.words).sum())
+                right_rows += int((follows.argmax(-1) == batch.follows).sum())
                 blanks, rows = blanks + batch.tokens, rows + len(numbers)
-        return Sums(loss, blanks, found, rows, told)
+        return Sums(loss, blanks, right_words, rows, right_rows)
 
 
 def _hollow(documents: Documents, stretches: Stretches) -> str:
-    """A warning where telling what follows would need no reading: true second texts begin in mid-sentence, false ones not."""
+    """A warning if next sentences can be recognised without reading: true ones begin in mid-sentence, false ones do not."""
     inside = stretches.within_a_sentence(documents)
     if inside <= HOLLOW * len(stretches):
         return ""
     return (
-        f"; {inside:,} of the rows hold no more than one sentence: there a second text that follows begins in mid-sentence "
-        "and one that does not begins a sentence, so nsp_accuracy says little. Set data.pairs: none, or let documents have "
+        f"; {inside:,} of the rows contain at most one sentence: there a true second text begins in mid-sentence and a "
+        "false one at the start of a sentence, so nsp_accuracy is not meaningful. Set data.pairs: none, or use documents of "
         "several sentences (data.unit)"
     )
 

@@ -1,12 +1,12 @@
-"""A question and candidate answers → the candidates in order, the best first: answer selection, question retrieval.
+"""Ranks the candidate answers of a question, the best first: answer selection, question retrieval.
 
-A record becomes a row for each (question, candidate), the network's scores s a loss over the candidates c of each question
+A record becomes one row per (question, candidate), the network's scores s a loss over the candidates c of each question
 
     listwise     loss = −Σ_c r_c / Σ_c' r_c' · log softmax_c(s)         which of them? (r: relevance)
     pointwise    loss = −Σ_c r_c log σ(s_c) + (1 − r_c) log(1 − σ(s_c))  does this one? (r at most 1)
 
-a prediction the best candidate with all of them in order, and what the network looked at a trace labelled with the words. A
-network that says a label of two texts serves too: one label, whose logit is the score.
+A prediction is the best candidate with all candidates in order; a trace is labelled with the words. A classifier of text pairs
+can be used too: with one label, whose logit is the score.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ from saccade.trace.maps import Outputs, Trace
 
 VOCABULARY, SHARED = "tokenizer.json", "shared_words.json"
 ROWS_TOGETHER = 256  # rows scored in one batch
-ABSENT_SCORE = -1e9  # of a candidate that is not there: its share is 0 and no NaN arises
-Seen = tuple[list[Record], int]  # what a lens recorded of a batch, and a row of it
+ABSENT_SCORE = -1e9  # of padding candidates: their probability is 0, without NaN
+Seen = tuple[list[Record], int]  # what a lens recorded of a batch, and a row number
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RankDetail(Detail):
 
 
 class Rank(FineTunes, Scores, Surveys, Task):
-    """The task: a tokenizer, how rare words are, and the rule for over-long texts."""
+    """The task: a tokenizer, word frequencies, and the rule for over-long texts."""
 
     name = "rank"
     Data = RankedData
@@ -97,7 +97,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
     records = staticmethod(ranked_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Ranked] | None = None) -> list[str]:
-        """The built-in source's own, or the shortest at the beginning of the test set."""
+        """Examples of the built-in source, or the shortest of the first test records."""
         if self.data.source is not None:
             return list(EXAMPLES)
         test = self.load(self.data, folder, seed).test if test is None else test
@@ -116,14 +116,16 @@ class Rank(FineTunes, Scores, Surveys, Task):
 
     @classmethod
     def adopt(cls, data: RankedData, train: Sequence[Ranked], files: dict[str, str]) -> Rank:
-        """The task of these training records with the tokenizer of a run of another task, which was pre-trained."""
+        """The task of these training records with the tokenizer of a pre-trained run of another task."""
         if VOCABULARY not in files:
-            raise InputError(VOCABULARY, expected="a tokenizer in the bundle that is begun from", found="no such file")
+            raise InputError(
+                VOCABULARY, expected="a tokenizer in the bundle that the run starts from", found="no such file"
+            )
         return cls(data, stored_tokenizer(files[VOCABULARY], VOCABULARY), _shared(train))
 
     @classmethod
     def restore(cls, data: RankedData, files: dict[str, str]) -> Rank:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         for name in (VOCABULARY, SHARED):
             if name not in files:
                 raise InputError(name, expected="a file of the bundle", found="no such file")
@@ -154,9 +156,9 @@ class Rank(FineTunes, Scores, Surveys, Task):
         counts = f"{len(records):,} questions with {pairs:,} candidates, {relevant:,} of them relevant"
         without = sum(not record.answered for record in records)
         if without:
-            fate = "left out of the figures"
+            fate = "left out of the metrics"
             if where == "data.train":
-                fate = "nothing is learnt of them" if self.data.loss == "listwise" else "all their candidates are wrong"
+                fate = "ignored in training" if self.data.loss == "listwise" else "all their candidates are wrong"
             counts += f"; {without:,} of the questions without a relevant candidate ({fate})"
         if where == "data.train" and without == len(records):
             raise InputError(where, expected="a question with a relevant candidate", found="none")
@@ -226,7 +228,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
         tokens, lengths, segments = joined(batch, first=self.tokenizer.BOS, last=self.tokenizer.EOS)
         if layout == "plain":
             tokens, lengths, segments = tokens[:, 1:-1], lengths - 2, segments[:, 1:-1]
-        if network.longest is not None:  # padding beyond what it can read
+        if network.longest is not None:  # cut padding beyond its positions
             tokens, segments = tokens[:, : network.longest], segments[:, : network.longest]
         logits: Tensor = network(tokens, lengths, segments, lens=lens)
         return logits[:, 0]
@@ -245,8 +247,8 @@ class Rank(FineTunes, Scores, Surveys, Task):
     ) -> list[Prediction]:
         """The best candidate of each input.
 
-        ``how.n_best`` asks for the next candidates as alternatives, under a lens with a trace of their own. With ``loss:
-        listwise`` the candidates of a question share 1 among them; with ``pointwise`` each has its own probability.
+        ``how.n_best`` adds the next candidates as alternatives, under a lens with their own traces. With ``loss: listwise`` the
+        probabilities of a question's candidates sum to 1; with ``pointwise`` they are independent.
         """
         scores, seen = self._scored(network, [row for item in items for row in item.rows], lens)
         predictions, start = list[Prediction](), 0
@@ -297,21 +299,21 @@ class Rank(FineTunes, Scores, Surveys, Task):
         ]  # fmt: skip
         return replace(keep_best(best), detail=RankDetail(shares))
 
-    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
     def _trace(
         self, item: RankInput, number: int, shares: dict[str, float], seen: Seen, lens: Lens, network: Any
     ) -> Trace:
-        candidate, (question, said, _) = item.candidates[number], item.rows[number]
+        candidate, (question_ids, candidate_ids, _) = item.candidates[number], item.rows[number]
         verdict = f"{shares[candidate]:.3f}"
         axes: dict[str, Axis] = {
-            "question": self._axis([item.question], [len(question)]),
-            "candidate": self._axis([candidate], [len(said)]),
+            "question": self._axis([item.question], [len(question_ids)]),
+            "candidate": self._axis([candidate], [len(candidate_ids)]),
             "score": Tokens((verdict,), text=verdict),
         }
         layout = getattr(network, "layout", None)
         if layout is not None:
-            texts, sizes = [item.question, candidate], [len(question), len(said)]
+            texts, sizes = [item.question, candidate], [len(question_ids), len(candidate_ids)]
             text = row_axis(self.tokenizer, texts, sizes, layout=layout, keep="first")
             axes = {"text": text, "label": axes["score"]}
         records, row = seen
@@ -342,12 +344,12 @@ class Rank(FineTunes, Scores, Surveys, Task):
         given = iter(scores)
         outputs = [[next(given) for _ in rows] for rows in corpus.rows]
         relevance = [record.target for record in corpus.records]
-        found = ranking_scores(metrics, outputs, relevance)
+        figures = ranking_scores(metrics, outputs, relevance)
         notes = [f"a random order has a map of {by_chance(relevance):.4f}", corpus.cut]
         if answered < len(corpus):
             left = len(corpus) - answered
             notes.append(f"{left:,} of {len(corpus):,} questions have no relevant candidate and are left out")
-        return Evaluation.of(found, outputs, notes)
+        return Evaluation.of(figures, outputs, notes)
 
     @property
     def output_metrics(self) -> tuple[str, ...]:
@@ -372,7 +374,7 @@ def _size(row: Row) -> int:
 
 
 def _listwise(table: Tensor, relevance: Tensor, there: Tensor, smoothing: float) -> Tensor:
-    """−Σ r / Σ r · log softmax(s), a question at a time; one without a relevant candidate costs nothing."""
+    """−Σ r / Σ r · log softmax(s) per question; a question without a relevant candidate has loss 0."""
     shares = relevance / relevance.sum(-1, keepdim=True).clamp_min(torch.finfo(relevance.dtype).tiny)
     if smoothing:
         answered = (relevance > 0).any(-1, keepdim=True) & there

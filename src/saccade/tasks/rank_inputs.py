@@ -1,4 +1,4 @@
-"""What the task ``rank`` is asked: a question and its candidates, read from whatever a caller wrote, as ids."""
+"""Reads the inputs of the task ``rank``: a question and its candidates become rows of ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMS = "a question and its candidates: a text with tabs between them, (question
 
 @dataclass(frozen=True)
 class RankInput:
-    """An input: the question, its candidates, a row of ids for each, and what the reader must know of it."""
+    """An input: the question, its candidates, one row of ids per candidate, and its notes."""
 
     question: str
     candidates: tuple[str, ...]
@@ -44,58 +44,58 @@ def parted(given: Any, where: str) -> tuple[str, tuple[str, ...]]:
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
         raise InputError(where, expected="a list of candidates", found=type(candidates).__name__)
     if not candidates:
-        hint = "on the command line candidates follow the question, a tab before each"
+        hint = "on the command line, write the candidates after the question, each after a tab"
         raise InputError(where, expected="at least one candidate", found="none", hint=hint)
-    for name, text in (("question", question), *((f"candidate {n}", each) for n, each in enumerate(candidates, 1))):
+    for name, text in (("question", question), *((f"candidate {n}", text) for n, text in enumerate(candidates, 1))):
         if not isinstance(text, str):
             raise InputError(where, field=name, expected="a text", found=type(text).__name__)
         if not text.strip():
-            raise InputError(where, field=name, expected="a text", found="nothing" if not text else "blanks only")
+            raise InputError(where, field=name, expected="a text", found="nothing" if not text else "whitespace only")
     return question, tuple(candidates)
 
 
 def typed(record: Ranked) -> str:
-    """A record's question and candidates as a person types them."""
+    """A record as one line: its question and candidates, separated by tabs."""
     return "\t".join(" ".join(text.split()) for text in (record.source, *record.candidates))
 
 
 class RankReader:
-    """Turns questions and candidates into rows of ids, each within ``data.max_length`` tokens, with what they share."""
+    """Turns questions and candidates into rows of ids, each within ``data.max_length`` tokens, with word-overlap features."""
 
     def __init__(self, data: RankedData, tokenizer: Tokenizer, shared: SharedWords) -> None:
         self.data, self.tokenizer, self.shared = data, tokenizer, shared
 
     def rows(self, questions: Sequence[tuple[str, Sequence[str]]], where: str) -> tuple[list[tuple[Row, ...]], int]:
         """The rows of each question, and how many texts were cut for them; ``where`` names the records in errors."""
-        asked = self.tokenizer.encode_all([question for question, _ in questions])
-        said = iter(self.tokenizer.encode_all([each for _, candidates in questions for each in candidates]))
+        question_ids = self.tokenizer.encode_all([question for question, _ in questions])
+        candidate_ids = iter(self.tokenizer.encode_all([text for _, candidates in questions for text in candidates]))
         made, cut = list[tuple[Row, ...]](), 0
         for number, (question, candidates) in enumerate(questions):
             place = f"{where}, record {number + 1} ({preview(question)})" if len(questions) > 1 else where
-            ids, was_cut = self._fit(asked[number], f"{place}, question")
+            ids, was_cut = self._fit(question_ids[number], f"{place}, question")
             cut += was_cut
             own: list[Row] = []
             for other, candidate in enumerate(candidates, start=1):
-                theirs, was_cut = self._fit(next(said), f"{place}, candidate {other}")
+                theirs, was_cut = self._fit(next(candidate_ids), f"{place}, candidate {other}")
                 cut += was_cut
                 own.append((ids, theirs, self.shared.features(question, candidate)))
             made.append(tuple(own))
         return made, cut
 
     def read(self, given: Any, where: str) -> RankInput:
-        """An input as a person gives it."""
+        """One input, checked, as ids."""
         question, listed = parted(given, where)
-        candidates = tuple(dict.fromkeys(listed))  # twice the same would share one answer's probability
+        candidates = tuple(dict.fromkeys(listed))  # duplicates would split the probability of one answer
         (rows,), cut = self.rows([(question, candidates)], where)
         limit, again = self.data.max_length, len(listed) - len(candidates)
-        notes = [f"{again} of {len(listed)} candidates given again and left out"] if again else []
+        notes = [f"{again} of {len(listed)} candidates are duplicates and left out"] if again else []
         notes += [f"{cut} of {1 + len(rows)} texts cut to their first {limit} tokens"] if cut else []
         read = [*rows[0][0], *(token for row in rows for token in row[1])]
         notes += unknown_notes(read, self.tokenizer.UNK)
         return RankInput(question, candidates, rows, tuple(notes))
 
     def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:
-        # A text may be nothing once it is normalised; a row is never empty.
+        # A text may be empty after normalisation; a row must not be.
         ids, limit = ids or [self.tokenizer.UNK], self.data.max_length
         if len(ids) > limit and self.data.too_long == "error":
             hint = f"set data.too_long: truncate, or data.max_length: {len(ids)}"

@@ -1,4 +1,4 @@
-"""How likely a choice among labels or candidates is under a lens, and how much of a corpus a vocabulary lacks."""
+"""Scores a choice among labels or candidates under a lens, and counts tokens that are not in a vocabulary."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from saccade.task import Scored, Task
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
 
-TINY = 1e-300  # a probability that its logarithm can be taken of
-FIXED = "A vocabulary does not grow: if they matter, train from scratch on old and new data together"
+TINY = 1e-300  # the smallest probability whose logarithm is taken
+FIXED = "The vocabulary is fixed: if they matter, train from scratch on old and new data together"
 
 
 def choice_scorer(task: Task, network: Any, given: Any, choice: Any) -> Callable[[Lens], Scored]:
-    """How likely one of the choices is that a prediction lists in ``probabilities``; the likeliest unless given."""
+    """A function of a lens: the probability of one of the choices in a prediction's ``probabilities``, by default the best."""
     if choice is None:
         choice = task.predict(network, [given], how=Search())[0].value
 
@@ -33,7 +33,7 @@ def choice_scorer(task: Task, network: Any, given: Any, choice: Any) -> Callable
 
 
 def unknown_share(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
-    """A sentence on how many tokens of the training texts the vocabulary lacks, if any."""
+    """A sentence on how many tokens of the training texts are not in the vocabulary, if any."""
     unknown = ids.count(tokenizer.UNK)
     return [f"{share('data.train', unknown, len(ids))} and are read as one unknown. {FIXED}"] if unknown else []
 

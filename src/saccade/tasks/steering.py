@@ -1,7 +1,7 @@
-"""Wishes of outputs, from text to tokens: what they must begin with, hold and not hold; and unknown words, from tokens to text.
+"""Converts output constraints (prefix, required and forbidden phrases) from text to tokens, and unknown words back to text.
 
-Tokens that begin a word carry the space before it, so an output is what its tokens spell, less the first space. A phrase is
-thus a piece of text between two ends of words; with characters it is a string, wherever it stands.
+A token that begins a word includes the space before it, so an output is the concatenation of its tokens without the first
+space. A phrase thus consists of whole words; with characters it is any substring.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from saccade.nn.search.beam_search import Hypothesis
 from saccade.nn.search.constraints import Constraints, Lattice, holds
 from saccade.task import OutputConstraints
 
-GAP = "\0<unknown>\0"  # stands for an unknown token while a text is put together; no token spells it
+GAP = "\0<unknown>\0"  # placeholder of an unknown token in a decoded text; no token contains it
 LETTERS = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class TokenConstraints:
-    """A wish in tokens; the required phrases as they were written, the forbidden ones as an output would write them, and
-    the text of the prefix's unknown tokens."""
+    """Constraints in tokens, with the required phrases as given, the forbidden ones in normalised form, and the text of unknown
+    tokens of the prefix."""
 
     constraints: Constraints = field(default_factory=Constraints)
     phrases: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class TokenConstraints:
 
     @property
     def length(self) -> int:
-        """Tokens that the wish alone asks for."""
+        """The number of tokens in the prefix and the required phrases."""
         return len(self.constraints.prefix) + sum(len(phrase) for phrase in self.constraints.require)
 
     @property
@@ -44,12 +44,12 @@ class TokenConstraints:
         return tuple(f"prefix: {text!r} is not in the target's vocabulary" for text in self.given.values())
 
     def missed(self, found: Hypothesis) -> tuple[str, ...]:
-        """What the output lacks, in words."""
+        """One note per required phrase that the output lacks."""
         return tuple(f"required but not written: {self.phrases[number]!r}" for number in found.unmet)
 
 
 class Spelling:
-    """What each token of a vocabulary adds to a text, and how phrases are spelt with them."""
+    """The text of every token of a vocabulary, and the tokenisations of phrases."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -57,18 +57,18 @@ class Spelling:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The text that each token adds after another; special tokens add nothing."""
+        """The text that each token adds to an output; empty for special tokens."""
         anchor = Tokenizer.UNK + 1  # the first token that is not special
         start = len(self.tokenizer.decode([anchor]))
         return [self.tokenizer.decode([anchor, token])[start:] for token in range(self.tokenizer.size)]
 
     @cached_property
     def begins(self) -> Tensor | None:
-        """[V] the tokens that begin a word, or are no part of one; None with characters, where nothing tells."""
+        """[V] the tokens that begin a word or are not part of one; None with characters, where it is unknown."""
         if not self.space:
             return None
         begins = torch.tensor([bool(text) and re.match(r"\w", text) is None for text in self.texts])
-        begins[Tokenizer.UNK] = self.tokenizer.config.kind in ("words", "wordpiece")  # there it stands for a whole word
+        begins[Tokenizer.UNK] = self.tokenizer.config.kind in ("words", "wordpiece")  # there <unk> is a whole word
         return begins
 
     @cached_property
@@ -85,7 +85,7 @@ class Spelling:
         return frozenset(token for token, text in enumerate(self.texts) if text and re.search(r"\w$", text) is None)
 
     def lattices(self, phrase: str) -> tuple[Lattice, ...]:
-        """All ways in which a phrase can come about: after a space, and right after punctuation."""
+        """All tokenisations of a phrase: after a space, and directly after punctuation."""
         text = self.tokenizer.canonical(phrase).strip()
         spellings: list[tuple[str, frozenset[int] | None]] = [(self.space + text, None)]
         if self.tokenizer.config.subwords:
@@ -99,38 +99,40 @@ class Spelling:
         ]
         return Lattice(tuple(edges), after)
 
-    # A wish becomes tokens -------------------------------------------------------------------------------------------
+    # Constraints become tokens ---------------------------------------------------------------------------------------
 
     def wanted(self, wish: OutputConstraints, where: str) -> TokenConstraints:
-        """The wish in tokens; one that cannot come true is an error that says why."""
+        """The constraints in tokens; raises if they contradict each other or cannot be met."""
         prefix, closed, given = self._prefix(wish.prefix, where)
         phrases = tuple(dict.fromkeys(_checked(phrase, "require", where) for phrase in wish.require))
         require = tuple(self._phrase(phrase, where) for phrase in phrases)
         forbid: list[Lattice] = []
         for phrase in wish.forbid:
             lattices = self.lattices(_checked(phrase, "forbid", where))
-            asked = [("prefix", prefix, wish.prefix)]
-            asked += [("require", tokens, text) for tokens, text in zip(require, phrases, strict=True)]
-            for name, tokens, text in asked:
+            demanded = [("prefix", prefix, wish.prefix)]
+            demanded += [("require", tokens, text) for tokens, text in zip(require, phrases, strict=True)]
+            for name, tokens, text in demanded:
                 if holds(tokens, lattices) or self.says(text, [phrase]):
-                    found = f"{phrase!r}, which {name} asks for"
-                    raise InputError(where, field="forbid", expected="words that no other wish asks for", found=found)
+                    found = f"{phrase!r}, which is in {name}"
+                    raise InputError(
+                        where, field="forbid", expected="words that are not in prefix or require", found=found
+                    )
             forbid += lattices
         barred = frozenset(self.tokenizer.canonical(phrase.strip()) for phrase in wish.forbid)
         return TokenConstraints(Constraints(prefix, closed, require, tuple(forbid)), phrases, barred, given)
 
     def says(self, text: str, phrases: Iterable[str]) -> bool:
-        """Whether a text holds one of the phrases: as whole words, or with characters anywhere."""
+        """Whether a text contains one of the phrases, as whole words, or with characters as any substring."""
         edge = (r"(?<!\w)", r"(?!\w)") if self.space else ("", "")
         written = self.tokenizer.canonical(text)
         spelt = [re.escape(self.tokenizer.canonical(phrase).strip()) for phrase in phrases]
         return any(re.search(f"{edge[0]}{phrase}{edge[1]}", written) for phrase in spelt)
 
     def _prefix(self, text: str, where: str) -> tuple[tuple[int, ...], bool, dict[int, str]]:
-        """Its tokens, whether a word is closed after them, and the text of those that are unknown."""
+        """The tokens of a prefix, whether its last word is complete, and the text of its unknown tokens."""
         if not isinstance(text, str):
             raise InputError(where, field="prefix", expected="a text", found=type(text).__name__)
-        # A space after the last word belongs to the next one: it says that the word is whole, and is no token.
+        # A trailing space belongs to the next word: it marks the last word as complete, but is not a token.
         stripped = text.strip() if self.space else text
         tokens = self.tokenizer.encode(stripped)
         spans = self.tokenizer.spans(stripped)
@@ -147,14 +149,14 @@ class Spelling:
                 field="require",
                 expected=f"{self.tokenizer.config.kind} of the target's vocabulary",
                 found=repr(phrase),
-                hint="the network cannot write what it never saw in training",
+                hint="the network can only write tokens of its vocabulary",
             )
         return tokens
 
     # Tokens become a text --------------------------------------------------------------------------------------------
 
     def written(self, tokens: Sequence[int], replaced: Mapping[int, str]) -> str:
-        """The text of an output whose unknown tokens are written as ``replaced`` says, the others as <unk>."""
+        """The text of an output, with unknown tokens replaced by ``replaced`` and the other unknown ones as <unk>."""
         gaps = [replaced.get(number, "<unk>") for number, token in enumerate(tokens) if token == Tokenizer.UNK]
         parts = self.tokenizer.decode(tokens, unknown=GAP).split(GAP)
         return "".join(part + gap for part, gap in zip(parts, [*gaps, ""], strict=True))
@@ -164,12 +166,12 @@ def _checked(phrase: str, name: str, where: str) -> str:
     if not isinstance(phrase, str):
         raise InputError(where, field=name, expected="words", found=type(phrase).__name__)
     if not phrase.strip():
-        raise InputError(where, field=name, expected="words", found="nothing" if not phrase else "blanks only")
+        raise InputError(where, field=name, expected="words", found="nothing" if not phrase else "whitespace only")
     return phrase.strip()
 
 
 def source_word(text: str, span: tuple[int, int], whole: bool) -> str:
-    """What stands at ``span``; ``whole``: the word around it, where it is a part of one."""
+    """The text at ``span``; with ``whole``, the complete word around it."""
     start, end = span
     if whole:
         for word in LETTERS.finditer(text):

@@ -1,7 +1,7 @@
-"""Any text → text: translation, dates, spelling, transliteration.
+"""Translates a text into a text: translation, dates, spelling, transliteration.
 
-Read this page first: a pair of texts becomes a batch of ids, the network's logits a loss, its search a prediction, and
-what it looked at a trace labelled with the tokens of both texts.
+The first task to read: a pair of texts becomes a batch of ids, the network's logits a loss, its search a prediction, and its
+attention a trace labelled with the tokens of both texts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
 SHARED, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
-SHOWN = 8  # tokens that a vocabulary lacks, by name
+SHOWN = 8  # unknown tokens that are named
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
-        """Every setting means something to this task."""
+        """Every setting applies to this task."""
 
     load = staticmethod(load_splits)
     read_file = staticmethod(read_file)
@@ -107,7 +107,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return pairs_of(given, data.columns, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
-        """The built-in source's own, or the beginning of the test set."""
+        """Examples of the built-in source, or the first test inputs."""
         if toy := examples(self.data.source):
             return toy
         return super().examples(folder, seed, test)
@@ -124,7 +124,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def restore(cls, data: PairData, files: dict[str, str]) -> Translate:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         names = (SHARED, SHARED) if SHARED in files else (SOURCE, TARGET)
         missing = [name for name in names if name not in files]
         if missing:
@@ -190,12 +190,12 @@ class Translate(Steers, Scores, Surveys, Decodes):
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         if getattr(config, "one_vocabulary", False) and self.source is not self.target:
             expected = "one vocabulary for source and target"
-            hint = "set data.shared: true, or tie less"
-            raise InputError("recipe", field="model.tied", expected=expected, found="one for each", hint=hint)
+            hint = "set data.shared: true, or tie fewer weights"
+            raise InputError("recipe", field="model.tied", expected=expected, found="two vocabularies", hint=hint)
         network: EncoderDecoder = network_class(config, self.source.size, self.target.size)
         longest = getattr(network, "longest", None)
         if longest is not None and longest < self.data.max_length + CLOSING:
-            expected = f"at least {self.data.max_length + CLOSING}: data.max_length and an end mark"
+            expected = f"at least {self.data.max_length + CLOSING}: data.max_length and the end token"
             raise InputError("recipe", field="model.places", expected=expected, found=f"{longest}")
         return network
 
@@ -210,7 +210,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         if not isinstance(given, str):
             raise InputError(where, expected="a text", found=type(given).__name__)
         if not given.strip():
-            raise InputError(where, expected="a text", found="nothing" if not given else "blanks only")
+            raise InputError(where, expected="a text", found="nothing" if not given else "whitespace only")
         return self._fitted(given, self.source.encode(given), where)
 
     def _fitted(self, text: str, ids: list[int], where: str) -> TranslateInput:
@@ -224,7 +224,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         constraints: Sequence[OutputConstraints],
         dictionary: Mapping[str, str],
     ) -> list[TranslateInput]:
-        """``dictionary`` says how source words that are copied are written."""
+        """``dictionary`` translates source words that are copied."""
         return constrained(self.spelling, [replace(item, dictionary=dictionary) for item in items], constraints)
 
     def cost(self, item: TranslateInput) -> int:
@@ -253,18 +253,18 @@ class Translate(Steers, Scores, Surveys, Decodes):
         recorder: Recorder | None = None,
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
         batch = collate([(item.ids, []) for item in items], range(len(items)))
-        # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
+        # A length that no sensible output exceeds (GroundHog allows three times the source); a note says if it is reached.
         limits = [3 * (len(item.ids) + 1) + 10 + item.wanted.length for item in items]
         longest = getattr(network, "longest", None)
         if longest is not None:
             limits = [min(limit, longest) for limit in limits]
-        wished = any(item.wanted != TokenConstraints() for item in items)
+        constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
             network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
-            constraints=[item.wanted.constraints for item in items] if wished else None,
-            words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # EOS is no word
-            begins=self.spelling.begins if wished else None, recorder=recorder,
+            constraints=[item.wanted.constraints for item in items] if constrains else None,
+            words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # without EOS
+            begins=self.spelling.begins if constrains else None, recorder=recorder,
         )  # fmt: skip
 
     def _prediction(
@@ -288,7 +288,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
 
     def _copied(self, item: TranslateInput, found: Hypothesis) -> dict[int, tuple[str, str]]:
-        """For each <unk> the source word looked at most and what is written for it (Luong et al. 2015, Jean et al. 2015)."""
+        """For each <unk> the source word with the most attention and its replacement (Luong et al. 2015, Jean et al. 2015)."""
         copied: dict[int, tuple[str, str]] = {}
         given = item.wanted.given
         unknown = [n for n, token in enumerate(found.tokens) if token == Tokenizer.UNK and n not in given]
@@ -297,7 +297,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
             if found.looked[number] >= 0:
                 whole = self.target.config.kind == "words"
                 source = source_word(item.text, spans[found.looked[number]], whole)
-                # As an output would write it: in small letters, where the network knows no others.
+                # In the normal form of outputs: lower-cased, if the tokenizer does so.
                 dictionary = item.dictionary
                 word = self.target.canonical(dictionary.get(source, dictionary.get(source.lower(), source)))
                 together = {**given, **{n: text for n, (_, text) in copied.items()}, number: word}
@@ -305,7 +305,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
                     copied[number] = (source, word)
         return copied
 
-    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
     def _trace(
         self, text: str, value: str, hypothesis: Hypothesis, read: list[Record], replaced: Mapping[int, str]
@@ -320,7 +320,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return trace_of(hypothesis, read, axes, self.target.pieces, **self.about, input=text, output=value)
 
     def source_axis(self, text: str) -> Tokens:
-        """The source as the network reads it, each token labelled with what was written there, EOS last."""
+        """The source tokens, each labelled with its text in the input, EOS last."""
         spans = self.source.spans(text)[: self.data.max_length]
         written = [text[start:end] or "·" for start, end in spans]
         labels = (*written, *self.source.pieces([Tokenizer.EOS]))
@@ -332,7 +332,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return Tokens(labels, text=self.target.decode(hypothesis.tokens), special=(len(labels) - 1,) if ended else ())
 
     def prefix_axis(self, target: Tokens) -> Tokens:
-        """What a decoder that looks back has read at each step of the target: BOS, then the tokens but the last."""
+        """The decoder inputs at each step of the target, for self-attention: BOS, then the tokens except the last."""
         return Tokens((*self.target.pieces([Tokenizer.BOS]), *target.labels[:-1]), text=target.text, special=(0,))
 
     # Figures ----------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
             scores.append(perplexity(*corpus_loss(self, network, corpus)))
         named = [name for name in metrics if name != "perplexity"]
         if named:
-            # The ids are at hand, cut where the recipe says so: they are searched as they are.
+            # Reuse the ids of the corpus, which are cut already.
             items = [
                 TranslateInput(pair.source, ids) for pair, (ids, _) in zip(corpus.records, corpus.rows, strict=True)
             ]
@@ -354,21 +354,21 @@ class Translate(Steers, Scores, Surveys, Decodes):
             outputs = [prediction.value for prediction in predictions]
             notes += unfinished(predictions)
             references = [self.target.canonical(pair.target) for pair in corpus.records]
-            # Words are already cut by spaces; sacrebleu must not cut them again.
+            # Words are already separated by spaces; sacrebleu must not tokenise them again.
             tokenize = "none" if self.target.config.kind == "words" else "13a"
             scores += score(named, outputs, references, bleu_tokenize=tokenize).values()
-        return Evaluation.of({each.name: each for each in scores}, outputs, notes)
+        return Evaluation.of({metric.name: metric for metric in scores}, outputs, notes)
 
     def scorer(
         self, network: EncoderDecoder, given: str, output: Any, *, ended: bool = True
     ) -> Callable[[Lens], Scored]:
-        """How likely a target is, token by token, as the task cuts it into tokens."""
+        """The probability of a target, token by token."""
         if output is None:
             prediction = self.predict(network, [given], how=Search())[0]
             output, ended = prediction.value, prediction.stopped != "length"
         device = next(network.parameters()).device
         source = self.corpus([Pair(given, "")], "input").rows[0][0]
-        target = self.target.encode(output)  # data.max_length does not limit what is written
+        target = self.target.encode(output)  # data.max_length does not limit outputs
         length = max(1, len(target) + ended)
         batch = collate([(source, target)], [0]).to(device)
         before, after = batch.target_in[:, :length], batch.target_out[0, :length]
@@ -396,7 +396,7 @@ def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[li
     having = islice((number for number, row in enumerate(ids) if Tokenizer.UNK in row), 1000)
     counts = Counter[str]()
     for number in having:
-        # Cut texts have fewer ids than tokens.
+        # Texts that were cut have fewer ids than spans.
         spans = zip(ids[number], tokenizer.spans(texts[number]), strict=False)
         counts.update(texts[number][start:end] for token, (start, end) in spans if token == Tokenizer.UNK)
     return counts

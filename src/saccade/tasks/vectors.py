@@ -1,10 +1,11 @@
-"""Word vectors learnt from raw text: a text becomes pairs of words that stand near each other, a word its nearest words.
+"""Learns word vectors from raw text by skip-gram, and finds the nearest words of a word.
 
-A stretch of text becomes pairs, drawn anew in each epoch (:mod:`saccade.data.texts.skipgrams`), the network's scores a loss
+A stretch of text becomes pairs of neighbouring words, drawn again in each epoch (:mod:`saccade.data.texts.skipgrams`), the
+network's scores a loss
 
-    loss = Σ over the pairs of −log σ(score of the word that is there) − Σₖ log σ(−score of a word that was drawn)
+    loss = Σ over the pairs of −log σ(score of the true context word) − Σₖ log σ(−score of a negative sample)
 
-and a word those whose vectors have the largest cosine with its own. ``king - man + woman`` is read as a sum of unit vectors.
+The nearest words are those with the largest cosine. ``king - man + woman`` is read as a sum of unit vectors.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FILE, COUNTS = "tokenizer.json", "counts.json"
 ENCODED_TOGETHER = 4_000  # texts
 EVALUATED_TOGETHER = 8_192  # words
 SHOWN = 10  # nearest words
-UNGROUPED = "neighbours is left out: which words belong together is known with data.source: topics alone"
+UNGROUPED = "neighbours is left out: word groups are only known for data.source: topics"
 SIGNS = {"+": 1.0, "-": -1.0, "−": -1.0}
 
 
@@ -65,7 +66,7 @@ class NeighboursDetail(Detail):
 
 
 class WordVectors(Surveys, Task):
-    """The task: a vocabulary of words, and how often training had each."""
+    """The task: a vocabulary of words with their counts in training."""
 
     name = "vectors"
     Data = WordData
@@ -83,18 +84,20 @@ class WordVectors(Surveys, Task):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         super().check_recipe(recipe)
-        refuse_rate(recipe, "label_smoothing", "the task vectors learns from pairs, which are there or drawn")
+        refuse_rate(
+            recipe, "label_smoothing", "the loss of the task vectors is binary, over true pairs and negative samples"
+        )
 
     load = staticmethod(load_texts)
     read_file = staticmethod(read_texts)
     records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
-        """Words worth looking up: one of each built-in topic, or some of the commoner words."""
+        """Example words: one of each built-in topic, or some frequent words."""
         if self.data.source is not None:
             return [family[0] for family in families() if Tokenizer.UNK not in self.tokenizer.encode(family[0])][:10]
         words = [word for word in self.tokenizer.pieces(range(len(SPECIAL), self.tokenizer.size)) if word.isalpha()]
-        return words[100:1000:90] or words[:10]  # the very commonest say little
+        return words[100:1000:90] or words[:10]  # the most frequent ones are function words
 
     @classmethod
     def learn(cls, data: WordData, train: Sequence[Text]) -> WordVectors:
@@ -108,7 +111,7 @@ class WordVectors(Surveys, Task):
 
     @classmethod
     def restore(cls, data: WordData, files: dict[str, str]) -> WordVectors:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
         for name in (FILE, COUNTS):
             if name not in files:
                 raise InputError(name, expected="a file of the bundle", found="no such file")
@@ -131,11 +134,11 @@ class WordVectors(Surveys, Task):
     # Texts become pairs -----------------------------------------------------------------------------------------------
 
     def corpus(self, records: Sequence[Text], where: str) -> Corpus:
-        """A row is a stretch of known words; rare words are left out, and windows reach over them."""
+        """A row is a stretch of known words; rare words are removed, so that windows reach over them."""
         known = self._encoded_train
         stretches = known[1] if known is not None and known[0] is records else self._stretches(records)
         if not len(stretches):
-            hint = "data.tokens.min_count says how often a word must occur"
+            hint = "data.tokens.min_count sets how often a word must occur"
             expected, found = "texts with at least two known words", f"none in {len(records):,}"
             raise InputError(where, expected=expected, found=found, hint=hint)
         size = f"{len(stretches.ids):,} known words in {len(stretches):,} stretches of up to {self.data.chunk}"
@@ -146,14 +149,14 @@ class WordVectors(Surveys, Task):
         return Stretches.of(self._encoded(texts), self.data.chunk)
 
     def _encoded(self, texts: Sequence[Text]) -> Iterator[NDArray[np.int32]]:
-        """The known words of each text, some texts at a time: as lists all of them would take many times their memory."""
+        """The known words of each text, a few thousand texts at a time: as lists, all of them would take too much memory."""
         for start in range(0, len(texts), ENCODED_TOGETHER):
             for ids in self.tokenizer.encode_all([text.source for text in texts[start : start + ENCODED_TOGETHER]]):
                 row = np.asarray(ids, dtype=np.int32)
                 yield row[row != Tokenizer.UNK]
 
     def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
-        """Which words are left out, and which are drawn against, changes in each epoch."""
+        """Subsampling and negative samples are drawn again in each epoch."""
         return Visit(batch, draw_of(seed, epoch))
 
     def row_name(self, corpus: Corpus, number: int) -> str:
@@ -179,18 +182,18 @@ class WordVectors(Surveys, Task):
         return network
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-        """What is minimised: −log σ of the scores, those of drawn words turned round."""
+        """−log σ(score) of true pairs plus −log σ(−score) of negative samples."""
         there, against = network(batch.centres, batch.contexts, batch.against)
-        each = functional.softplus(-there.float()) + functional.softplus(against.float()).sum(-1)
-        return Loss((each * batch.weights).sum(), batch.tokens)
+        per_pair = functional.softplus(-there.float()) + functional.softplus(against.float()).sum(-1)
+        return Loss((per_pair * batch.weights).sum(), batch.tokens)
 
     # A word becomes its nearest words -----------------------------------------------------------------------------------
 
     def forward(
         self, network: Any, items: Sequence[VectorsInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
-        """The nearest words of each input and their cosines; ``how.n_best`` says how many, ten unless given. Word vectors look
-        nowhere, so that a trace holds no maps."""
+        """The nearest words of each input and their cosines; ``how.n_best`` is their number, ten unless given. There is no
+        attention, so a trace has no maps."""
         unit = self._unit(network)
         predictions = [self._nearest(unit, item, how.n_best if how.n_best > 1 else SHOWN) for item in items]
         if lens is None:
@@ -208,37 +211,37 @@ class WordVectors(Surveys, Task):
         for part in given.split():
             if part in SIGNS and self.tokenizer.encode(given) != self.tokenizer.encode(part):
                 if before:
-                    raise InputError(where, expected=f"a word behind {before}", found=repr(part))
+                    raise InputError(where, expected=f"a word after {before}", found=repr(part))
                 before = part
                 continue
-            found = self._known(part, where)
-            ids += found
-            signs += [SIGNS[before or "+"]] * len(found)
+            known = self._known(part, where)
+            ids += known
+            signs += [SIGNS[before or "+"]] * len(known)
             before = ""
         if before or not ids:
-            raise InputError(where, expected=f"a word behind {before}" if before else "a word", found="nothing")
+            raise InputError(where, expected=f"a word after {before}" if before else "a word", found="nothing")
         total = Counter[int]()
         for number, sign in zip(ids, signs, strict=True):
             total[number] += int(sign)
         if not any(total.values()):
-            raise InputError(where, expected="words that leave something", found=f"{given[:60]!r}, which is 0")
+            raise InputError(where, expected="words whose sum is not 0", found=repr(given[:60]))
         if len(total) == self.tokenizer.size - len(SPECIAL):
             raise InputError(where, expected="fewer words", found="the whole vocabulary, which leaves no neighbours")
         return VectorsInput(given, tuple(ids), tuple(signs))
 
     def _known(self, part: str, where: str) -> list[int]:
-        """The words of a part between blanks, most often one."""
-        found = self.tokenizer.encode(part)
-        if len(found) > 1 and not SIGNS.keys().isdisjoint(part):
-            raise InputError(where, expected="blanks around + and -, and words without them", found=repr(part[:60]))
-        if not found or Tokenizer.UNK in found:
-            hint = "only words that training had often enough have a vector"
+        """The ids of the words in a part without spaces, usually one."""
+        ids = self.tokenizer.encode(part)
+        if len(ids) > 1 and not SIGNS.keys().isdisjoint(part):
+            raise InputError(where, expected="spaces around + and -, and words without them", found=repr(part[:60]))
+        if not ids or Tokenizer.UNK in ids:
+            hint = "only words that are frequent enough in training have a vector"
             raise InputError(where, expected="words of the vocabulary", found=repr(part[:60]), hint=hint)
-        return found
+        return ids
 
     @torch.no_grad()
     def _unit(self, network: Any) -> Float[Tensor, "V D"]:
-        """Every word's vector, of length 1."""
+        """Every word's vector, normalised to length 1."""
         return functional.normalize(network.embedding.weight.float(), dim=-1)
 
     def _nearest(self, unit: Tensor, item: VectorsInput, count: int) -> Prediction:
@@ -259,11 +262,11 @@ class WordVectors(Surveys, Task):
     def measure(
         self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the true context word scores above all that were
-        drawn against it; ``neighbours``: how often a word's nearest is of its own topic."""
+        """``pair_loss``: the mean loss per pair; ``pair_accuracy``: how often the true context word scores above all negative
+        samples; ``neighbours``: how often a word's nearest word is of its own topic."""
         figures, notes = dict[str, float](), list[str]()
         if "neighbours" in metrics and self.data.source is None and len(metrics) > 1:
-            # A recipe of ours on other texts: the run is not lost for a metric that they do not have.
+            # A shipped recipe on other texts: do not fail the run for a metric that these do not have.
             metrics, notes = [name for name in metrics if name != "neighbours"], [UNGROUPED]
         elif "neighbours" in metrics:
             figures["neighbours"] = self._neighbours(network)
@@ -273,7 +276,7 @@ class WordVectors(Surveys, Task):
 
     def _neighbours(self, network: Any) -> float:
         if self.data.source is None:
-            hint = "pair_loss and pair_accuracy are known of any text"
+            hint = "pair_loss and pair_accuracy can be computed for any text"
             raise InputError("metrics", expected="neighbours with data.source: topics", found="other texts", hint=hint)
         number = {word: place for place, word in enumerate(self.tokenizer.pieces(range(self.tokenizer.size)))}
         known = [[number[word] - len(SPECIAL) for word in family if word in number] for family in families()]
@@ -281,7 +284,7 @@ class WordVectors(Surveys, Task):
 
     @torch.no_grad()
     def _pairs(self, network: Any, corpus: Corpus) -> dict[str, float]:
-        """Of one draw that is always the same."""
+        """The metrics of pairs, on one fixed draw."""
         device, most = next(network.parameters()).device, max(EVALUATED_TOGETHER, self.data.chunk)
         loss, above, count = 0.0, 0, 0
         with eval_mode(network):
