@@ -1,7 +1,7 @@
 """Plans the batches of an epoch: which rows of a corpus share a batch, and in what order batches come.
 
 A plan is a pure function of the costs, the budget, the seed, the epoch and the rank: a run that stopped in epoch 3 before
-batch 117 makes the same plan again and goes on at batch 117. Rows of similar cost share a batch, to reduce padding: the
+batch 117 makes the same plan again and continues with batch 117. Rows of similar cost share a batch, to reduce padding: the
 shuffled corpus is cut into pools of about a hundred batches, each pool is sorted and cut, and the batches of all pools are
 shuffled.
 """
@@ -25,16 +25,16 @@ POOL = 100  # batches: enough to find neighbours of equal length, few enough to 
 CLOSING = 1  # the <eos> after the tokens of a side, or the <bos> before them: one more position than tokens
 
 Cost = int | tuple[int, int]
-"""What a row takes of a batch's budget: its positions, or its tokens (source, target) without <bos> and <eos>."""
+"""The cost of a row in a batch's budget: its positions, or its tokens (source, target) without <bos> and <eos>."""
 
 
 def extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:
-    """A table with so many rows and columns of padding more."""
+    """The table with additional rows and columns of padding."""
     return functional.pad(table, (0, columns, 0, rows), value=Tokenizer.PAD)
 
 
 def rounded(size: int, step: int) -> int:
-    """Up to a multiple of a step that doubles as the size does, so that long and short ones waste the same share."""
+    """Rounded up to a multiple of a step that doubles with the size, so that the share of padding stays bounded."""
     while step * 16 < size:
         step *= 2
     return -(-size // step) * step
@@ -46,11 +46,11 @@ class Corpus:
 
     Attributes:
         records: what was read; one per row, or, where rows are cut from a running text, any number.
-        rows: what :meth:`saccade.task.Task.batch` makes tensors of: encoded records, or pieces of them.
-        costs: per row, what :func:`plan` counts: its positions, or its tokens (source, target).
-        note: what a person is told of the corpus before training: counts, what was cut.
-        cut: what was cut from over-long records; empty where nothing was.
-        shared: what all rows refer to, such as the ids of one long text.
+        rows: the input of :meth:`saccade.task.Task.batch`: encoded records, or pieces of them.
+        costs: the cost per row for :func:`plan`: its positions, or its tokens (source, target).
+        note: a message about the corpus before training: counts, cut records.
+        cut: a message about over-long records that were cut; empty if none was.
+        shared: data that all rows refer to, such as the ids of one long text.
     """
 
     records: Sequence[Any]
@@ -96,9 +96,9 @@ def plan(
     side counts, with one position more. A batch holds at most ``records`` rows and, padding included, at most ``tokens``
     positions; either may be None, not both. Without ``shuffle`` rows are sorted by cost, the same in every epoch.
 
-    All ranks together visit every row once, and each rank has the same number of batches. They deal out the batches of
-    one plan in turn: batch i goes to rank i mod ``ranks``. Where these do not come out even, the largest batch is
-    first halved, fewer than ``ranks`` times. Only where every batch has one row are the first batches repeated.
+    All ranks together visit every row once, and each rank has the same number of batches. Batch i of the
+    plan goes to rank i mod ``ranks``. If their number is not a multiple of ``ranks``, the largest batches are halved. Only
+    if every batch has one row are the first batches repeated.
     """
     check_batch_size(tokens, records)
     for name, value in (("seed", seed), ("epoch", epoch)):
@@ -184,7 +184,7 @@ def _refuse_too_long(costs: Sequence[Cost] | np.ndarray, widths: np.ndarray, tok
     source, target = costs[longest]  # type: ignore[misc]
     raise SaccadeError(
         f"pair {longest + 1} does not fit into a batch of {tokens} tokens: its source has {source} tokens and its "
-        f"target {target}, and each side is closed by one more; raise the batch's tokens or limit data.max_length"
+        f"target {target}, plus one end token each; raise the batch's tokens or limit data.max_length"
     )
 
 
@@ -198,7 +198,7 @@ def _sorted(numbers: np.ndarray, widths: np.ndarray, order: np.ndarray) -> np.nd
 
 
 def _cut(numbers: np.ndarray, widths: np.ndarray, tokens: int | None, records: int | None) -> Iterator[list[int]]:
-    """Batches from sorted rows: the newest is the widest, so its width is the batch's."""
+    """Batches from sorted rows: the last row is the widest, so its width is the batch's."""
     batch: list[int] = []
     for number, width in zip(numbers.tolist(), widths[numbers].tolist(), strict=True):
         count = len(batch) + 1
@@ -223,14 +223,14 @@ def _divisible(batches: list[list[int]], ranks: int) -> list[list[int]]:
 # ----------------------------------------------------------------------------------------------------
 # Batches sent to a device.
 #
-# Every batch is a frozen dataclass of tensors, and of what the host alone must know: places in a corpus, counts.
+# Every batch is a frozen dataclass of tensors and of host-side data: positions in a corpus, counts.
 
 
 class TensorBatch:
-    """A dataclass whose tensors go to a device together."""
+    """A dataclass whose tensors move to a device together."""
 
     def to(self, device: torch.device | str) -> Self:
-        """The batch on a device; a GPU is sent it without being waited for."""
+        """The batch on a device; the copy to a GPU is asynchronous."""
         batch, place = cast(Any, self), torch.device(device)
         parts = {field.name: getattr(self, field.name) for field in fields(batch)}
         moved: Self = replace(
@@ -240,8 +240,8 @@ class TensorBatch:
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device; a GPU is sent it without being waited for."""
+    """A tensor on a device; the copy to a GPU is asynchronous."""
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
-    # From other memory a copy waits for what the device is doing; pinned memory is kept until it was read.
+    # Only copies from pinned memory are asynchronous; it is not freed before the copy is done.
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -3,7 +3,7 @@
     records → every ranks-th one → encode → shuffle buffer → a random half of it, cut into batches of similar cost
 
 All random choices are functions of the seed, the epoch and how often the buffer was drawn from, so the position is a few
-record numbers, and a resumed stream yields exactly the batches that would have come.
+record numbers, and a resumed stream yields exactly the same batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from saccade.errors import SaccadeError
 
 @dataclass
 class _Position:
-    """Where an epoch stands, by record numbers: what :meth:`Stream.state` returns."""
+    """The position within an epoch, by record numbers, as :meth:`Stream.state` returns it."""
 
     epoch: int = -1
     rank: int = 0
@@ -33,14 +33,14 @@ class _Position:
 
 
 class Stream:
-    """A corpus that is read as it is trained on; the training loop takes it in place of a :class:`Corpus`.
+    """A corpus that is read during training; the training loop takes it in place of a :class:`Corpus`.
 
     Args:
         records: opens the records: it is called for every epoch, and must give the same records in the same order.
         encode: record → row, as a task's corpus has them.
-        cost: row → what it takes of a batch's budget.
+        cost: row → its cost in a batch's budget.
         buffer: rows that are held in memory to be shuffled.
-        shared: what all rows refer to, as in :class:`Corpus`.
+        shared: data that all rows refer to, as in :class:`Corpus`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Stream:
     def epoch(
         self, epoch: int, *, tokens: int | None, records: int | None, seed: int, rank: int = 0, ranks: int = 1
     ) -> Iterator[Corpus]:
-        """The batches of an epoch, each as a corpus of its rows: the rest of them where the stream stands within it.
+        """The batches of an epoch, each as a corpus of its rows; the remaining ones if the stream is within that epoch.
 
         ``tokens`` and ``records`` bound a batch as in :func:`saccade.data.batching.plan`. A rank reads the records whose
         number modulo ``ranks`` is its own. The ranks' numbers of batches may differ, since costs are known only as rows come:

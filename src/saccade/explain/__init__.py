@@ -1,1 +1,1 @@
-"""How far what a model looked at explains what it did."""
+"""Tests how far attention explains the outputs of a model."""

@@ -1,19 +1,18 @@
-"""Erasure: does hiding what a model looked at cost it more than hiding something else?
+"""Tests attention by erasure: does hiding the most attended positions change the output more than hiding others?
 
-A deletion curve (Samek et al. 2017), asked of attention (Serrano & Smith 2019). The output y₁ … yₙ that the model gave is
-given back to it (teacher forcing), and at each step t k positions are hidden from the sites that look at its input:
+A deletion curve (Samek et al. 2017), applied to attention (Serrano & Smith 2019). The model's own output y₁ … yₙ is scored by
+teacher forcing, with k positions hidden at each step t from the sites that attend to its input:
 
     p(k) = exp( 1/n Σₜ log p(yₜ | y₍<ₜ₎, x without M(t, k)) )        the probability of the same output, per token
 
-with M(t, k) the k positions that step t looked at **most**, the **least**, or k drawn **at random** (the mean of several
-draws), out of those it looked at at all: hiding a position of weight 0 changes nothing. What is hidden from a step is
-hidden for good: later steps go on from the state that it left. Weights are the mean over the heads
-and the sites that look from the same axis at the same axis as the last look of the model. Where no step of the output looks
-(a text that looks at itself, and one label) positions are ranked by what they receive in the mean, and hidden from all.
+with M(t, k) the k positions with the **most** weight at step t, the **least**, or k drawn **at random** (the mean of several
+draws), among those with a weight above 0: hiding a position of weight 0 changes nothing. Later steps continue from the changed
+state. Weights are the mean over the heads and the sites with the same query and key axes as the last attention of the model.
+For self-attention of a text with one label, positions are ranked by the mean weight that they receive, and hidden from all.
 
     drop = mean over k of p(0) − p(k)                                 (as comprehensiveness is, DeYoung et al. 2020)
 
-A large drop for what was looked at most, and a small one at random, is what weights that can be trusted look like.
+Weights are faithful if the drop is large for the most attended positions and small for random ones.
 
 Legend: T steps, S positions, n output tokens, k hidden positions.
 """
@@ -39,10 +38,10 @@ from saccade.trace.lens import Lens
 from saccade.trace.maps import AttentionMap, Trace
 
 DRAWS = 8
-NOTHING = 0.01  # a drop below this is none
-CLEARLY = 2.0  # times the drop at random, from which on the weights are said to explain
+NOTHING = 0.01  # a drop below this counts as none
+CLEARLY = 2.0  # from so many times the random drop, the weights count as an explanation
 TINY = 1e-300
-CUT = "length"  # why an output stopped that did not end
+CUT = "length"  # the stop reason of an output that was cut off
 MOST, LEAST, CHANCE = "most looked at", "least looked at", "at random"
 
 
@@ -65,12 +64,11 @@ def curve(
     """The deletion curves of one input: ``{"sentence", "figures", "curves"}``, as ``about["faithfulness"]`` of a trace holds.
 
     Args:
-        bundle: a trained model that writes text, goes on with one, or chooses a label.
+        bundle: a trained model that generates or continues text, or predicts labels or tags.
         given: the input, as ``bundle.predict`` takes it.
-        output: what it wrote; what it writes by its own search unless given. Of a classifier, the label, of a tagger the tags.
-        ended: whether the output came to its end, which is then as much a part of it as its tokens are; one that was
-            cut off at a length limit did not.
-        draws: how many random choices are averaged.
+        output: the output to score, by default the model's own: a text, a label, or tags.
+        ended: whether the end of the output is scored too; False if it was cut off at a length limit.
+        draws: the number of random choices to average.
 
     >>> # erasure.curve(saccade.load("runs/…"), "5. Mai 2009")["sentence"]
     """
@@ -94,21 +92,21 @@ def curve(
     drawn = [fall(order) for order in orders]
     by_chance = [fmean(at_k) for at_k in zip(*drawn, strict=True)]
     steps = 0 if looked.steps == (None,) else len(rows)
-    return _told([0, *hidden], most, least, by_chance, draws=draws, steps=steps, tokens=len(whole.log_probs))
+    return _report([0, *hidden], most, least, by_chance, draws=draws, steps=steps, tokens=len(whole.log_probs))
 
 
 def tested(bundle: Bundle, given: Any, trace: Trace) -> Trace:
     """The trace of this input with its deletion curves in ``about["faithfulness"]``."""
     ended = trace.about.get("stopped") != CUT
-    found = curve(bundle, given, trace.about.get("output"), ended=ended)
-    return replace(trace, about={**trace.about, "faithfulness": found})
+    curves = curve(bundle, given, trace.about.get("output"), ended=ended)
+    return replace(trace, about={**trace.about, "faithfulness": curves})
 
 
 # How likely the output is under a lens -----------------------------------------------------------------------------
 
 
 def _score(bundle: Bundle, given: Any, output: Any, ended: bool) -> Callable[[Lens], Scored]:
-    """A function of a lens that says how likely the output is."""
+    """A function of a lens: the probability of the output."""
     task = bundle.task
     if not isinstance(task, Scores):
         raise SaccadeError(
@@ -125,15 +123,15 @@ def _probability(scored: Scored) -> float:
     return exp(fmean(max(log_prob, log(TINY)) for log_prob in scored.log_probs))
 
 
-# What was looked at, and what to hide ---------------------------------------------------------------------------------
+# Weights, and what to hide --------------------------------------------------------------------------------------------
 
 
 def _looked(whole: Scored) -> Looked:
-    """The weights that are tested: those of every site alike to the last look."""
+    """The weights to test: the mean over all sites with the axes of the last attention."""
     trace = whole.trace
     last = trace.last_look
     if last is None:
-        raise SaccadeError("this model does not look back at its input: there are no weights to test")
+        raise SaccadeError("this model has no attention on its input: there are no weights to test")
     one = next(map for map in trace.maps if map.site == last)
     alike = [map for map in trace.maps if (map.query, map.key, map.step) == (one.query, one.key, one.step)]
     alike = [map for map in alike if map.weights.shape == one.weights.shape]
@@ -146,24 +144,24 @@ def _looked(whole: Scored) -> Looked:
 
 def _rows(weights: Float[Tensor, "T S"], steps: Sequence[int], one: AttentionMap) -> Float[Tensor, "n S"]:
     if min(steps) < one.step or max(steps) - one.step >= len(weights):
-        raise SaccadeError(f"{one.site!r} looked at {len(weights)} steps: {len(steps)} are to be tested")
+        raise SaccadeError(f"{one.site!r} has weights of {len(weights)} steps, but {len(steps)} are to be tested")
     return weights[[step - one.step for step in steps]]
 
 
 def _ranked(row: Sequence[float]) -> list[int]:
-    """The positions that were looked at at all, the one looked at most first."""
+    """The positions with a weight above 0, the largest first."""
     return sorted((key for key, weight in enumerate(row) if weight > 0), key=lambda key: -row[key])
 
 
 def _sizes(count: int) -> list[int]:
-    """How many to hide: 1, 2, 4, … as long as half of the positions stay."""
+    """How many positions to hide: 1, 2, 4, … up to half of them."""
     return [k for k in (2**power for power in range(7)) if k <= max(1, count // 2)]
 
 
 # In words and figures -------------------------------------------------------------------------------------------------
 
 
-def _told(
+def _report(
     hidden: list[int],
     most: list[float],
     least: list[float],
@@ -173,7 +171,7 @@ def _told(
     steps: int,
     tokens: int,
 ) -> dict[str, Any]:
-    """``steps``: of the output, each with positions of its own that are hidden; 0 where they are hidden from all."""
+    """The curves, drops and verdict; ``steps`` is 0 if positions are hidden from all steps alike."""
     x_label = "positions hidden at each step" if steps > 1 else "positions hidden"
     y_label = f"probability of the same output{', per token' if tokens > 1 else ''}"
     falls = {MOST: most, CHANCE: by_chance, LEAST: least}
@@ -190,11 +188,11 @@ def _told(
 
 
 def _drop(fall: Sequence[float]) -> float:
-    return fmean(fall[0] - each for each in fall[1:])
+    return fmean(fall[0] - value for value in fall[1:])
 
 
 def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
-    each = " at each step" if per_step else ""
+    where = " at each step" if per_step else ""
     most, chance = (f"{round(drops[name], 2) + 0.0:.2f}" for name in (MOST, CHANCE))  # -0 becomes 0
     cost = f"took {most} from the probability of its output, hiding others at random {chance}"
     if drops[MOST] <= -NOTHING:
@@ -207,4 +205,4 @@ def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
         judged = "on this input the weights are a hint at what it went by, and no more"
     else:
         judged = "on this input the weights point at what it went by"
-    return f"Hiding what it looked at most{each} {cost}: {judged}."
+    return f"Hiding what it looked at most{where} {cost}: {judged}."

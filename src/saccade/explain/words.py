@@ -1,18 +1,18 @@
-"""The words that a classifier looks at, label by label, over a whole data set; and how the weight of one word varies.
+"""Collects the words that a classifier attends to, by label, over a whole data set.
 
-A text's weights are those of the look from its one label: αₛ over its positions. Where a network looks in two steps, at
-sentences and in them at words (Yang et al. 2016), they are multiplied, so that a text's weights sum to 1 there too:
+The weights of a text are αₛ over its positions, from its label. If a network attends first to sentences and in them to words
+(Yang et al. 2016), the weights are multiplied, so that they sum to 1 too:
 
     αₛ = Σᵢ p(sentence i) · p(s | sentence i)
 
-(a drawing of a document takes √p(sentence), so that words of small sentences stay visible; a mean must not). Of a word w in
-the texts of a label, in n(w) places:
+(Drawings of a document use √p(sentence), so that words of unimportant sentences stay visible; means do not.) For a word w that
+occurs n(w) times in the texts of a label:
 
     total(w) = Σ αₛ         mean(w) = total(w) / n(w)         lift(w) = mean of αₛ · (length of its text)
 
-The lift is 1 where a text is looked at evenly, whatever its length. Words that tokens part are put together, marks are no
-words. That the weight of a word goes with the label of its text, as "good" gains weight in praise, is that paper's argument
-that weights depend on context: :attr:`Words.weights` holds them for the words that are asked for.
+The lift is 1 if the weights of a text are uniform, whatever its length. Tokens of one word are joined; special tokens are not
+words. The paper argues from the weight of words such as "good" by label that attention depends on context:
+:attr:`Words.weights` has all weights of the watched words.
 
 Legend: S positions, M sentences.
 """
@@ -41,7 +41,7 @@ Whose = Literal["predicted", "given"]
 
 @dataclass(frozen=True)
 class Word:
-    """How one word was looked at in the texts of a label, in ``count`` places."""
+    """The attention on one word in the texts of a label, over ``count`` occurrences."""
 
     word: str
     count: int
@@ -52,17 +52,17 @@ class Word:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of each label, the most looked at (by their mean) first, and how many texts had the label.
+    """The words of each label, by mean weight, and the number of texts per label.
 
     Attributes:
         labels: label → its words.
         texts: label → how many texts.
-        site: where it looked; ``a × b`` where two looks are multiplied.
+        site: the attention site; ``a × b`` if the weights of two are multiplied.
         whose: whether labels are those ``predicted`` or those ``given``.
-        marks: the share of all weight that fell on marks such as ``<eos>``.
-        least: words of fewer places are left out.
-        weights: for each word that was asked for, label → its weight in each place.
-        notes: what the reader must know.
+        marks: the share of the weight on special tokens such as ``<eos>``.
+        least: words with fewer occurrences are left out.
+        weights: watched word → label → its weight at each occurrence.
+        notes: warnings.
     """
 
     labels: dict[str, tuple[Word, ...]]
@@ -79,7 +79,7 @@ class Words:
         return sorted(self.labels[label], key=lambda word: (-getattr(word, by), word.word))[:count]
 
     def to_plain(self, top: int, by: Rank = "mean") -> dict[str, Any]:
-        """As JSON has it."""
+        """As plain data, for JSON."""
         labels = {
             label: {"texts": self.texts[label], "words": [asdict(word) for word in self.top(label, top, by)]}
             for label in self.labels
@@ -98,22 +98,21 @@ def words(
     watch: Sequence[str] = (),
     progress: Callable[[int], None] = lambda count: None,
 ) -> Words:
-    """Look at what a classifier looks at in these records.
+    """The words that a classifier attends to in these records.
 
     Args:
         records: with a ``source`` (a text, or two as a tuple) and, for ``whose="given"``, a ``target``.
-        site: one place where the network looks, where there are several; of a network that looks at sentences and words, the
-            look at the words alone.
-        least: in how many places a word must stand to be listed.
-        watch: words whose weights are all kept.
-        progress: is told how many more records are done.
+        site: the attention site to use if there are several; for attention on sentences and words, that on the words only.
+        least: the fewest occurrences of a listed word.
+        watch: words whose weights are all returned.
+        progress: called with the number of further records that are done.
 
     >>> # explain.words.words(bundle, bundle.records_of(None)[0]).top("praise", 10)
     """
     if bundle.task.output != "label":
-        raise SaccadeError(f"words by label are those of a classifier: found the task {bundle.task.name!r}")
+        raise SaccadeError(f"expected a classifier, found the task {bundle.task.name!r}")
     if not records:
-        raise SaccadeError("there is nothing to look at: got no records")
+        raise SaccadeError("expected at least one record, found none")
     folded = _folds(bundle.task)
     tally = _Tally(tuple(word.lower() if folded else word for word in watch))
     for first in range(0, len(records), TOGETHER):
@@ -130,7 +129,7 @@ def words(
 
 @dataclass(frozen=True)
 class Look:
-    """The weight of each position of a text, and what it would be if all were looked at alike."""
+    """The weight of each position of a text, and the uniform weight."""
 
     site: str
     weights: Float[Tensor, " S"]
@@ -138,21 +137,18 @@ class Look:
 
 
 def looked(trace: Trace, site: str | None = None) -> Look:
-    """What one label looked at in its text; looks at sentences and at words in them are multiplied (see above).
-
-    ``site`` chooses where several places look at the text.
-    """
+    """The attention of the label on its text; weights on sentences and on words in them are multiplied (see above)."""
     text = trace.axes.get(TEXT)
     parent = None if text is None else text.parent
     at_text = [map for map in trace.maps if map.key == TEXT and map.query in (LABEL, parent)]
     names = list(dict.fromkeys(map.site for map in at_text))
     if text is None or not names:
-        there = ", ".join(trace.sites) or "it looks nowhere"
-        raise SaccadeError(f"no place of this model looks from the label at the words, found: {there}")
+        there = ", ".join(trace.sites) or "none"
+        raise SaccadeError(f"expected attention from the label on the words, found {there}")
     if site is not None and site not in names:
         raise SaccadeError(f"site: expected one of {', '.join(names)}, found {site!r}")
     if site is None and len(names) > 1:
-        raise SaccadeError(f"site: expected one of {', '.join(names)}, since several look at the words: --site SITE")
+        raise SaccadeError(f"site: expected one of {', '.join(names)}, since several attend to the words: --site SITE")
     name = site or names[0]
     of_words = [map for map in at_text if map.site == name]
     weights = _mean(of_words)  # [1, S], or [M, S]
@@ -162,7 +158,7 @@ def looked(trace: Trace, site: str | None = None) -> Look:
         return Look(name, weights.sum(0), weights.new_tensor(_even_within(text)))
     at_sentences = [map for map in trace.maps if map.query == LABEL and map.key == parent]
     if not at_sentences:
-        raise SaccadeError(f"{name} looks at words from {parent}, and no place looks at these from the label")
+        raise SaccadeError(f"{name} attends to words from {parent}, but no site attends to {parent} from the label")
     both = f"{at_sentences[0].site} × {name}"
     return Look(both, (_mean(at_sentences) @ weights)[0], weights.new_full((len(text),), 1 / len(text)))
 
@@ -180,25 +176,25 @@ def _even_within(text: Axis) -> list[float]:
 
 
 def _folds(task: Task) -> bool:
-    """Whether the task reads capital letters as small ones."""
+    """Whether a tokenizer of the task lower-cases."""
     return any(tokenizer.config.lower for tokenizer in task.vocabularies.values())
 
 
 def word_places(text: Axis) -> Iterator[tuple[str, list[int]]]:
-    """Each word of a text and the positions of its tokens; marks are no words.
+    """Each word of a text and the positions of its tokens, without special tokens.
 
-    Tokens are of one word where the axis says so, or where the second goes on without a gap, letter after letter.
+    Tokens belong to one word if the axis says so, or if they are adjacent letters without a gap.
     """
     special = set(getattr(text, "special", ()))
     places = [place for place in range(len(text)) if place not in special]
     group: list[int] = []
     for place in places:
         if group and not _goes_on(text, group[-1], place):
-            yield "".join(text.labels[each] for each in group), group
+            yield "".join(text.labels[token] for token in group), group
             group = []
         group.append(place)
     if group:
-        yield "".join(text.labels[each] for each in group), group
+        yield "".join(text.labels[token] for token in group), group
 
 
 def _goes_on(text: Axis, before: int, place: int) -> bool:
@@ -243,7 +239,7 @@ class _Tally:
         for (label, word), (count, total, lift) in self.sums.items():
             if count >= least:
                 found[label].append(Word(word, int(count), total / count, total, lift / count))
-        labels = {label: tuple(sorted(part, key=lambda each: (-each.mean, each.word))) for label, part in found.items()}
+        labels = {label: tuple(sorted(part, key=lambda word: (-word.mean, word.word))) for label, part in found.items()}
         absent = [word for word, by_label in self.watched.items() if not by_label]
         if absent and len(absent) == len(self.watched):
             raise SaccadeError(f"--word: expected words of these texts, found none of {', '.join(map(repr, absent))}")
@@ -252,7 +248,7 @@ class _Tally:
             for word, by_label in self.watched.items()
             if by_label
         }
-        empty = [f"no word of the label {label!r} stands in {least} places" for label in labels if not labels[label]]
-        empty += [f"{word!r} stands in none of these texts" for word in absent]
+        empty = [f"no word of the label {label!r} occurs {least} times" for label in labels if not labels[label]]
+        empty += [f"{word!r} does not occur in these texts" for word in absent]
         marks = self.on_marks / self.weight if self.weight else 0.0
         return Words(labels, self.texts, self.site, whose, marks, least, weights, tuple(empty))

@@ -1,1 +1,1 @@
-"""Metrics of outputs, with confidence intervals and significance tests."""
+"""Computes metrics of outputs, with confidence intervals and significance tests."""

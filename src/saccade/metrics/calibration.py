@@ -1,4 +1,4 @@
-"""Metrics of probabilities: expected calibration error, Brier score, negative log-likelihood.
+"""Computes metrics of probabilities: expected calibration error, Brier score, negative log-likelihood.
 
     confidence(i) = max_c p_i(c)              right(i) = [argmax_c p_i(c) = y_i]
     ECE   = Σ_b |B_b| / N · |mean of right in B_b − mean confidence in B_b|      B_b: confidences in ((b − 1) / 15, b / 15]

@@ -1,4 +1,4 @@
-"""Metrics of labels, of directed relations and of tagged spans.
+"""Computes metrics of labels, of directed relations and of tagged spans.
 
 Labels: accuracy, and the F₁ of each label averaged over the labels that occur (macro).
 
@@ -63,12 +63,12 @@ def label_statistics(name: str, predictions: Sequence[str], references: Sequence
         return relation_statistics(predictions, references)
     labels = sorted({*predictions, *references})
     number = {label: place for place, label in enumerate(labels)}
-    said = np.array([number[label] for label in predictions])
+    ours = np.array([number[label] for label in predictions])
     true = np.array([number[label] for label in references])
     if name == "accuracy":
-        rows = np.stack([said == true, np.ones(len(true))], axis=1).astype(float)
+        rows = np.stack([ours == true, np.ones(len(true))], axis=1).astype(float)
         return Statistics(name, rows, lambda sums: float(sums[0] / sums[1]), higher_is_better=True)
-    predicted, expected = np.eye(len(labels))[said], np.eye(len(labels))[true]  # [N, C]
+    predicted, expected = np.eye(len(labels))[ours], np.eye(len(labels))[true]  # [N, C]
     hits = predicted * expected
     rows = np.concatenate([hits, predicted - hits, expected - hits], axis=1)  # [N, 3 C]
     # A label may be missing in a resample: it is left out of that mean.
@@ -105,19 +105,19 @@ def relation_statistics(predictions: Sequence[str], references: Sequence[str]) -
     0.25
     """
     check_paired(predictions, references)
-    said, true = [[relation_of(label) for label in labels] for labels in (predictions, references)]
-    names = np.array(sorted({*said, *true} - {""}))
-    predicted, expected = (np.array(labels)[:, None] == names for labels in (said, true))  # [N, R]
+    ours, theirs = [[relation_of(label) for label in labels] for labels in (predictions, references)]
+    names = np.array(sorted({*ours, *theirs} - {""}))
+    predicted, expected = (np.array(labels)[:, None] == names for labels in (ours, theirs))  # [N, R]
     right = np.array([one == other for one, other in zip(predictions, references, strict=True)])[:, None]
     rows = np.concatenate([expected & right, predicted, expected], axis=1).astype(float)  # [N, 3 R]
     return Statistics("relation_f1", rows, _figure, higher_is_better=True, signature="macro, directed, without Other")
 
 
 def _figure(sums: Float[ndarray, " K"]) -> float:
-    hits, said, true = sums.reshape(3, -1)
+    hits, predicted, true = sums.reshape(3, -1)
     # A relation may be missing in a resample: it is left out of that mean.
-    occurring = said + true > 0
-    return float((2 * hits[occurring] / (said + true)[occurring]).mean()) if occurring.any() else 0.0
+    occurring = predicted + true > 0
+    return float((2 * hits[occurring] / (predicted + true)[occurring]).mean()) if occurring.any() else 0.0
 
 
 TAG_METRICS = ("accuracy", "f1", "precision", "recall")
@@ -126,24 +126,24 @@ SPAN_METRICS = TAG_METRICS[1:]
 Spans: TypeAlias = Sequence[tuple[int, int, str]]
 
 
-def tag_accuracy(said: Sequence[Sequence[Hashable]], true: Sequence[Sequence[Hashable]]) -> Statistics:
+def tag_accuracy(predicted: Sequence[Sequence[Hashable]], true: Sequence[Sequence[Hashable]]) -> Statistics:
     """[right, words] of every sentence.
 
     >>> tag_accuracy([["A", "B"], ["A"]], [["A", "A"], ["A"]]).value
     0.6666666666666666
     """
-    _check(said, true)
+    _check(predicted, true)
     rows = [
         (sum(one == other for one, other in zip(*each, strict=True)), len(each[1]))
-        for each in zip(said, true, strict=True)
+        for each in zip(predicted, true, strict=True)
     ]
     return Statistics(
         "accuracy", np.array(rows, dtype=float), lambda sums: _share(sums[0], sums[1]), higher_is_better=True
     )
 
 
-def span_statistics(name: str, said: Sequence[Spans], true: Sequence[Spans]) -> Statistics:
-    """[right, said, true] of every sentence.
+def span_statistics(name: str, predicted: Sequence[Spans], true: Sequence[Spans]) -> Statistics:
+    """[right, predicted, true] of every sentence.
 
     >>> span_statistics("f1", [[(0, 2, "PER")]], [[(0, 2, "PER"), (3, 4, "LOC")]]).value
     0.6666666666666666
@@ -155,26 +155,26 @@ def span_statistics(name: str, said: Sequence[Spans], true: Sequence[Spans]) -> 
     }
     if name not in figures:
         raise SaccadeError(f"unknown metric {name!r}: those of spans are {', '.join(SPAN_METRICS)}")
-    _check(said, true)
-    rows = [(len({*ours} & {*theirs}), len(ours), len(theirs)) for ours, theirs in zip(said, true, strict=True)]
+    _check(predicted, true)
+    rows = [(len({*ours} & {*theirs}), len(ours), len(theirs)) for ours, theirs in zip(predicted, true, strict=True)]
     return Statistics(name, np.array(rows, dtype=float), figures[name], higher_is_better=True, signature="spans, micro")
 
 
-def by_type(said: Sequence[Spans], true: Sequence[Spans]) -> dict[str, dict[str, float]]:
+def by_type(predicted: Sequence[Spans], true: Sequence[Spans]) -> dict[str, dict[str, float]]:
     """Precision, recall and F₁ per type of span, with the numbers of true (``count``) and predicted (``said``) ones."""
-    _check(said, true)
+    _check(predicted, true)
     right, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
-    for one, other in zip(said, true, strict=True):
+    for one, other in zip(predicted, true, strict=True):
         ours.update(type for _, _, type in one)
         theirs.update(type for _, _, type in other)
         right.update(type for _, _, type in {*one} & {*other})
     return {type: _figures(right[type], ours[type], theirs[type]) for type in _ordered(ours, theirs)}
 
 
-def by_tag(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> dict[str, dict[str, float]]:
+def by_tag(predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> dict[str, dict[str, float]]:
     """The same per tag, counted in words."""
-    _check(said, true)
-    pairs = Counter(pair for each in zip(said, true, strict=True) for pair in zip(*each, strict=True))
+    _check(predicted, true)
+    pairs = Counter(pair for each in zip(predicted, true, strict=True) for pair in zip(*each, strict=True))
     ours, theirs = Counter[str](), Counter[str]()
     for (one, other), count in pairs.items():
         ours[one] += count
@@ -182,16 +182,22 @@ def by_tag(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> dict
     return {tag: _figures(pairs[tag, tag], ours[tag], theirs[tag]) for tag in _ordered(ours, theirs)}
 
 
-def mistaken(said: Sequence[Sequence[str]], true: Sequence[Sequence[str]], most: int) -> list[tuple[str, str, int]]:
+def mistaken(
+    predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]], most: int
+) -> list[tuple[str, str, int]]:
     """The most frequent confusions of tags: (true, predicted, count)."""
-    pairs = Counter(pair for each in zip(true, said, strict=True) for pair in zip(*each, strict=True))
+    pairs = Counter(pair for each in zip(true, predicted, strict=True) for pair in zip(*each, strict=True))
     wrong = [(one, other, count) for (one, other), count in pairs.items() if one != other]
     return sorted(wrong, key=lambda each: (-each[2], each))[:most]
 
 
-def _figures(right: int, said: int, true: int) -> dict[str, float]:
-    shares = {"precision": _share(right, said), "recall": _share(right, true), "f1": _share(2 * right, said + true)}
-    return {**shares, "count": true, "said": said}
+def _figures(right: int, predicted: int, true: int) -> dict[str, float]:
+    shares = {
+        "precision": _share(right, predicted),
+        "recall": _share(right, true),
+        "f1": _share(2 * right, predicted + true),
+    }
+    return {**shares, "count": true, "said": predicted}
 
 
 def _ordered(ours: Counter[str], theirs: Counter[str]) -> list[str]:
@@ -202,6 +208,8 @@ def _share(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0
 
 
-def _check(said: Sequence[Sequence[object]], true: Sequence[Sequence[object]]) -> None:
-    if len(said) != len(true) or not true:
-        raise SaccadeError(f"expected as many predictions as references, at least one: got {len(said)} and {len(true)}")
+def _check(predicted: Sequence[Sequence[object]], true: Sequence[Sequence[object]]) -> None:
+    if len(predicted) != len(true) or not true:
+        raise SaccadeError(
+            f"expected as many predictions as references, at least one: got {len(predicted)} and {len(true)}"
+        )

@@ -1,4 +1,4 @@
-"""Ranking metrics: mean average precision, mean reciprocal rank, precision at 1.
+"""Computes ranking metrics: mean average precision, mean reciprocal rank, precision at 1.
 
     average precision   AP = 1/R Σ_{i relevant} (relevant among the first i) / i        R relevant candidates of a question
     reciprocal rank     RR = 1 / (rank of the first relevant candidate)

@@ -1,4 +1,4 @@
-"""Confidence intervals, significance tests and scores by length.
+"""Computes confidence intervals, significance tests and scores by length.
 
 The bootstrap, the paired bootstrap (Koehn 2004) and approximate randomisation (Noreen 1989; Riezler & Maxwell 2005).
 Every corpus metric here is a function of sums over sentences: BLEU of n-gram counts, exact match of hits. Each sentence is a

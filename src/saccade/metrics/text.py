@@ -1,5 +1,6 @@
-"""Metrics of texts: BLEU (Papineni et al. 2002), chrF (Popović 2015) and TER (Snover et al. 2006) by sacrebleu with its
-signature (Post 2018), exact match, character and word error rate, and perplexity.
+"""Computes metrics of texts: BLEU, chrF and TER, exact match, character and word error rate, and perplexity.
+
+BLEU (Papineni et al. 2002), chrF (Popović 2015) and TER (Snover et al. 2006) by sacrebleu with its signature (Post 2018).
 
     CER, WER = Σ edits(prediction, reference) / Σ |reference|        perplexity = exp(Σ −log p(token) / tokens)
 """

@@ -1,6 +1,6 @@
-"""One paper = one file = a frozen ``Config`` and the network. A name loads its file when first used.
+"""Registers the networks by name: one file per paper, with a frozen ``Config`` and the network, loaded when first used.
 
-A name with a colon, ``package.module:Name``, is a user's own network: a torch.nn.Module with a ``config_class``.
+A name with a colon, ``package.module:Name``, is a custom network: a torch.nn.Module with a ``config_class``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ MODELS: dict[str, str] = {
     "bert_tagger": "saccade.models.bert:BertTagger",
 }
 
-# Networks that can begin with what another one was pre-trained to, though they do something else.
+# Networks that can start from the trunk of a network that was pre-trained for another task.
 BEGINS_WITH: dict[str, tuple[str, ...]] = {"bert_classifier": ("bert",), "bert_tagger": ("bert",)}
 
 
 def network_class(name: str) -> Any:
-    """The network that a recipe's ``model.name`` means."""
+    """The class of the network with this name."""
     if is_own(name):
         return _own_network(name)
     if name not in MODELS:
@@ -51,7 +51,7 @@ def network_class(name: str) -> Any:
 
 
 def name_of(network: Any) -> str:
-    """What a recipe calls a network: :func:`network_class` the other way round."""
+    """The name of a network in recipes: the inverse of :func:`network_class`."""
     written = f"{network.__module__}:{network.__name__}"
     return next((name for name, place in MODELS.items() if place == written), written)
 

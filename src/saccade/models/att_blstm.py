@@ -35,7 +35,7 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's model and sizes unless said otherwise."""
+    """The paper's model and sizes by default."""
 
     embedding: int = 100
     hidden: int = 100  # of each direction
@@ -61,7 +61,7 @@ class AttBlstm(Classifier):
         super().__init__()
         self.config = config
         states = config.hidden if config.directions == "sum" else 2 * config.hidden
-        # It begins at N(0, 1), near the size of vectors from files, which do not have the marks.
+        # Initialised with N(0, 1), about the scale of pre-trained vectors, which lack the entity markers.
         self.embedding = nn.Embedding(vocabulary, config.embedding)
         self.second = nn.Parameter(torch.zeros(config.embedding))  # added to the embeddings of a second text
         self.encoder = Recurrent("lstm", config.embedding, config.hidden, bidirectional=True)
@@ -90,7 +90,7 @@ class AttBlstm(Classifier):
     def pooled(
         self, both: Float[Tensor, "B S both"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B n"]:
-        """r, one vector for the whole sentence, from the states of both directions."""
+        """r, the vector of the sentence, from the states of both directions."""
         if self.config.pool == "last":
             ahead, behind = both.chunk(2, dim=-1)  # the backward direction reads the first word last
             return self._joined(torch.cat([at_end(ahead, lengths), behind[:, 0]], dim=-1))

@@ -34,7 +34,7 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config:
-    """One layer both ways and additive pooling unless said otherwise."""
+    """One bidirectional layer and additive pooling by default."""
 
     embedding: int = 128
     encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"
@@ -82,7 +82,7 @@ class AttentiveClassifier(Classifier):
 
     @staticmethod
     def _encoder(config: Config) -> tuple[nn.Module | None, int]:
-        """The encoder, and how wide its states are."""
+        """The encoder and the width of its states."""
         m, n = config.embedding, config.hidden
         match config.encoder:
             case "none":
@@ -112,7 +112,7 @@ class AttentiveClassifier(Classifier):
         return logits
 
     def states(self, embedded: Float[Tensor, "B S m"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S n"]:
-        """A state for each position."""
+        """One state per position."""
         if self.encoder is None:
             return embedded
         found = self.encoder(embedded, lengths)
@@ -135,7 +135,7 @@ class AttentiveClassifier(Classifier):
                 return self._last(states, lengths)
 
     def _last(self, states: Float[Tensor, "B S n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-        """The state after everything was read: the backward direction reads the first word last."""
+        """The final states of both directions: the backward one ends at the first word."""
         if not (isinstance(self.encoder, Recurrent) and self.encoder.bidirectional):
             return at_end(states, lengths)
         ahead, behind = states.chunk(2, dim=-1)

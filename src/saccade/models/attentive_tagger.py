@@ -40,12 +40,12 @@ UNKNOWN = 3  # the id of <unk> in every vocabulary of words
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes after NCRF++ (Yang & Zhang 2018) unless said otherwise, with attention."""
+    """Sizes of NCRF++ (Yang & Zhang 2018) by default, with attention."""
 
     embedding: int = 100
     characters: Literal["cnn", "lstm", "none"] = "cnn"
     character_embedding: int = 30
-    character_hidden: int = 50  # c: width of what is read off a word's characters
+    character_hidden: int = 50  # c: width of the character vector of a word
     width: int = 3  # cnn: characters that it sees at once, an odd number
     hidden: int = 100  # n: of the BiLSTM, each way
     layers: int = 1
@@ -119,7 +119,7 @@ class AttentiveTagger(Tagger):
     def words(
         self, tokens: Int[Tensor, "B S"], characters: Int[Tensor, "B S L"] | None = None
     ) -> Float[Tensor, "B S mc"]:
-        """xₜ: the word's vector, and what its characters say."""
+        """xₜ: the word's vector and the vector of its characters."""
         if self.training and self.config.word_dropout:
             unread = torch.rand(tokens.shape, device=tokens.device) < self.config.word_dropout
             tokens = tokens.masked_fill(unread, UNKNOWN)
@@ -137,7 +137,7 @@ class AttentiveTagger(Tagger):
 class Spelling(nn.Module):
     """A word's characters as one vector: characters [B, S, L], 0 in padding → [B, S, c]; zeros where there are none.
 
-    ``cnn``: maxₗ relu(W [eₗ₋₁; eₗ; eₗ₊₁] + b); ``lstm``: the states in which both directions end.
+    ``cnn``: maxₗ relu(W [eₗ₋₁; eₗ; eₗ₊₁] + b); ``lstm``: the final states of both directions.
     """
 
     def __init__(self, config: Config, characters: int) -> None:

@@ -35,7 +35,7 @@ FOLLOWS, ELSEWHERE = 0, 1  # classes of the next-text head
 
 @dataclass(frozen=True)
 class Config:
-    """BERT base unless said otherwise. Large is layers=24, width=1024, heads=16, feed_forward=4096."""
+    """BERT base by default. Large is layers=24, width=1024, heads=16, feed_forward=4096."""
 
     layers: int = 12
     width: int = 768
@@ -104,7 +104,7 @@ class Trunk(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """The states. Rows are padded on the right; what stands beyond ``lengths`` changes nothing."""
+        """The states. Rows are padded on the right; positions beyond ``lengths`` have no influence."""
         S = tokens.shape[1]
         # Of one text every segment is 0, and no table is looked up.
         segment = self.segments.weight[0] if segments is None else self.segments(segments)
@@ -159,7 +159,7 @@ class Bert(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B K V"], Float[Tensor, "B 2"]]:
-        """Logits of the words at the chosen places, and of (follows, from elsewhere)."""
+        """Logits of the words at the chosen positions, and of (follows, does not follow)."""
         states = self.trunk(tokens, lengths, segments, lens=lens)
         D = states.shape[-1]
         there = states.gather(1, chosen.unsqueeze(-1).expand(-1, -1, D))  # [B, K, D]
@@ -172,7 +172,7 @@ class Bert(nn.Module):
 
 
 class _Finetuned(nn.Module):
-    """A trunk with a head of its own."""
+    """A trunk with a new head."""
 
     config_class = Config
     longest: int | None
@@ -187,8 +187,8 @@ class _Finetuned(nn.Module):
         self.sites = self.trunk.encoder.sites
 
     def begin_with(self, pretrained: Mapping[str, Tensor], untrained: Sequence[str] = ()) -> tuple[str, ...]:
-        """Take the trunk of a pre-trained network's state; says what was taken over, what of it was never trained (parts of
-        that network in ``untrained``) and what starts anew."""
+        """Load the trunk of a pre-trained network's state; returns a message on what was copied, what of it was never trained
+        (``untrained`` parts of that network) and what is initialised at random."""
         trunk = {name.removeprefix("trunk."): part for name, part in pretrained.items() if name.startswith("trunk.")}
         self.trunk.load_state_dict(trunk)
         taken, new = (sum(part.numel() for part in each.parameters()) for each in (self.trunk, self.output))
@@ -196,13 +196,13 @@ class _Finetuned(nn.Module):
         behind = f"left behind: {', '.join(left) or 'nothing'}"
         drawn = {part: self.get_submodule(part).parameters() for part in untrained if part.startswith("trunk.")}
         sizes = {part: sum(each.numel() for each in parameters) for part, parameters in drawn.items()}
-        unasked = {part for part in sizes if f"{part}.weight" in getattr(self, "idle", ())}
+        unused = {part for part in sizes if f"{part}.weight" in getattr(self, "idle", ())}
         never = "".join(
-            f"; never trained: {part}, {size:,}{' (not asked here)' if part in unasked else ''}"
+            f"; never trained: {part}, {size:,}{' (not used here)' if part in unused else ''}"
             for part, size in sizes.items()
         )
         taken -= sum(sizes.values())
-        return (f"taken over: trunk, {taken:,} parameters{never}; starts anew: output, {new:,}; {behind}",)
+        return (f"copied: trunk, {taken:,} parameters{never}; initialised at random: output, {new:,}; {behind}",)
 
 
 class BertClassifier(_Finetuned, Classifier):
@@ -226,7 +226,7 @@ class BertClassifier(_Finetuned, Classifier):
 class BertTagger(_Finetuned, Tagger):
     """p(label | token, its text), for the task ``label``: tokens [B, S] → logits [B, S, C], 0 beyond a row's end.
 
-    Each tag by its own softmax. The pooler is not asked, and characters are not read: pieces of words are.
+    Each tag has its own softmax. The pooler and characters are not used.
     """
 
     layout = "marked"

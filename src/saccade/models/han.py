@@ -94,28 +94,28 @@ class Han(Classifier):
     def sentence_vectors(
         self, tokens: Int[Tensor, "B S W"], lengths: Int[Tensor, "B S"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B S n"]:
-        """A vector for each sentence; 0 for padding."""
+        """One vector per sentence; 0 for padding."""
         B, S, W = tokens.shape
         flat, sizes = tokens.flatten(0, 1), lengths.flatten()  # [R, W], [R]
         if lens is not None:
             states = self.word_states(flat, sizes).view(B, S, W, -1)
             return self._vectors_under(states, lengths, lens)
         if tokens.device.type != "cpu" or torch.compiler.is_compiling():
-            # Which sentences are real is not asked: the answer would have to be waited for, and shapes would change.
+            # Padding sentences are not removed: that would need a device-to-host synchronisation, and shapes would change.
             return self._pooled(self.word_pool, self.word_states(flat, sizes), sizes).view(B, S, -1)
         real = sizes.nonzero().squeeze(1)
         found = self._pooled(self.word_pool, self.word_states(flat[real], sizes[real]), sizes[real])
         return found.new_zeros(B * S, found.shape[1]).index_copy(0, real, found).view(B, S, -1)
 
     def word_states(self, tokens: Int[Tensor, "R W"], lengths: Int[Tensor, " R"]) -> Float[Tensor, "R W n"]:
-        """A state for each word, which knows its sentence."""
+        """One state per word, in the context of its sentence."""
         states: Tensor = self.word_encoder(self._drop(self.embedding(tokens)), lengths.clamp(min=1))[0]
         return states
 
     def _vectors_under(
         self, states: Float[Tensor, "B S W n"], lengths: Int[Tensor, "B S"], lens: Lens
     ) -> Float[Tensor, "B S n"]:
-        """The same vectors, made where a lens looks: each sentence looks at the words of the whole text and sees its own."""
+        """The same vectors under a lens: each sentence attends to the words of the whole text, masked to its own."""
         B, S, W, n = states.shape
         real = mask_of(lengths.flatten(), W).view(B, S * W)
         order = (~real).long().argsort(dim=1, stable=True)[:, : int(real.sum(1).max())]  # [B, N]
@@ -136,7 +136,7 @@ class Han(Classifier):
         lengths: Int[Tensor, " R"],
         lens: Lens | None = None,
     ) -> Float[Tensor, "R n"]:
-        """One vector of each row's states; 0 of a row that has none."""
+        """One vector per row of states; 0 for an empty row."""
         if pool is not None:
             found: Tensor = pool(states, window=padding(lengths), lens=lens, site=SENTENCES)
             return found
@@ -152,7 +152,7 @@ class Han(Classifier):
 def real_first(
     tokens: Int[Tensor, "B S W"], lengths: Int[Tensor, "B S"]
 ) -> tuple[Int[Tensor, "B S W"], Int[Tensor, "B S"]]:
-    """Documents whose padding sentences stand at the end, wherever they stood.
+    """Documents with their padding sentences moved to the end.
 
     >>> real_first(torch.tensor([[[0], [5], [0], [6]]]), torch.tensor([[0, 1, 0, 1]]))[0].tolist()
     [[[5], [6], [0], [0]]]
@@ -166,7 +166,7 @@ def real_first(
 
 @dataclass(frozen=True, eq=False)
 class _Alike:
-    """A score of queries that are all the same: it is computed for the first of them."""
+    """A score for identical queries: it is computed for the first one only."""
 
     score: Score
 

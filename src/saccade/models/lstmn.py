@@ -44,7 +44,7 @@ class Config:
     hidden: int = 256
     embedding: int = 128
     layers: int = 1
-    query: Query = "paper"  # what looks: the word and the last summary; code: the word alone
+    query: Query = "paper"  # the query: the word and the last summary; code: only the word
     output: Literal["own", "tied"] = "own"  # tied: the output layer's matrix is the embedding
     dropout: float = 0.0  # of embeddings, between layers and before the output; never on a tape
 
@@ -68,18 +68,18 @@ class ClassifierConfig:
 
 
 class State(NamedTuple):
-    """How many tokens each row has read; of each layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
-    summary h̃ [B, n]. What lies beyond ``read`` is never looked at.
+    """The number of tokens read per row; per layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last summary
+    h̃ [B, n]. Positions beyond ``read`` are never attended to.
 
-    ``begun`` is None where a read makes the tapes longer and leaves these as they are. Else they have room, in which a read
-    writes, and at step t of a search at most ``begun`` + t places are taken.
+    With ``used_before`` None, a read returns longer tapes and leaves these unchanged. Otherwise a read writes into the spare
+    room of these tapes, and at step t of a search at most ``used_before`` + t places are used.
     """
 
     read: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     summaries: tuple[Tensor, ...]
-    begun: int | None = None
+    used_before: int | None = None
 
     @property
     def places(self) -> int:
@@ -87,7 +87,7 @@ class State(NamedTuple):
 
 
 class Layer(nn.Module):
-    """One LSTMN: inputs [B, T, m] → states [B, T, n], by looks at what it wrote before."""
+    """One LSTMN: inputs [B, T, m] → states [B, T, n], with attention on its earlier states."""
 
     def __init__(self, inputs: int, hidden: int, query: Query) -> None:
         super().__init__()
@@ -114,17 +114,17 @@ class Layer(nn.Module):
             query = queries[step] if self.summary is None else queries[step] + self.summary(summary)
             summary, memory = self._look(tape, query, state, step, offset=offset, lens=lens, site=site)
             hidden, memory = self.cell(given, (summary, memory))
-            place = step if state.begun is None and not state.places else state.read + step
+            place = step if state.used_before is None and not state.places else state.read + step
             entry = torch.cat([hidden, memory], dim=-1)
             tape.write(self.key(hidden).unsqueeze(1), entry.unsqueeze(1), place=place)
             states.append(hidden)
             summaries.append(summary)
-        places = state.places + (len(inputs) if state.begun is None else 0)
+        places = state.places + (len(inputs) if state.used_before is None else 0)
         return torch.stack(states, dim=1), torch.stack(summaries, dim=1), tape.read(places)
 
     def _tape(self, state: State, number: int, like: Float[Tensor, "B n"], steps: int) -> Tape:
         before = state.keys[number], state.values[number]
-        if state.begun is not None:
+        if state.used_before is not None:
             return Tape(*before)
         tape = Tape.empty(len(like), state.places + steps, (self.hidden, 2 * self.hidden), like)
         if state.places:
@@ -142,28 +142,28 @@ class Layer(nn.Module):
         lens: Lens | None,
         site: Site,
     ) -> tuple[Float[Tensor, "B n"], Float[Tensor, "B n"]]:
-        """[h̃ₜ; c̃ₜ] of what stands before each row's own place."""
-        asked, score = query.unsqueeze(1), additive(self.v)
-        if lens is None and state.begun is None and not state.places:
-            # All rows stand at one place, and before it is nothing but what they read: no window is needed. Nor one launch:
-            # the program for it is compiled anew as the tape grows.
+        """[h̃ₜ; c̃ₜ] over the entries before each row's own position."""
+        queries, score = query.unsqueeze(1), additive(self.v)
+        if lens is None and state.used_before is None and not state.places:
+            # All rows are at the same place and everything before it is real: no window is needed. No fused kernel either: it
+            # would be recompiled as the tape grows.
             if not step:
                 return torch.zeros_like(query), torch.zeros_like(query)
             keys, values = tape.read(step)
-            found = read(weigh(asked, Prepared(keys), score=score), values)
+            found = read(weigh(queries, Prepared(keys), score=score), values)
         else:
-            keys, values = tape.read(state.places + (step + 1 if state.begun is None else 0))
+            keys, values = tape.read(state.places + (step + 1 if state.used_before is None else 0))
             where: dict[str, Any] = {"window": padding(state.read + step), "offset": offset + step}
-            _, found = look(asked, Prepared(keys), values, score=score, **where, lens=lens, site=site)
+            _, found = look(queries, Prepared(keys), values, score=score, **where, lens=lens, site=site)
         summary, memory = found.squeeze(1).to(query.dtype).chunk(2, dim=-1)
         return summary, memory
 
 
 class Stack(nn.Module):
-    """LSTMNs on one another: the states of one are the inputs of the next.
+    """A stack of LSTMNs: the states of one are the inputs of the next.
 
     Args:
-        sites: where each layer looks; there is a layer for each.
+        sites: the attention site of each layer.
     """
 
     def __init__(self, inputs: int, hidden: int, query: Query, dropout: float, sites: tuple[Site, ...]) -> None:
@@ -172,7 +172,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(Layer(hidden if number else inputs, hidden, query) for number in range(len(sites)))
 
     def blank(self, batch: int, like: Tensor) -> State:
-        """The state before anything was read, on the device and in the type of ``like``."""
+        """The initial state, with the device and dtype of ``like``."""
         nothing = tuple(like.new_zeros(batch, 0, width) for width in (self.hidden, 2 * self.hidden))
         read = torch.zeros(batch, dtype=torch.int64, device=like.device)
         layers = len(self.layers)
@@ -189,8 +189,7 @@ class Stack(nn.Module):
     ) -> tuple[Float[Tensor, "B T n"], State]:
         """The top layer's states, and the state after each row's last real input.
 
-        A row is padded behind its last input, and a place is looked at from later ones alone: padding is never seen by what is
-        real, and the next read writes over it.
+        Rows are padded on the right and attention is causal: real inputs never see padding, and the next read overwrites it.
         """
         keys, values, last = [], [], []
         for number, layer in enumerate(self.layers):
@@ -203,13 +202,13 @@ class Stack(nn.Module):
             values.append(tapes[1])
             last.append(_last(summaries, lengths, state.summaries[number]))
         read = state.read + (x.shape[1] if lengths is None else lengths)
-        return x, State(read, tuple(keys), tuple(values), tuple(last), state.begun)
+        return x, State(read, tuple(keys), tuple(values), tuple(last), state.used_before)
 
 
 def _last(
     summaries: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"] | None, before: Float[Tensor, "B n"]
 ) -> Float[Tensor, "B n"]:
-    """The summary at each row's last real input; of a row that has none, the one before."""
+    """The summary at each row's last real input; for an empty row, the previous one."""
     if lengths is None:
         return summaries[:, -1]
     return torch.where(lengths.unsqueeze(-1) > 0, at_end(summaries, lengths.clamp(min=1)), before)
@@ -240,18 +239,18 @@ class LstmnLM(LanguageModel):
 
     def make_room(self, state: State, step: int) -> State:
         taken = state.places
-        # A little more than was taken, so that prompts of many lengths share few recordings.
-        begun = -(-(taken - step) // SAME) * SAME if state.begun is None else state.begun
-        if state.begun is not None and begun + step < taken:
+        # A little more than needed, so that prompts of many lengths share few recordings.
+        used_before = -(-(taken - step) // SAME) * SAME if state.used_before is None else state.used_before
+        if state.used_before is not None and used_before + step < taken:
             return state
         size = ROOM
-        while size <= begun + step:
+        while size <= used_before + step:
             size *= 2
         keys, values = (
             tuple(functional.pad(part, (0, 0, 0, size - taken)) for part in parts)
             for parts in (state.keys, state.values)
         )
-        return state._replace(keys=keys, values=values, begun=begun)
+        return state._replace(keys=keys, values=values, used_before=used_before)
 
     def read(
         self,
@@ -279,7 +278,7 @@ class LstmnLM(LanguageModel):
 class Lstmn(Classifier):
     """p(label | text): tokens [B, T] → logits [B, C], W₂ max(0, W₁ h̄ + b₁) + b₂ of the mean h̄ of the top tape.
 
-    A pair of texts is read in one row; what is learned of being the second is added to its embeddings.
+    A pair of texts is read in one row; a learned segment vector is added to the embeddings of the second.
     """
 
     config_class = ClassifierConfig
@@ -320,7 +319,7 @@ class Lstmn(Classifier):
 
 
 class _Places:
-    """What is written, a tensor [B, L, w] for each part, and what flows back to it."""
+    """The contents, one tensor [B, L, w] per part, and their gradients."""
 
     def __init__(self, contents: tuple[Tensor, ...]) -> None:
         self.contents = contents
@@ -328,7 +327,7 @@ class _Places:
 
     def flowing_back(self) -> tuple[Tensor, ...]:
         if self.gradients is None:
-            # In float32 at least: many small parts are added up.
+            # At least float32: many small terms are summed.
             self.gradients = tuple(
                 torch.zeros_like(content, dtype=torch.promote_types(content.dtype, torch.float32))
                 for content in self.contents
@@ -350,10 +349,10 @@ class _Places:
 
 
 class Tape:
-    """Places for entries of several parts, all empty (0) at first.
+    """A memory of entries with several parts, all 0 at first.
 
     Args:
-        contents: a tensor [B, L, w] for each part, which the tape writes in. It must carry no gradient of its own.
+        contents: one tensor [B, L, w] per part, which the tape overwrites. It must not require a gradient.
     """
 
     def __init__(self, *contents: Float[Tensor, "B L _"]) -> None:
@@ -362,12 +361,12 @@ class Tape:
 
     @classmethod
     def empty(cls, batch: int, places: int, widths: Sequence[int], like: Tensor) -> Tape:
-        """A tape of so many places, on the device and in the type of ``like``."""
+        """An empty tape of so many places, with the device and dtype of ``like``."""
         return cls(*(like.new_zeros(batch, places, width) for width in widths))
 
     def write(self, *entries: Float[Tensor, "B K _"], place: int | Int[Tensor, " B"]) -> None:
-        """Put an entry of each part at ``place`` and the places behind it; each row at its own where it is a tensor, of which
-        an entry is then one (K = 1). A place is written once."""
+        """Write entries of each part from ``place`` on. If ``place`` is a tensor, each row has its own place and one entry
+        (K = 1). Each place is written once."""
         if not torch.is_grad_enabled():
             self._places.put(place, entries)
             return
@@ -386,7 +385,7 @@ class _Write(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mark: Tensor, places: _Places, place: int | Tensor, first: bool, *entries: Tensor) -> Tensor:
         places.put(place, entries)
-        # The mark is not kept: it would keep the graph, of which this is a part, alive for ever.
+        # The mark is not stored: it would keep the autograd graph, which contains this node, alive.
         ctx.places, ctx.place, ctx.first = places, place, first
         ctx.sizes = [(entry.shape, entry.dtype) for entry in entries]
         return mark.new_empty(0)
@@ -402,7 +401,7 @@ class _Write(torch.autograd.Function):
                 part = gradient.gather(1, place[:, None, None].expand(shape))
             found.append(part.to(dtype))
         if ctx.first:
-            ctx.places.gradients = None  # nothing is left to flow back: another pass begins anew
+            ctx.places.gradients = None  # all gradients have flowed back: another pass starts from scratch
         return mark, None, None, None, *found
 
 

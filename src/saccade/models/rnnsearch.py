@@ -51,7 +51,7 @@ class Config:
     window: Annotated[str, Choices(("global",), own_window)] = "global"
     normalise: NormaliserName = "softmax"
     cell: Literal["gru", "paper"] = "gru"
-    copy: bool = False  # words of the source may be copied; needs one vocabulary for both sides
+    copy: bool = False  # copy words of the source; needs a shared vocabulary
     dropout: float = 0.0
     init: Literal["default", "paper"] = "default"
     bias: bool = True
@@ -62,7 +62,7 @@ class Config:
 
 class Memory(NamedTuple):
     annotations: Float[Tensor, "B S 2*n"]
-    keys: Float[Tensor, "B S a"]  # U h, once a sentence
+    keys: Float[Tensor, "B S a"]  # U h, once per sentence
     real: Bool[Tensor, "B S"]
     start: Float[Tensor, "B n"]
     source: Int[Tensor, "B S"]
@@ -91,7 +91,7 @@ class RNNSearch(EncoderDecoder):
         self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
         self.copying = Copying(n + m + 2 * n, source_size, target_size) if config.copy else None
         self.reset_parameters()
-        # A user's parts come last: they initialise themselves.
+        # Custom parts come last: they initialise themselves.
         self.normalise = normaliser(config.normalise)
         if is_own(config.score):
             self.own_score = OwnScore(config.score, n, 2 * n)
@@ -112,13 +112,13 @@ class RNNSearch(EncoderDecoder):
 
     @property
     def score(self) -> Score:
-        """The alignment model eᵢⱼ over this network's parameters; ``prepare`` is U hⱼ, once a sentence."""
+        """The alignment model eᵢⱼ over this network's parameters; ``prepare`` is U hⱼ, once per sentence."""
         if is_own(self.config.score):
             return self.own_score
         return additive(self.v, self.query_weight, self.key_weight)
 
     def window(self, state: Float[Tensor, "B 1 n"], real: Bool[Tensor, "B S"]) -> Window:
-        """What a state may look at: the words, or what a user's window shows of them."""
+        """The visible keys: the words, or those that a custom window leaves visible."""
         if not is_own(self.config.window):
             return padding(real)
         shown: Window = self.own_window(state, real.sum(-1))
@@ -159,9 +159,9 @@ class RNNSearch(EncoderDecoder):
         return self._read_out(known, torch.cat(looks, dim=1), memory)
 
     def _steps(self, memory: Memory, count: int) -> Steps | None:
-        """All looks of a sentence together, where kernels know its score, normaliser and window."""
+        """The attention of all steps at once, where a kernel supports the score, normaliser and window."""
         if is_own(self.config.window) or type(self).window is not RNNSearch.window:
-            return None  # each step may look elsewhere
+            return None  # a custom window may change at each step
         keys, window = Prepared(memory.keys), padding(memory.real)
         return steps_over(
             keys, memory.annotations, score=self.score, normalise=self.normalise, window=window, steps=count
@@ -200,7 +200,7 @@ class RNNSearch(EncoderDecoder):
     def _read_out(
         self, known: Float[Tensor, "B T width"], weights: Float[Tensor, "B T S"], memory: Memory
     ) -> Float[Tensor, "B T V"]:
-        """Logits of what each step knows, [sᵢ₋₁; E yᵢ₋₁; cᵢ]."""
+        """Logits from [sᵢ₋₁; E yᵢ₋₁; cᵢ] of each step."""
         logits: Tensor = self.output(self._drop(maxout(self.readout(known))))
         return logits if self.copying is None else self.copying(logits, weights, memory.source, known)
 

@@ -1,5 +1,4 @@
-"""A siamese network for questions and candidate answers: one encoder reads both, attention says which words count, a small
-network compares.
+"""A siamese network for questions and candidate answers: a shared encoder, attention, and an MLP that compares.
 
     states     h = encoder(E x)                         of question and candidate, the same parameters
 
@@ -14,7 +13,7 @@ network compares.
     aggregate  αₜ = softmaxₜ(uᵀ tanh(W mₜ + b)),  m = [Σₜ αₜ mₜ; maxₜ mₜ]
     score      s = MLP(m)
 
-With ``overlap`` the MLP also reads what the two texts have in common by the letter.
+With ``overlap`` the MLP also reads word-overlap features of the two texts.
 
 Legend: B pairs, S tokens of the question, T of the candidate, m embedding, n states, F features.
 """
@@ -47,7 +46,7 @@ ALIGNMENT = Site("alignment", query="candidate", key="question")
 
 @dataclass(frozen=True)
 class Config:
-    """One layer both ways, attentive pooling of both texts, no counts, unless said otherwise."""
+    """One bidirectional layer, attentive pooling of both texts and no overlap features by default."""
 
     embedding: int = 128
     encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"
@@ -57,7 +56,7 @@ class Config:
     compare: Literal["pooled", "alignment"] = "pooled"
     mlp: int = 64  # width of the comparison's hidden layer
     normalise: NormaliserName = "softmax"  # of every look
-    overlap: bool = False  # also read how many words the two share, and how rare those are
+    overlap: bool = False  # also read the number of shared words and their rarity
     dropout: float = 0.0  # of embeddings, between layers, of what is compared
 
     def __post_init__(self) -> None:
@@ -92,7 +91,7 @@ class Siamese(Ranker):
 
     @staticmethod
     def _encoder(config: Config) -> tuple[nn.Module | None, int]:
-        """The encoder, and how wide its states are."""
+        """The encoder and the width of its states."""
         m, n = config.embedding, config.hidden
         match config.encoder:
             case "none":
@@ -113,19 +112,19 @@ class Siamese(Ranker):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, " B"]:
-        asked, said = self.states(question, question_lengths), self.states(candidate, candidate_lengths)
+        questions, candidates = self.states(question, question_lengths), self.states(candidate, candidate_lengths)
         if lens is not None and lens.wants("state"):
-            lens.signal("question.state", "question", asked)
-            lens.signal("candidate.state", "candidate", said)
+            lens.signal("question.state", "question", questions)
+            lens.signal("candidate.state", "candidate", candidates)
         compare = self.pooled if self.config.compare == "pooled" else self.aligned
-        compared = self._drop(compare(asked, question_lengths, said, candidate_lengths, lens=lens))
+        compared = self._drop(compare(questions, question_lengths, candidates, candidate_lengths, lens=lens))
         if self.config.overlap:
             compared = torch.cat([compared, features.to(compared.dtype)], dim=-1)
         score: Tensor = self.output(self._drop(torch.relu(self.judge(compared))))
         return score.squeeze(-1)
 
     def states(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N n"]:
-        """A state for each word of a text, by the one encoder that reads both."""
+        """One state per word, by the shared encoder."""
         embedded = self._drop(self.embedding(tokens))
         if self.encoder is None:
             return embedded
@@ -134,27 +133,27 @@ class Siamese(Ranker):
         return states
 
     def pooled(
-        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
+        self, questions: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidates: Float[Tensor, "B T n"],
         candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """[q; c; |q − c|; q ⊙ c]: one vector of each text, and how they differ and agree."""
-        q = self.question_pool(asked, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
+        """[q; c; |q − c|; q ⊙ c] of the two text vectors."""
+        q = self.question_pool(questions, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
         window = padding(candidate_lengths)
-        c = self.candidate_pool(q.unsqueeze(1), said, window=window, lens=lens, site=CANDIDATE).squeeze(1)
+        c = self.candidate_pool(q.unsqueeze(1), candidates, window=window, lens=lens, site=CANDIDATE).squeeze(1)
         return _beside(q, c)
 
     def aligned(
-        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
+        self, questions: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidates: Float[Tensor, "B T n"],
         candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """Each word of the candidate beside what it looks at in the question, brought together: [Σₜ αₜ mₜ; maxₜ mₜ]."""
+        """Each candidate word compared with its attention on the question, then pooled: [Σₜ αₜ mₜ; maxₜ mₜ]."""
         look: dict[str, Any] = {"score": scaled_dot, "normalise": normaliser(self.config.normalise), "lens": lens}
-        query, key = torch.relu(self.project(said)), torch.relu(self.project(asked))
-        found = attend(query, key, asked, window=padding(question_lengths), site=ALIGNMENT, **look)  # [B, T, n]
-        compared = torch.relu(self.pair(self._drop(_beside(said, found))))  # [B, T, mlp]
+        query, key = torch.relu(self.project(candidates)), torch.relu(self.project(questions))
+        found = attend(query, key, questions, window=padding(question_lengths), site=ALIGNMENT, **look)  # [B, T, n]
+        compared = torch.relu(self.pair(self._drop(_beside(candidates, found))))  # [B, T, mlp]
         whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=CANDIDATE)
-        # What is compared is never below 0, so padding set to 0 is never the largest unless all are 0.
-        real = mask_of(candidate_lengths, said.shape[1]).unsqueeze(-1)
+        # Values are at least 0 after the ReLU, so padding set to 0 does not change the maximum.
+        real = mask_of(candidate_lengths, candidates.shape[1]).unsqueeze(-1)
         return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:

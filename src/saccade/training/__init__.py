@@ -1,1 +1,1 @@
-"""Training: the loop, its exact state, optimisers and schedules, losses."""
+"""Trains networks: the loop, its checkpoints, optimisers, schedules and losses."""

@@ -40,13 +40,13 @@ class Train:
     clip: float | None = 1.0  # the gradient's L2 norm is scaled down to this
     sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
 
-    watch: str = "loss"  # the validation figure that picks the best network
-    keep: Literal["best", "last"] = "best"  # last: ignores that figure, so few validation records will do
-    watch_records: int | None = None  # validation records that the figure is computed on; all by default
+    watch: str = "loss"  # the validation metric that picks the best network
+    keep: Literal["best", "last"] = "best"  # last: ignores that metric, so few validation records suffice
+    watch_records: int | None = None  # validation records that the metric is computed on; all by default
     evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress
-    average: int = 0  # networks averaged at the end; the mean is kept if it is as good (or with keep: last)
-    average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched figure
+    average: int = 0  # networks averaged at the end; the mean is saved if it is as good (or with keep: last)
+    average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched metric
     average_every: int | None = None  # last: updates between them; by default the ends of epochs
     calibrate: bool = False  # classify: fit a temperature to the validation records after training
 
@@ -83,19 +83,17 @@ class Train:
         if self.schedule == "noam" and self.lr < 0.01:
             raise ValueError(f"lr must be the factor of the noam schedule, 1 in the paper: got {self.lr}")
         if self.keep == "last" and self.stop_after is not None:
-            raise ValueError(f"stop_after must be left out where the last network is kept: got {self.stop_after}")
+            raise ValueError(f"stop_after must be left out with keep last: got {self.stop_after}")
         if self.keep == "last" and self.average and self.average_of == "best":
-            raise ValueError("average_of must be last where the last network is kept: got best")
+            raise ValueError("average_of must be last with keep last: got best")
         if self.average_every is not None and not self.average:
-            raise ValueError(f"average_every must be left out unless average says how many: got {self.average_every}")
+            raise ValueError(f"average_every must be left out without average: got {self.average_every}")
         if self.average_every is not None and self.average_of == "best":
-            raise ValueError(
-                f"average_every must be left out with average_of best, the best when looked at: got {self.average_every}"
-            )
+            raise ValueError(f"average_every must be left out with average_of best: got {self.average_every}")
 
 
 PURPOSES = {"best": "to choose by", "last": "to watch"}
-"""The purpose of validation records, by which network is kept."""
+"""The purpose of validation records, by ``train.keep``."""
 
 
 def batch_size_warning(settings: Train, batches: Sequence[Sequence[int]]) -> str:

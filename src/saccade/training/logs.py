@@ -16,7 +16,7 @@ UPDATES = ("update", "epoch", "loss", "lr", "norm", "tokens", "seconds")
 
 
 class Logs:
-    """Open logs of one run; ``since`` is the update after which rows are dropped (0: start anew).
+    """Open logs of one run; ``since`` is the update after which rows are dropped (0: new logs).
 
     With several ``phases`` each has its own columns: ``loss_NAME``, ``lr_NAME``, ``norm_NAME``, empty in updates in which the
     phase did not run.
@@ -64,8 +64,8 @@ def _reopen(path: Path, since: int) -> TextIO:
             lines = file.read().splitlines(keepends=True)
         # A run that was killed may have left half a row; only complete rows up to the checkpoint stay.
         whole = [line for line in lines[1:] if line.endswith("\n") and line.split(",")[0].isdigit()]
-        kept = lines[:1] + [line for line in whole if int(line.split(",")[0]) <= since]
-        path.write_text("".join(kept), encoding="utf-8", newline="")
+        rows = lines[:1] + [line for line in whole if int(line.split(",")[0]) <= since]
+        path.write_text("".join(rows), encoding="utf-8", newline="")
         return open(path, "a", newline="", encoding="utf-8")
     return open(path, "w", newline="", encoding="utf-8")
 

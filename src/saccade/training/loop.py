@@ -1,4 +1,4 @@
-"""The training loop: batch → loss → step, validation after each epoch, checkpoints that a run resumes from exactly."""
+"""Runs the training loop: batch → loss → step, validation after each epoch, checkpoints from which a run resumes exactly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STREAMED_RECORDS = 32  # assumed per batch to choose threads, where a stream's b
 
 @dataclass
 class Job:
-    """What is to be trained, on what, and where it is written. ``train`` may be a :class:`saccade.data.stream.Stream`."""
+    """A network to train, its data, its settings and its folder. ``train`` may be a :class:`saccade.data.stream.Stream`."""
 
     task: Task
     network: nn.Module
@@ -105,9 +105,9 @@ class _Loop:
     def _resume(self) -> None:
         saved = checkpoints(self.job.folder / CHECKPOINTS)
         if not saved:
-            raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train anew")
-        self.progress, kept = load_checkpoint(saved[-1], self.job.network, self.phases)
-        self.snapshots, self.stepper.scaling = Snapshots(self.settings, kept), self.progress.scaling
+            raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train again")
+        self.progress, snapshots = load_checkpoint(saved[-1], self.job.network, self.phases)
+        self.snapshots, self.stepper.scaling = Snapshots(self.settings, snapshots), self.progress.scaling
         if isinstance(self.job.train, Stream):
             self.job.train.resume(self.progress.stream)
 
@@ -150,7 +150,7 @@ class _Loop:
             if stop_requested.is_set():
                 self._save()
                 raise Interrupted(
-                    f"stopped after update {progress.update:,}; everything is saved. Go on with: "
+                    f"stopped after update {progress.update:,}; everything is saved. Continue with: "
                     f"saccade train --resume {self.job.folder}"
                 )
             self._validate_if_due()
@@ -237,19 +237,19 @@ class _Loop:
 
     def _refuse(self, what: str, value: float, lr: float, where: str) -> NoReturn:
         complete = checkpoints(self.job.folder / CHECKPOINTS)
-        kept = f"the checkpoint of {complete[-1].name} is whole" if complete else "no checkpoint was reached yet"
+        saved = f"the checkpoint of {complete[-1].name} is complete" if complete else "no checkpoint was reached yet"
         raise SaccadeError(
-            f"{where}: expected a finite {what}, found {value}; {kept}. "
+            f"{where}: expected a finite {what}, found {value}; {saved}. "
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
         )
 
     @property
     def _stands_still(self) -> bool:
-        """Whether early stopping is due, which a validation within an epoch may bring about."""
+        """Whether early stopping is due, also after a validation within an epoch."""
         return self.settings.stop_after is not None and self.progress.still >= self.settings.stop_after
 
     def _close_epoch(self) -> str | None:
-        """Validate and go on to the next epoch; returns why to stop, if there is a reason."""
+        """Validate and move to the next epoch; returns the reason to stop, if any."""
         progress = self.progress
         self._validate()
         self.snapshots.after_epoch(self.job.network, progress)
@@ -258,14 +258,14 @@ class _Loop:
         return self._reason_to_stop()
 
     def _reason_to_stop(self) -> str | None:
-        """Why no epoch follows the last one, if there is a reason."""
+        """The reason to stop, if any."""
         progress = self.progress
         if self._stands_still:
             return f"no progress in {progress.still} evaluations"
         return f"{progress.update:,} updates were done" if progress.update >= self.total else None
 
     def _validate(self) -> None:
-        """Evaluate on the validation set; save the network if it is the best so far, or if the last is to be kept."""
+        """Evaluate on the validation set; save the network if it is the best so far, or with ``keep: last``."""
         progress, settings = self.progress, self.settings
         if progress.looked == progress.update:
             return
@@ -291,7 +291,7 @@ class _Loop:
         losses = self._train_losses()
         self.logs.evaluation({"update": progress.update, "epoch": progress.epoch, **losses, **evaluation.figures})
         shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
-        smoothed = " (smoothed)" if settings.label_smoothing else ""  # the validation loss is not, so that it compares
+        smoothed = " (smoothed)" if settings.label_smoothing else ""  # the validation loss is not
         trained = ", ".join(f"{name.replace('_', ' ')} {loss:.4f}{smoothed}" for name, loss in losses.items())
         line = f"{trained}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
         self.job.report.evaluated(
@@ -315,24 +315,24 @@ class _Loop:
         return Evaluation(figures, higher_is_better=higher)
 
     def _average(self) -> None:
-        """Replace the kept network by the mean of several, if that is at least as good on the watched figure, or if the last
-        network is to be kept."""
-        kept = self.snapshots.kept
-        if len(kept) < 2:
+        """Replace the saved network by the mean of several, if that is at least as good on the watched metric, or with
+        ``keep: last``."""
+        snapshots = self.snapshots.by_update
+        if len(snapshots) < 2:
             if self.settings.average:
-                self.job.report.say(f"nothing to average: {self.snapshots.too_few}, so the kept one stays")
+                self.job.report.say(f"nothing to average: {self.snapshots.too_few}, so the saved network stays")
             return
         before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
-        self.job.network.load_state_dict(mean_of([kept[update] for update in sorted(kept)]))
+        self.job.network.load_state_dict(mean_of([snapshots[update] for update in sorted(snapshots)]))
         evaluation = self._evaluate()
         figure, watch = evaluation.figures[self.settings.watch], self.settings.watch
         higher = evaluation.higher_is_better.get(watch, False)
         best = self.progress.best
         better = best is None or self.settings.keep == "last" or (figure >= best if higher else figure <= best)
-        verdict = "kept" if better else f"not kept: the best single one has {best:.4f}"
+        verdict = "saved" if better else f"not saved: the best single network has {best:.4f}"
         self.job.report.say(f"average of {self.snapshots}: {watch} {figure:.4f} ({verdict})")
         if better:
-            self.progress.best, self.progress.averaged = figure, sorted(kept)
+            self.progress.best, self.progress.averaged = figure, sorted(snapshots)
             self.job.save_kept(evaluation, self.progress)
         self.job.network.load_state_dict(before)
 
@@ -357,7 +357,7 @@ class _Loop:
         folder = self.job.folder / CHECKPOINTS
         if isinstance(self.job.train, Stream):
             self.progress.stream = self.job.train.state()
-        save_checkpoint(folder, self.job.network, self.phases, self.progress, self.snapshots.kept)
+        save_checkpoint(folder, self.job.network, self.phases, self.progress, self.snapshots.by_update)
 
 
 def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:

@@ -1,10 +1,10 @@
-"""Cross-entropy of sequences, padding left out, with label smoothing (Szegedy et al. 2016).
+"""Computes the cross-entropy of sequences without padding, with label smoothing (Szegedy et al. 2016).
 
     loss = −Σ_v q(v) log p(v),    q(v) = (1 − ε) · [v = target] + ε / V
 
-ε is spread over all V tokens, the target among them, as Vaswani et al. (2017) have it; others spread it over V − 1 or leave
-the padding out, and their losses have another floor. It is a cross-entropy: the entropy of q is not taken off, so no network
-has a loss below it. What is reported of held-out data is without smoothing, whatever ε is, so that it compares.
+ε is spread over all V tokens, including the target, as in Vaswani et al. (2017); implementations that spread it over V − 1
+tokens, or not over padding, have another minimum. The entropy of q is not subtracted, so it is a lower bound of the loss.
+Held-out losses are reported without smoothing, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sequence_loss(
 
 
 def smoothing_floor(smoothing: float, size: int) -> float:
-    """The entropy of q over ``size`` tokens: the least that a smoothed loss can be, per token.
+    """The entropy of q over ``size`` tokens: the minimum of the smoothed loss per token.
 
     >>> round(smoothing_floor(0.1, 5), 4), round(smoothing_floor(0.1, 37_000), 4)
     (0.3897, 1.3769)

@@ -51,8 +51,8 @@ def learning_rate(train: Train, update: int, per_epoch: int, total: int, shrinks
     |---|---|
     | constant | lr |
     | noam | lr · width^−½ · min(u^−½, u · warmup^−1½), u = update + 1 (Vaswani et al. 2017) |
-    | plateau | lr · factor^shrinks: ``shrinks`` counts the times the watched figure stood still |
-    | halving | lr · factor^k, k = whole steps of ``halve_every`` epochs begun after ``halve_after`` (Sutskever, Luong) |
+    | plateau | lr · factor^shrinks: ``shrinks`` counts the plateaus of the watched metric |
+    | halving | lr · factor^k, k = number of ``halve_every`` epochs started after ``halve_after`` (Sutskever, Luong) |
     | inverse_root | lr · √(warmup / max(u, warmup)), u = update + 1: noam, by the rate at its peak |
     | linear | lr · (1 − share of the updates after warm-up) |
     | cosine | lr · ½ (1 + cos(π · share of the updates after warm-up)) |

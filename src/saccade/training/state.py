@@ -1,7 +1,7 @@
 """Saves and restores the exact state of a training run, in safetensors and JSON: a resumed run continues bit for bit.
 
 Network, optimisers, phase states, random number generators, position in the data, running sums, the best figure so far, the
-weights kept for averaging. A checkpoint is written to a new folder and renamed, so a complete one exists at every moment.
+weights stored for averaging. A checkpoint is written to a new folder and renamed, so a complete one exists at every moment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Progress:
     tokens: int = 0  # trained on, in all
     seconds: float = 0.0  # of training, without the time between resumed parts
     best: float | None = None
-    best_epoch: int = 0  # of the network that is kept
+    best_epoch: int = 0  # of the saved network
     looked: int = 0  # the update of the last validation
     still: int = 0  # validations since the best
     plateau: int = 0  # validations since the best or the last shrink
@@ -61,7 +61,7 @@ def save_checkpoint(
     network: nn.Module,
     phases: Sequence[ActivePhase],
     progress: Progress,
-    kept: Mapping[int, Mapping[str, Tensor]],
+    snapshots: Mapping[int, Mapping[str, Tensor]],
 ) -> Path:
     """Write ``folder/update-N``, then remove the older ones.
 
@@ -74,7 +74,7 @@ def save_checkpoint(
         optimiser_tensors, scalars[phase.name] = _pack(phase.optimiser)
         tensors |= {f"{prefix}optimiser.{name}": tensor for name, tensor in optimiser_tensors.items()}
         tensors |= {f"phases.{phase.name}.state.{name}": tensor for name, tensor in phase.phase.state.items()}
-    for update, weights in kept.items():
+    for update, weights in snapshots.items():
         tensors |= {f"kept.{update}.{name}": tensor for name, tensor in weights.items()}
     tensors |= {f"carried.{name}": tensor for name, tensor in _carried(network).items()}
     tensors |= _random_state()
@@ -126,7 +126,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def load_checkpoint(
     path: Path, network: nn.Module, phases: Sequence[ActivePhase]
 ) -> tuple[Progress, dict[int, dict[str, Tensor]]]:
-    """Restore everything, random number generators included; returns the progress and the weights kept for averaging."""
+    """Restore everything, random number generators included; returns the progress and the weights stored for averaging."""
     tensors, header = load_tensors(path / FILE)
     if not isinstance(header, dict) or header.get("format") != FORMAT or header.get("version") != VERSION:
         raise InputError(path / FILE, expected=f"a checkpoint of version {VERSION}", found="another file")
@@ -149,11 +149,11 @@ def load_checkpoint(
             raise InputError(path / FILE, expected=expected, found=", ".join(state) or "none")
         for name, tensor in state.items():
             phase.phase.state[name].copy_(tensor)
-    kept = {int(update): weights for update, weights in _by_prefix(parts.get("kept", {})).items()}
+    snapshots = {int(update): weights for update, weights in _by_prefix(parts.get("kept", {})).items()}
     for name, tensor in parts.get("carried", {}).items():
         network.get_buffer(name).copy_(tensor)
     _restore_random_state(parts["random"])
-    return Progress(**header["progress"]), kept
+    return Progress(**header["progress"]), snapshots
 
 
 def _by_prefix(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:

@@ -179,7 +179,7 @@ class Stepper:
             )
 
     def _loss(self, active: ActivePhase, *given: Any, **options: Any) -> Loss:
-        # A network's forward chooses the precision; of several phases each calls parts of the network, which do not.
+        # A network's forward sets the precision; phases that call parts of the network directly need autocast.
         with self._fabric.autocast() if len(self.phases) > 1 else nullcontext():
             return active.phase.loss(*given, **options)
 
@@ -198,7 +198,7 @@ class Stepper:
                 )
             frozen = ", ".join(self.settings.freeze)
             raise SaccadeError(
-                f"train.freeze: expected a part that takes part and is left to learn, found none: {frozen}"
+                f"train.freeze: expected trainable parameters that the loss depends on, found none: {frozen} is frozen"
             )
         active.optimiser.zero_grad(set_to_none=True)
         self._fabric.backward(mean)
@@ -222,7 +222,7 @@ class Stepper:
         except torch.OutOfMemoryError:
             tokens, records = self.settings.batch_tokens, self.settings.batch_records
             raise SaccadeError(
-                f"{self.device}: expected memory for a batch, found too little: lower train.batch_tokens (now {tokens}) or "
+                f"{self.device}: expected memory for a batch, found too little; lower train.batch_tokens (now {tokens}) or "
                 f"train.batch_records (now {records}), or try train.precision=bf16"
             ) from None
 
@@ -244,7 +244,7 @@ def freeze(network: nn.Module, names: Sequence[str]) -> None:
             raise SaccadeError(_unknown_part(name, [*parts, *own], top_parts(network)))
     if names and not any(parameter.requires_grad for parameter in own.values()):
         raise SaccadeError(
-            f"train.freeze: expected a part that is left to learn, found all of them: {', '.join(names)}"
+            f"train.freeze: expected at least one trainable parameter, found all frozen: {', '.join(names)}"
         )
 
 
@@ -257,6 +257,6 @@ def top_parts(network: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def _unknown_part(name: str, known: Sequence[str], top: dict[str, list[nn.Parameter]]) -> str:
-    close = difflib.get_close_matches(name, [each for each in known if each], n=1)
+    close = difflib.get_close_matches(name, [part for part in known if part], n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     return f"train.freeze: expected parts of the network, such as {', '.join(top)}, found {name!r}{hint}"

@@ -1,10 +1,10 @@
-"""Labelled texts to padded batches: one row a record, a mark before it and one after each text.
+"""Pads labelled texts into batches: one row per record, with special tokens before it and after each text.
 
     <bos> first <eos>            segments 0 0 0
     <bos> first <eos> second <eos>        0 0 0 1 1
 
-The marks are the tokenizer's: of a BERT vocabulary [CLS] and [SEP]. A network that wants none is handed the rows without
-them (:meth:`Batch.rows`); between two texts one always stays.
+The special tokens are the tokenizer's, with a BERT vocabulary [CLS] and [SEP]. A network of the layout ``plain`` gets rows
+without them (:meth:`Batch.rows`), except the one between two texts.
 
 Legend: B batch, S positions.
 """
@@ -26,7 +26,7 @@ from saccade.data.config import TooLong
 from saccade.errors import InputError
 
 IGNORED = -100  # the label of a row that is padding
-SHORTEST = 3  # a row of one token between its marks
+SHORTEST = 3  # one token between two special tokens
 Layout = Literal["plain", "marked", "sentences"]
 Ids = tuple[list[int], list[int] | None]  # of the text, of the second text where there is one
 Rows = tuple[Int64[Tensor, "B S"], Int64[Tensor, " B"], Int64[Tensor, "B S"] | None]
@@ -34,21 +34,21 @@ Rows = tuple[Int64[Tensor, "B S"], Int64[Tensor, " B"], Int64[Tensor, "B S"] | N
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Padded rows with their marks, and the numbers of their labels."""
+    """Padded rows with special tokens, and the numbers of their labels."""
 
     text: Int64[Tensor, "B S"]
-    lengths: Int64[Tensor, " B"]  # marks counted
+    lengths: Int64[Tensor, " B"]  # special tokens included
     labels: Int64[Tensor, " B"]
     segments: Int64[Tensor, "B S"] | None  # None: single texts
-    indices: list[int]  # where the records stand in their corpus
-    tokens: int  # records, the units of the loss: known without asking the device
-    longest: int | None = None  # positions that a row may have at most
+    indices: list[int]  # positions of the records in their corpus
+    tokens: int  # records, the units of the loss: known on the host
+    longest: int | None = None  # the most positions of a row
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes: rows without a label below, padding on the right. Neither weighs anything."""
+        """The same batch in one of few shapes: with rows without a label and padding on the right, which have no weight."""
         B, S = self.text.shape
         below = rounded(B, 8) - B
-        # A network may read so many positions and no more.
+        # No more positions than the network has.
         right = (rounded(S, 4) if self.longest is None else min(rounded(S, 4), self.longest)) - S
         widened = (0, right, 0, below)
         return replace(
@@ -60,20 +60,20 @@ class Batch(TensorBatch):
         )
 
     def rows(self, layout: Layout) -> Rows:
-        """Tokens, lengths and segments as a network wants them: with all marks, or without the first and the last."""
+        """Tokens, lengths and segments for a layout: with all special tokens, or without the first and the last."""
         if layout == "marked":
             return self.text, self.lengths, self.segments
-        # A row's last mark then stands behind its end, as padding does.
+        # The last special token of a row is then beyond its length, like padding.
         return self.text[:, 1:-1], self.lengths - 2, None if self.segments is None else self.segments[:, 1:-1]
 
 
 def marks_of(layout: Layout, pair: bool) -> int:
-    """How many marks a row holds."""
+    """The number of special tokens in a row."""
     return 2 + pair if layout == "marked" else int(pair)
 
 
 def fit(ids: Ids, limit: int, policy: TooLong, keep: Literal["first", "last"], where: str) -> tuple[Ids, bool]:
-    """The ids, at most ``limit`` of them, marks not counted, and whether any were cut; of two texts the longer is cut first.
+    """The ids, at most ``limit`` without special tokens, and whether any were cut; of two texts the longer is cut first.
 
     >>> fit(([1, 2, 3, 4], [5, 6]), 5, "truncate", "first", "")
     (([1, 2, 3], [5, 6]), True)
@@ -100,7 +100,7 @@ def _cut(ids: list[int], size: int, keep: Literal["first", "last"]) -> list[int]
 def collate(
     texts: Sequence[Ids], labels: Sequence[int], indices: Sequence[int], *, first: int, last: int, padding: int
 ) -> Batch:
-    """Mark and pad the rows of one batch; ``first``, ``last`` and ``padding`` are the ids of the marks."""
+    """Add special tokens and padding to the rows of one batch; ``first``, ``last`` and ``padding`` are their ids."""
     rows = [[first, *text, last, *(() if second is None else (*second, last))] for text, second in texts]
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     inside = np.arange(lengths.max()) < lengths[:, None]

@@ -1,11 +1,11 @@
-"""Documents of sentences to padded batches: tokens [B, S, W], and how many words each sentence has.
+"""Pads documents of sentences into batches: tokens [B, S, W] and the length of each sentence.
 
     The fish was good. I came back.    →    tokens  5 6 7 8 9        lengths  5 4 0 0
                                                     3 4 2 9 ·
                                                     · · · · ·
                                                     · · · · ·
 
-Padding sentences have the length 0 and stand at the end. A sentence of more words than fit becomes several.
+Padding sentences have length 0 and come last. A sentence that is too long becomes several.
 
 Legend: B batch, S sentences, W words of a sentence.
 """
@@ -29,7 +29,7 @@ from saccade.data.labels.batch import IGNORED, Layout
 from saccade.data.tokenizers.sentences import Nesting
 from saccade.errors import InputError
 
-STEP = 8  # sentences, and words: a batch on a GPU has a multiple, since each shape is recorded once
+STEP = 8  # on a GPU, sentences and words are padded to multiples, since a CUDA graph is recorded per shape
 Document = list[list[int]]  # the ids of each sentence
 NestedRows = tuple[Int64[Tensor, "B S W"], Int64[Tensor, "B S"], None]
 
@@ -41,12 +41,12 @@ class NestedBatch(TensorBatch):
     text: Int64[Tensor, "B S W"]
     lengths: Int64[Tensor, "B S"]  # words of each sentence; 0: none
     labels: Int64[Tensor, " B"]
-    indices: list[int]  # where the records stand in their corpus
-    tokens: int  # records, the units of the loss: known without asking the device
+    indices: list[int]  # positions of the records in their corpus
+    tokens: int  # records, the units of the loss: known on the host
 
     def bucketed(self) -> NestedBatch:
-        """The same batch in one of few shapes: documents without a label below, empty sentences behind, padding on the right.
-        None weighs anything."""
+        """The same batch in one of few shapes: with documents without a label, empty sentences and padding, which have no
+        weight."""
         B, S, W = self.text.shape
         below, behind, right = rounded(B, 8) - B, rounded(S, STEP) - S, rounded(W, STEP) - W
         lengths = functional.pad(self.lengths, (0, behind, 0, below))
@@ -59,12 +59,12 @@ class NestedBatch(TensorBatch):
         )
 
     def rows(self, layout: Layout) -> NestedRows:
-        """Tokens and lengths as a network of the layout ``sentences`` wants them; it has no segments."""
+        """Tokens and lengths for the layout ``sentences``; there are no segments."""
         return self.text, self.lengths, None
 
 
 def nested(limits: Nesting | None) -> Nesting:
-    """The limits that a recipe gives, or the usual ones."""
+    """The limits of a recipe, or the defaults."""
     return Nesting() if limits is None else limits
 
 
@@ -73,7 +73,7 @@ def fit_nested(
 ) -> tuple[Document, bool]:
     """At most ``limit`` tokens in at most ``nesting.most`` sentences of ``nesting.words``, and whether any were cut.
 
-    A sentence that is too long becomes several, as equal as can be: that loses nothing, and is no cut.
+    A sentence that is too long becomes several of about equal length; that does not count as a cut.
 
     >>> fit_nested([[1, 2, 3, 4, 5], [6]], 5, Nesting(most=9, words=3), "truncate", "first", "")
     ([[1, 2, 3], [4, 5]], True)
@@ -82,8 +82,8 @@ def fit_nested(
     if count > limit and policy == "error":
         hint = f"set data.too_long: truncate, or data.max_length: {count}"
         raise InputError(where, expected=f"at most {limit} tokens", found=f"{count}", hint=hint)
-    kept = _within(document, limit, keep) if count > limit else document
-    parts = [part for sentence in kept for part in _parted(sentence, nesting.words)]
+    shortened = _within(document, limit, keep) if count > limit else document
+    parts = [part for sentence in shortened for part in _parted(sentence, nesting.words)]
     if len(parts) <= nesting.most:
         return parts, count > limit
     if policy == "error":
@@ -94,17 +94,17 @@ def fit_nested(
 
 def _within(document: Document, limit: int, keep: Literal["first", "last"]) -> Document:
     """The first or the last ``limit`` tokens, in their sentences."""
-    kept: Document = []
+    within: Document = []
     for sentence in document if keep == "first" else reversed(document):
         room = min(limit, len(sentence))
         if room:
-            kept.append(sentence[:room] if keep == "first" else sentence[len(sentence) - room :])
+            within.append(sentence[:room] if keep == "first" else sentence[len(sentence) - room :])
         limit -= room
-    return kept if keep == "first" else kept[::-1]
+    return within if keep == "first" else within[::-1]
 
 
 def _parted(sentence: list[int], words: int) -> Document:
-    """The sentence in as few parts as need be, none of more than so many words."""
+    """The sentence in as few parts as possible of at most ``words`` words."""
     count = -(-len(sentence) // words)
     size, longer = divmod(len(sentence), max(1, count))
     ends = [size * (number + 1) + min(number + 1, longer) for number in range(count)]

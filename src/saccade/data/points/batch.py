@@ -21,19 +21,19 @@ END = 0  # points are numbered from 1
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Padded records. The decoder reads ``target_in`` and should point at ``target_out``, one step ahead."""
+    """Padded records. The decoder reads ``target_in`` and is trained to point at ``target_out``, one step ahead."""
 
     points: Float[Tensor, "B S d"]
     lengths: Int64[Tensor, " B"]
     target_in: Int64[Tensor, "B T"]  # END positions END …
     target_out: Int64[Tensor, "B T"]  # positions END IGNORED …
-    indices: list[int]  # where the records stand in their corpus
-    tokens: int  # real target positions, END counted: known without asking the device
+    indices: list[int]  # positions of the records in their corpus
+    tokens: int  # real target positions, END counted: known on the host
     repeats: int | None = None  # the number (from 1) of a record, if any, whose order names a point twice
 
 
 def collate(records: Sequence[Points], indices: Sequence[int]) -> Batch:
-    """Close, shift and pad the records of one batch; ``indices`` says where each stands in its corpus."""
+    """Add END to the records of one batch and pad them; ``indices`` are their positions in the corpus."""
     targets = [[position + 1 for position in record.target] for record in records]
     lengths = [len(record.source) for record in records]
     most, steps = max(lengths), max(map(len, targets)) + 1

@@ -1,11 +1,11 @@
-"""Questions with candidates to padded batches: a row a (question, candidate), and where each question's rows stand.
+"""Pads questions with candidates into batches: one row per (question, candidate), and the rows of each question.
 
-    question   [N, S]   the question, again for each of its candidates
+    question   [N, S]   the question, repeated for each of its candidates
     candidate  [N, T]
     places     [Q, C]   the rows of a question's candidates; −1 where it has fewer
-    relevance  [Q, C]   how well each answers; 0 where there is none
+    relevance  [Q, C]   of each candidate; 0 where there is none
 
-Legend: N rows, Q questions, C candidates of the question that has most, S, T tokens, F features.
+Legend: N rows, Q questions, C most candidates of a question, S, T tokens, F features.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = tuple[list[int], list[int], list[float]]  # ids of the question, ids of a 
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Padded rows; ``relevance`` is all 0 where it is not known."""
+    """Padded rows; ``relevance`` is all 0 if unknown."""
 
     question: Int64[Tensor, "N S"]
     question_lengths: Int64[Tensor, " N"]
@@ -36,22 +36,22 @@ class Batch(TensorBatch):
     features: Float32[Tensor, "N F"]
     places: Int64[Tensor, "Q C"]
     relevance: Float32[Tensor, "Q C"]
-    indices: list[int]  # where the questions stand in their corpus
-    tokens: int  # the units of the loss: known without asking the device
-    longest: int  # tokens that a question or a candidate may have at most
+    indices: list[int]  # positions of the questions in their corpus
+    tokens: int  # the units of the loss: known on the host
+    longest: int  # the most tokens of a question or a candidate
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes: rows of no question, padding on the right, questions without candidates."""
+        """The same batch in one of few shapes: with rows without a question, padding, and questions without candidates."""
         (N, S), T = self.question.shape, self.candidate.shape[1]
         Q, C = self.places.shape
         below = rounded(N, 32) - N
-        asked, said = (min(rounded(size, 8), max(self.longest, size)) - size for size in (S, T))
+        after_question, after_candidate = (min(rounded(size, 8), max(self.longest, size)) - size for size in (S, T))
         wider = (0, rounded(C, 8) - C, 0, rounded(Q, 8) - Q)
         return replace(
             self,
-            question=functional.pad(self.question, (0, asked, 0, below)),
+            question=functional.pad(self.question, (0, after_question, 0, below)),
             question_lengths=functional.pad(self.question_lengths, (0, below), value=1),
-            candidate=functional.pad(self.candidate, (0, said, 0, below)),
+            candidate=functional.pad(self.candidate, (0, after_candidate, 0, below)),
             candidate_lengths=functional.pad(self.candidate_lengths, (0, below), value=1),
             features=functional.pad(self.features, (0, 0, 0, below)),
             places=functional.pad(self.places, wider, value=ABSENT),
@@ -92,19 +92,22 @@ def _padded(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
 
 
 def joined(batch: Batch, *, first: int, last: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row in one: tokens [N, W], lengths [N], segments [N, W] of ``<bos> question <eos> candidate <eos>``.
+    """Both texts in one row: tokens [N, W], lengths [N], segments [N, W] of ``<bos> question <eos> candidate <eos>``.
 
-    Built where the batch is, without waiting for it, for a network that reads both texts together.
+    Built on the batch's device, without a device-to-host synchronisation.
     """
     (N, S), T = batch.question.shape, batch.candidate.shape[1]
-    asked, said = batch.question_lengths.unsqueeze(-1), batch.candidate_lengths.unsqueeze(-1)  # [N, 1]
+    question_length, candidate_length = (
+        batch.question_lengths.unsqueeze(-1),
+        batch.candidate_lengths.unsqueeze(-1),
+    )  # [N, 1]
     place = torch.arange(S + T + 3, device=batch.question.device).expand(N, -1)  # [N, W]
-    before, after = place - 1, place - asked - 2
-    in_question, in_candidate = (before >= 0) & (before < asked), (after >= 0) & (after < said)
+    before, after = place - 1, place - question_length - 2
+    in_question, in_candidate = (before >= 0) & (before < question_length), (after >= 0) & (after < candidate_length)
     tokens = torch.where(in_question, batch.question.gather(1, before.clamp(0, S - 1)), torch.zeros_like(place))
     tokens = torch.where(in_candidate, batch.candidate.gather(1, after.clamp(0, T - 1)), tokens)
     tokens = torch.where(place == 0, torch.full_like(place, first), tokens)
-    marks = (place == asked + 1) | (place == asked + said + 2)
+    marks = (place == question_length + 1) | (place == question_length + candidate_length + 2)
     tokens = torch.where(marks, torch.full_like(place, last), tokens)
-    segments = ((after >= 0) & (after <= said)).to(torch.int64)
-    return tokens, (asked + said).squeeze(-1) + 3, segments
+    segments = ((after >= 0) & (after <= candidate_length)).to(torch.int64)
+    return tokens, (question_length + candidate_length).squeeze(-1) + 3, segments

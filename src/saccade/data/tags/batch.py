@@ -1,9 +1,9 @@
-"""Tagged sentences to padded batches: a row a sentence, a mark before it and one after; a long one is parted into several rows.
+"""Pads tagged sentences into batches: one row per sentence, with special tokens around it; long sentences become several rows.
 
     tokens    <bos>  Con  ##fi  ##dence  in   <eos>        a word may be several pieces
     tags       –     0    –     –        3     –           its first is tagged; – is IGNORED
 
-A network that wants no marks is handed the rows without them (:meth:`Batch.rows`).
+A network with the layout ``plain`` gets the rows without special tokens (:meth:`Batch.rows`).
 
 Legend: B batch, S positions, L characters of a word.
 """
@@ -28,13 +28,13 @@ from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.words import Cut, Letters, WordReader
 from saccade.errors import InputError, preview
 
-MARKS = 2  # of a row
+MARKS = 2  # special tokens of a row
 
 
 @dataclass(frozen=True)
 class Row:
-    """A sentence or a part of one: its ids, where its words' first pieces stand, their tags' numbers, and their places in the
-    corpus's table of spelled words (empty where characters are not read)."""
+    """A sentence or a part of one: its ids, the positions of its words' first pieces, the numbers of their tags, and their rows
+    in the corpus's table of spellings (empty if characters are not read)."""
 
     ids: list[int]
     places: list[int]
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 def parts_of(cut: Cut, limit: int) -> list[Part]:
-    """A sentence of more tokens than ``limit`` in parts of whole words, each as long as it can be.
+    """A sentence of more tokens than ``limit`` split into parts of whole words, each as long as possible.
 
     >>> parts_of(Cut([7, 8, 9, 4, 5], [0, 1, 4]), 4)
     [Part(start=0, end=2), Part(start=2, end=3)]
@@ -65,7 +65,7 @@ def parts_of(cut: Cut, limit: int) -> list[Part]:
 
 
 def tags_within(tags: Sequence[str], part: Part, scheme: Scheme) -> list[str]:
-    """The tags of a part; a span that the cut goes through is one on either side."""
+    """The tags of a part; a span across a boundary becomes one span on each side."""
     if scheme == "none":
         return list(tags[part.start : part.end])
     inside = (
@@ -78,21 +78,21 @@ def tags_within(tags: Sequence[str], part: Part, scheme: Scheme) -> list[str]:
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Padded rows with their marks, and the numbers of their tags."""
+    """Padded rows with special tokens, and the numbers of their tags."""
 
     text: Int64[Tensor, "B S"]
-    lengths: Int64[Tensor, " B"]  # marks counted
+    lengths: Int64[Tensor, " B"]  # special tokens included
     tags: Int64[Tensor, "B S"]
-    characters: Int64[Tensor, "B S L"] | None  # None: words are cut to pieces
-    indices: list[int]  # where the records stand in their corpus
-    tokens: int  # tags, the units of the loss: known without asking the device
-    longest: int | None = None  # positions that a row may have at most
+    characters: Int64[Tensor, "B S L"] | None  # None: words are split into pieces
+    indices: list[int]  # positions of the records in their corpus
+    tokens: int  # tags, the units of the loss: known on the host
+    longest: int | None = None  # the most positions of a row
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes: rows without a tag below, padding on the right. Neither weighs anything."""
+        """The same batch in one of few shapes: with rows without a tag and padding on the right, which have no weight."""
         B, S = self.text.shape
         below = rounded(B, 8) - B
-        # A network may read so many positions and no more.
+        # No more positions than the network has.
         right = (rounded(S, 4) if self.longest is None else min(rounded(S, 4), self.longest)) - S
         characters = self.characters
         if characters is not None:
@@ -107,10 +107,10 @@ class Batch(TensorBatch):
         )
 
     def rows(self, layout: Layout) -> Batch:
-        """The batch as a network wants its rows: with the marks, or without them, lengths counted so."""
+        """The batch in a layout: with or without special tokens, which the lengths include accordingly."""
         if layout == "marked":
             return self
-        # A row's last mark then stands behind its end, as padding does.
+        # The last special token of a row is then beyond its length, like padding.
         characters = None if self.characters is None else self.characters[:, 1:-1]
         text, tags = self.text[:, 1:-1], self.tags[:, 1:-1]
         return replace(self, text=text, tags=tags, lengths=self.lengths - MARKS, characters=characters)
@@ -119,9 +119,9 @@ class Batch(TensorBatch):
 def collate(
     rows: Sequence[Row], indices: Sequence[int], letters: Letters | None, *, first: int, last: int, padding: int
 ) -> Batch:
-    """Mark and pad the rows of one batch; ``first``, ``last`` and ``padding`` are the ids of the marks.
+    """Add special tokens and padding to the rows of one batch; ``first``, ``last`` and ``padding`` are their ids.
 
-    ``letters`` [words, L] spells the words of the corpus, and its row 0 nothing; None where characters are not read.
+    ``letters`` [words, L] has the characters of the words of the corpus, row 0 is empty; None if characters are not read.
     """
     lengths = np.fromiter((len(row.ids) + MARKS for row in rows), dtype=np.int64, count=len(rows))
     shape = (len(rows), int(lengths.max()))
@@ -150,7 +150,7 @@ def collate(
 
 
 # ----------------------------------------------------------------------------------------------------
-# Tagged sentences made ready for batching: their rows, and a table that spells their words.
+# The corpus of tagged sentences: their rows, and a table with the characters of their words.
 #
 # A sentence of more tokens than ``data.max_length`` is an error, or with ``data.too_long: split`` several rows, each
 # read by itself. A batch holds all rows of its records.
@@ -163,11 +163,11 @@ def corpus_of(
 ) -> Corpus:
     """The rows of records; those without tags are inputs. ``where`` names a record in errors, numbered from ``first``."""
     words = dict.fromkeys(word for record in records for word in record.source)
-    places = {word: number for number, word in enumerate(words, start=1)}  # 0 is no word
+    places = {word: number for number, word in enumerate(words, start=1)}  # 0 is padding
     letters = reader.spelled(["", *places]) if reader.alphabet else None
     rows = [
-        _rows(each, reader, tags, data, f"{where} {number}{_preview(each)}", places if reader.alphabet else None)
-        for number, each in enumerate(records, start=first)
+        _rows(record, reader, tags, data, f"{where} {number}{_preview(record)}", places if reader.alphabet else None)
+        for number, record in enumerate(records, start=first)
     ]
     count = sum(len(parts) > 1 for parts in rows)
     cut = f"{count:,} of {len(rows):,} sentences read in parts of at most {data.max_length} tokens" if count else ""
@@ -176,7 +176,7 @@ def corpus_of(
 
 
 def _preview(record: Tagged) -> str:
-    """How a sentence begins, in brackets after its number; of an input nothing, it is at hand."""
+    """The first words of a sentence, in brackets; empty for an input."""
     return f" ({preview(' '.join(record.source[:SHOWN]))})" if record.target else ""
 
 
@@ -190,7 +190,7 @@ def _rows(
     made, ends = [], [*cut.places, len(cut.ids)]
     for part in parts_of(cut, limit):
         start = cut.places[part.start]
-        end = min(ends[part.end], start + limit)  # one word may have more pieces than a row has room for
+        end = min(ends[part.end], start + limit)  # one word may have more pieces than fit into a row
         own = [place - start for place in cut.places[part.start : part.end]]
         numbers = [0] * len(own)
         if record.target:

@@ -1,12 +1,12 @@
-"""Texts as sequences of ids, cut into chunks that a language model reads in one row: every token is predicted once.
+"""Cuts texts into chunks of ids for a language model, one row each; every token is predicted once.
 
     sequence       <bos> a b c d e <eos>            its tokens are predicted from those before them
     chunk of 3     reads <bos> a b → a b c          then reads c d e → d e <eos>
-    context of 2   the second also reads a b before its own, and nothing is counted there
+    context of 2   the second also reads a b first, which does not count in the loss
 
-With ``layout: stream`` all records are one sequence, <eos> r₁ <eos> r₂ <eos> …: each record is begun and ended by <eos>.
-With ``streams: n`` it is cut into n stretches of equal length, which n rows read on, chunk after chunk: batch i holds the
-i-th chunk of each, and a row's state is carried from one to the next (truncated back-propagation through time).
+With ``layout: stream`` all records are one sequence, <eos> r₁ <eos> r₂ <eos> …: <eos> stands before and after each record.
+With ``streams: n`` it is cut into n stretches of equal length, one per row: batch i has the i-th chunk of each, and the
+state of a row is carried from batch to batch (truncated back-propagation through time).
 
 Legend: B rows, T positions.
 """
@@ -48,17 +48,19 @@ class Piece:
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Chunks side by side. The network reads ``inputs`` and should say ``outputs``, one token ahead."""
+    """Padded chunks. The network reads ``inputs`` and is trained to predict ``outputs``, one token ahead."""
 
     inputs: Int64[Tensor, "B T"]  # tokens <pad> …
-    outputs: Int64[Tensor, "B T"]  # <pad> where nothing is counted: in the context and after the end
+    outputs: Int64[Tensor, "B T"]  # <pad> where no loss is computed: in the context and after the end
     lengths: Int64[Tensor, " B"]
-    continues: Bool[Tensor, " B"] | None  # rows whose state is that of the batch before; None: nothing is carried
+    continues: (
+        Bool[Tensor, " B"] | None
+    )  # rows that continue with the state of the previous batch; None: no state is carried
     indices: list[int]  # which pieces of the corpus these are
-    tokens: int  # predicted, <eos> counted: known without asking the device
+    tokens: int  # predicted, <eos> counted: known on the host
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes; what is added weighs nothing. Rows that carry a state are left as they are."""
+        """The same batch in one of few shapes; the padding has no weight. No rows are added if states are carried."""
         B, T = self.inputs.shape
         rows, columns = 0 if self.continues is not None else rounded(B, 8) - B, rounded(T, 2) - T
         return replace(
@@ -70,7 +72,7 @@ class Batch(TensorBatch):
 
 
 def sequences_of(encoded: Sequence[Sequence[int]], *, stream: bool) -> list[Ids]:
-    """The ids of records as they are read: each between <bos> and <eos>, or all of them as one stream."""
+    """The sequences of ids: each record between <bos> and <eos>, or all of them as one stream."""
     if not stream:
         return [np.array([Tokenizer.BOS, *ids, Tokenizer.EOS], dtype=np.int64) for ids in encoded]
     joined = [np.array([*ids, Tokenizer.EOS], dtype=np.int64) for ids in encoded]
@@ -78,7 +80,7 @@ def sequences_of(encoded: Sequence[Sequence[int]], *, stream: bool) -> list[Ids]
 
 
 def pieces_of(sequences: Sequence[Ids], chunk: int, context: int) -> list[Piece]:
-    """Chunks that know of nothing but their context."""
+    """Independent chunks, each with its context."""
     return [
         Piece(number, start, min(start + chunk, len(ids) - 1), min(context, start))
         for number, ids in enumerate(sequences)
@@ -89,7 +91,7 @@ def pieces_of(sequences: Sequence[Ids], chunk: int, context: int) -> list[Piece]
 def streams_of(sequence: Ids, chunk: int, rows: int) -> list[Piece]:
     """The chunks of ``rows`` stretches of one sequence, ordered by batch: those of batch i are i · rows to (i + 1) · rows.
 
-    Stretches differ by one token at most; a row that is done before the others has an empty chunk.
+    Stretches differ by at most one token; a row that ends before the others has an empty chunk.
     """
     bounds = np.linspace(0, len(sequence) - 1, rows + 1).astype(int).tolist()
     steps = -(-max(end - begin for begin, end in pairwise(bounds)) // chunk)
@@ -108,7 +110,7 @@ def plan_streams(pieces: Sequence[Piece], rows: int) -> list[list[int]]:
 def collate_pieces(
     sequences: Sequence[Ids], pieces: Sequence[Piece], indices: Sequence[int], *, carried: bool = False
 ) -> Batch:
-    """The rows of one batch, padded on the right; ``carried``: states go on from the batch before."""
+    """The rows of one batch, padded on the right; ``carried``: states continue from the previous batch."""
     B, T = len(pieces), max(1, max(piece.width for piece in pieces))
     inputs, outputs = np.full((B, T), Tokenizer.PAD, dtype=np.int64), np.full((B, T), Tokenizer.PAD, dtype=np.int64)
     for row, piece in enumerate(pieces):

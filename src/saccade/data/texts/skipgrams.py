@@ -1,14 +1,14 @@
-"""Texts as pairs of words that stand near each other, and words drawn against them (Mikolov et al. 2013, 2.2 and 2.3).
+"""Makes pairs of neighbouring words with negative samples from texts (Mikolov et al. 2013, 2.2 and 2.3).
 
-    kept        a word w of the text stays with probability min(1, √(t / f(w))), f(w) its share of the text; the others are
-                taken out, so that windows reach further
-    pair        (centre, context): the context stands within r words of the centre, r drawn for each centre from 1 … window
-    drawn       K words against each pair, with probability ∝ count(w)^¾
+    subsampling a word w of the text stays with probability min(1, √(t / f(w))), f(w) its share of the text; the others are
+                removed, so that windows reach further
+    pair        (centre, context): the context is within r words of the centre, r drawn for each centre from 1 … window
+    negatives   K words per pair, with probability ∝ count(w)^¾
 
-What is drawn is a function of the draw (seed and epoch), the stretch of text and the place: anew in every epoch, the same in
-every process and for every size of batch, with nothing to remember.
+All random choices are functions of the draw (seed and epoch), the stretch of text and the position: they differ in every epoch,
+are the same in every process and for every batch size, and have no state.
 
-Legend: P pairs, K words drawn against each, V vocabulary.
+Legend: P pairs, K negative samples per pair, V vocabulary.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from saccade.data.texts.masking import drawn
 
 KEPT, REACH, AGAINST = range(3)  # what is drawn
 POWER = 0.75
-SLOTS = 22  # bits: the table that words are drawn from has 2²² places
+SLOTS = 22  # bits: the table that words are drawn from has 2²² entries
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """Words in one line, and where the stretches of text begin in it that are read together; bounds have one more entry."""
+    """The ids of all texts in one array, with the bounds of the stretches (one entry more than there are)."""
 
     ids: NDArray[np.int32]
     bounds: Numbers
 
     @classmethod
     def of(cls, texts: Iterable[NDArray[np.int32]], chunk: int) -> Stretches:
-        """From the ids of texts; each is cut into even parts of ``chunk`` words at most. One word alone has no neighbour."""
+        """From the ids of texts; each is cut into equal parts of at most ``chunk`` words. Texts of one word are skipped."""
         parts, sizes = list[NDArray[np.int32]](), list[int]()
         for ids in texts:
             if len(ids) < 2:
@@ -65,7 +65,7 @@ class Stretches:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """What the counts of the training words [V] say: how likely a word is kept, and a table in which it is drawn by chance."""
+    """From the counts of training words [V]: the probability that a word stays, and a table to draw negative samples from."""
 
     kept: NDArray[np.float64]
     table: NDArray[np.int32]
@@ -73,27 +73,27 @@ class Frequencies:
     @classmethod
     def of(cls, counts: Sequence[int], subsample: float) -> Frequencies:
         """From counts of which at least one is above 0."""
-        each = np.asarray(counts, dtype=np.float64)
-        share = np.maximum(each / each.sum(), 1e-300)
-        kept = np.minimum(1.0, np.sqrt(subsample / share)) if subsample else np.ones(len(each))
-        weights = np.cumsum(each**POWER)
+        frequencies = np.asarray(counts, dtype=np.float64)
+        share = np.maximum(frequencies / frequencies.sum(), 1e-300)
+        stay = np.minimum(1.0, np.sqrt(subsample / share)) if subsample else np.ones(len(frequencies))
+        weights = np.cumsum(frequencies**POWER)
         places = (np.arange(1 << SLOTS) + 0.5) / (1 << SLOTS) * weights[-1]
-        return cls(kept, np.searchsorted(weights, places, side="left").astype(np.int32))
+        return cls(stay, np.searchsorted(weights, places, side="left").astype(np.int32))
 
 
 @dataclass(frozen=True)
 class Batch(TensorBatch):
-    """Pairs of words, and words drawn against each."""
+    """Pairs of words with negative samples."""
 
     centres: Int64[Tensor, " P"]
     contexts: Int64[Tensor, " P"]
     against: Int64[Tensor, "P K"]
-    weights: Float32[Tensor, " P"]  # 1; of padding 0
+    weights: Float32[Tensor, " P"]  # 1; 0 for padding
     indices: list[int]
-    tokens: int  # pairs, the units of the loss: known without asking the device
+    tokens: int  # pairs, the units of the loss: known on the host
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes; the pairs that are added weigh nothing."""
+        """The same batch in one of few shapes; the added pairs have no weight."""
         more = rounded(max(1, len(self.centres)), 64) - len(self.centres)
         return replace(
             self,
@@ -107,9 +107,9 @@ class Batch(TensorBatch):
 def collate(
     stretches: Stretches, visit: Sequence[int], frequencies: Frequencies, *, window: int, negatives: int
 ) -> Batch:
-    """The pairs of some stretches, and words drawn against them."""
+    """The pairs of some stretches, with negative samples."""
     rows, draw = np.asarray(visit, dtype=np.int64), getattr(visit, "draw", 0)
-    ids, lots, owner = _kept(stretches, rows, draw, frequencies)
+    ids, lots, owner = _subsampled(stretches, rows, draw, frequencies)
     first, second = _near(lots, owner, window)
     lot = drawn(lots[first], lots[second], AGAINST)
     slots = drawn(lot[:, None].view(np.int64), np.arange(negatives)[None]) >> np.uint64(64 - SLOTS)
@@ -123,8 +123,10 @@ def collate(
     )
 
 
-def _kept(stretches: Stretches, rows: Numbers, draw: int, frequencies: Frequencies) -> tuple[Numbers, Numbers, Numbers]:
-    """The words that stay: their ids, a lot of each, and the stretch it stands in."""
+def _subsampled(
+    stretches: Stretches, rows: Numbers, draw: int, frequencies: Frequencies
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The words that stay: their ids, a random number for each, and their stretch."""
     sizes = stretches.bounds[rows + 1] - stretches.bounds[rows]
     owner = np.repeat(np.arange(len(rows)), sizes)
     place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -135,7 +137,7 @@ def _kept(stretches: Stretches, rows: Numbers, draw: int, frequencies: Frequenci
 
 
 def _near(lots: Numbers, owner: Numbers, window: int) -> tuple[Numbers, Numbers]:
-    """Which words are centres and which stand in their windows: places among those that stay."""
+    """The centres and the words in their windows, as positions among the words that stay."""
     reach = 1 + (_uniform(lots, REACH) * window).astype(np.int64)
     firsts, seconds = list[Numbers](), list[Numbers]()
     for distance in range(1, window + 1):
@@ -148,5 +150,5 @@ def _near(lots: Numbers, owner: Numbers, window: int) -> tuple[Numbers, Numbers]
 
 
 def _uniform(*keys: int | Numbers) -> NDArray[np.float64]:
-    """From [0, 1)."""
+    """Uniform in [0, 1)."""
     return (drawn(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
