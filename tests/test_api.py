@@ -99,7 +99,7 @@ def test_the_best_of_a_beam_comes_first_and_the_others_follow(bundle):
     assert len(scores) == 3
 
 
-@pytest.mark.parametrize(("text", "found"), [("", "nothing"), ("  \t", "blanks only")])
+@pytest.mark.parametrize(("text", "found"), [("", "nothing"), ("  \t", "whitespace only")])
 def test_an_empty_input_is_an_error_that_names_it(bundle, text, found):
     with pytest.raises(InputError, match=f"input 2: expected a text, found {found}"):
         bundle.predict(["5. Mai 2009", text])
@@ -232,7 +232,7 @@ def test_a_run_that_never_came_to_a_checkpoint_is_to_be_removed_or_another_folde
     with pytest.raises(SaccadeError, match="a full disk"):
         api.train(tiny("train.updates=1"), folder=run)
     expected = (
-        "expected a new folder, found a run that never came to a checkpoint (remove that folder, or name another)"
+        "expected a new folder, found a run that stopped before its first checkpoint (remove that folder, or name another)"
     )
     for begin in (
         lambda: api.train(tiny("train.updates=1"), folder=run),
@@ -241,7 +241,7 @@ def test_a_run_that_never_came_to_a_checkpoint_is_to_be_removed_or_another_folde
         with pytest.raises(InputError) as refused:
             begin()
         assert str(refused.value) == f"{run}: {expected}"
-    with pytest.raises(SaccadeError, match="the run never came to one; remove that folder and train afresh"):
+    with pytest.raises(SaccadeError, match="remove that folder and train again"):
         api.resume(run)
 
 

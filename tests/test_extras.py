@@ -41,7 +41,7 @@ def test_a_package_that_is_there_but_broken_is_not_called_missing(tmp_path, monk
         need("broken_package", extra="hub", for_="the hub")
     sys.modules.pop("broken_package", None)
     assert str(caught.value) == (
-        f"the hub needs the package 'broken_package', which is there but does not load ({reason}): "
+        f"the hub needs the package 'broken_package', which is installed but fails to import ({reason}): "
         "pip install 'saccade[hub]'"
     )
 

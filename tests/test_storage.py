@@ -99,7 +99,7 @@ class TestWriting:
             raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
         monkeypatch.setattr("safetensors.torch.save_file", full)
-        with pytest.raises(SaccadeError, match=r"could not write 20 bytes: No space left on device; what stood there"):
+        with pytest.raises(SaccadeError, match=r"could not write 20 bytes: No space left on device; an existing file"):
             save_tensors(path, {"x": torch.ones(5)}, {})
         assert only_files(tmp_path) == ["x.safetensors"]
         assert load_tensors(path)[0]["x"].tolist() == [0.0, 0.0, 0.0]

@@ -59,10 +59,10 @@ def test_one_value_serves_all_inputs_and_a_list_each_its_own() -> None:
     ("options", "message"),
     [
         ({"prefix": ["a"]}, r"prefix: expected one for each of the 2 input\(s\), found 1"),
-        ({"prefix": 5}, "prefix: expected a text, or a list with one an input, found int"),
+        ({"prefix": 5}, "prefix: expected a text, or a list with one per input, found int"),
         ({"require": [["a"]]}, r"require: expected one for each of the 2 input\(s\), found 1"),
-        ({"forbid": ["a", ["b"]]}, "forbid: expected a list of words, or one such list an input, found a mixture"),
-        ({"forbid": 5}, "forbid: expected a list of words, or one such list an input, found int"),
+        ({"forbid": ["a", ["b"]]}, "forbid: expected a list of words, or one such list per input, found a mixture"),
+        ({"forbid": 5}, "forbid: expected a list of words, or one such list per input, found int"),
         ({"require": [3, ["a"]]}, "input 1: require: expected a list of words, found int"),
     ],
 )
@@ -95,7 +95,7 @@ def test_required_words_widen_the_recipes_beam_and_not_one_that_was_given(bundle
 
 def test_a_task_without_wishes_says_so(runs) -> None:
     points = saccade.load(runs / "points")
-    with pytest.raises(SaccadeError, match="the task 'point' takes no prefix, require or forbid"):
+    with pytest.raises(SaccadeError, match="the task 'point' does not take prefix, require or forbid"):
         points.predict([[0.1, 0.7]], prefix="0")
     assert points.predict([[0.1, 0.7]], search=Search(coverage=0.2, beam=2))[0].parts["coverage"] <= 0
 
@@ -161,7 +161,7 @@ def test_runs_that_cannot_be_averaged_are_named(runs) -> None:
         InputError, match=r"points: expected a run of the task 'translate', as .*one, found one of 'point'"
     ):
         saccade.load([runs / "one", runs / "points"])
-    with pytest.raises(SaccadeError, match="expected a run or several to load together, found none"):
+    with pytest.raises(SaccadeError, match="expected one run, or several .*, found none"):
         saccade.load([])
 
 

@@ -110,7 +110,7 @@ def test_it_may_be_fitted_by_other_records_and_says_where_they_are_the_test_reco
     records = bundle.records_of(None)[0]
     found = calibrate(bundle, [(record.source, record.target) for record in records])
     assert found.fitted_on == "data" and found.records == 55
-    assert "55 of the 55 test records are among those it was fitted by" in found.notes[0]
+    assert "55 of the 55 test records are among those it was fitted on" in found.notes[0]
     file = tmp_path / "held.tsv"
     file.write_text("text\tlabel\n" + "".join(f"{record.source}\t{record.target}\n" for record in records))
     found = calibrate(load(run, device="cpu"), file, test=file)
@@ -142,7 +142,7 @@ def test_a_run_whose_data_was_in_memory_needs_records(run, tmp_path) -> None:
     texts = [(record.source, record.target) for record in bundle.records_of(None)[0]]
     changes = {**CHANGES, "train": {**CHANGES["train"], "epochs": 1}}
     own = saccade.train(read_recipe("attentive_opinions", changes=changes), texts, folder=tmp_path / "own")
-    with pytest.raises(SaccadeError, match="given in memory: pass records to calibrate it by"):
+    with pytest.raises(SaccadeError, match="given in memory: pass records"):
         calibrate(own)
     found = calibrate(own, texts)
     assert list(found.figures) == ["data"] and "no figures on a test set" in found.notes[0]

@@ -151,7 +151,7 @@ def test_what_the_parent_was_trained_on_is_told_of_the_held_out_sets(tmp_path):
     other = {"train": {"seed": 5, "from": str(tmp_path / "parent")}}
     api.train(tmp_path / "my.yaml", folder=tmp_path / "child", report=Hearing(), **other)
     assert any(
-        "sources were trained on by the run that is begun from, or one before it: scores on them are too optimistic"
+        "scores on them are too optimistic"
         in line
         for line in said
     ), said
@@ -201,9 +201,9 @@ def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp
     heard = Heard()
     bundle = fine_tuned(reader, tmp_path / "fine", POLARITIES, heard, lr=1e-12)
     assert bundle.task.labels == ("blame", "both", "praise")
-    told = "other labels than the 2 there: output.weight, output.bias start anew, all else is taken over"
+    told = "labels differ from its 2: output.weight, output.bias are initialised at random, the rest is copied"
     assert any(told in text for text in heard.said)
-    assert f"- Begun from the network and vocabulary of `parent`; {told}\n" in (bundle.folder / "card.md").read_text()
+    assert f"- Started from the network and vocabulary of `parent`; {told}\n" in (bundle.folder / "card.md").read_text()
     ours, theirs = bundle.network.state_dict(), reader.network.state_dict()
     assert ours["output.weight"].shape[0] == 3 and theirs["output.weight"].shape[0] == 2
     for name in set(ours) - {"output.weight", "output.bias"}:
@@ -217,7 +217,7 @@ def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tm
         fine_tuned(reader, tmp_path / "fine", POLARITIES, StopAt(2, signal.SIGINT))
     heard = Heard()
     bundle = api.resume(tmp_path / "fine", POLARITIES, report=heard)
-    told = "other labels than the 2 there: output.weight, output.bias start anew"
+    told = "labels differ from its 2: output.weight, output.bias are initialised at random"
     assert any(told in text for text in heard.said)
     assert told in (bundle.folder / "card.md").read_text()
 
@@ -233,7 +233,7 @@ def test_some_of_the_labels_keep_the_output_and_all_labels(reader, tmp_path):
     heard = Heard()
     bundle = fine_tuned(reader, tmp_path / "fine", [each for each in TEXTS if each[1] == "good"], heard, lr=1e-12)
     assert bundle.task.labels == reader.task.labels == ("bad", "good")
-    assert not any("start anew" in text for text in heard.said)
+    assert not any("initialised at random" in text for text in heard.said)
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
 
@@ -250,8 +250,8 @@ def test_labels_that_records_lack_and_tokens_that_the_vocabulary_lacks_are_told(
         reader, tmp_path / "fine", [("soup zürnte", "good"), *[(f"wine shone {n}", "good") for n in range(20)]], heard
     )
     said = "\n".join(heard.said)
-    assert "its 2 labels are kept; the training records have none of bad" in said
-    assert "are not in the vocabulary and are read as one unknown. A vocabulary does not grow" in said
+    assert "its 2 labels stay; no training record has the label bad" in said
+    assert "are not in the vocabulary and are read as one unknown. The vocabulary is fixed" in said
 
 
 def test_listed_labels_decide(reader, tmp_path):
@@ -264,17 +264,13 @@ def test_listed_labels_decide(reader, tmp_path):
 def test_what_starts_anew_cannot_be_frozen(reader, tmp_path):
     with pytest.raises(SaccadeError) as told:
         fine_tuned(reader, tmp_path / "fine", POLARITIES, Heard(), freeze=["encoder", "output"])
-    expected = (
-        "train.freeze: expected parts that are taken over: output.weight starts anew, since the labels are others"
-    )
-    assert f"{expected}, found encoder, output" in str(told.value)
+    assert "train.freeze: expected only copied parts: output.weight" in str(told.value)
+    assert "found encoder, output" in str(told.value)
     assert not (tmp_path / "fine").exists()
 
 
 def test_nothing_left_to_learn_is_one_clear_error(reader, tmp_path):
-    with pytest.raises(
-        SaccadeError, match=r"train\.freeze: expected a part that takes part and is left to learn, found none"
-    ):
+    with pytest.raises(SaccadeError, match=r"train\.freeze: expected trainable parameters .*, found none"):
         fine_tuned(reader, tmp_path / "fine", TEXTS, Heard(), freeze=["embedding", "encoder", "pool", "output"])
 
 
@@ -305,6 +301,6 @@ def test_an_empty_name_of_a_run_is_refused_and_null_is_none():
         read_recipe("rnnsearch_dates", ["train.from="])
     assert (
         str(told.value)
-        == "command line: train.from: expected a run's folder, found nothing (train.from=null begins from none)"
+        == "command line: train.from: expected a run's folder, found nothing (train.from=null starts from no run)"
     )
     assert read_recipe("rnnsearch_dates", ["train.from=null"]).train.from_ is None

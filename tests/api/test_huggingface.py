@@ -141,7 +141,7 @@ def test_a_tagger_says_the_tags_that_it_said_there_and_back(tmp_path):
     for name, tensor in model.state_dict().items():
         assert torch.equal(back.state_dict()[name], tensor), name
     with pytest.raises(
-        SaccadeError, match="expected a classifier where pairs are asked for, found one that says a tag"
+        SaccadeError, match="expects a text classifier, found a token classifier"
     ):
         from_huggingface(folder, pairs=True)
 
@@ -241,7 +241,7 @@ def masked(tmp_path_factory) -> Path:
 def test_a_pooler_that_was_never_trained_is_told_apart_from_what_is_taken_over(masked, tmp_path, task):
     bundle, said = begun(masked, tmp_path / "fine", task)
     whole = sum(parameter.numel() for parameter in bundle.network.trunk.parameters())
-    told = f"taken over: trunk, {whole - 600:,} parameters; never trained: trunk.pooler, 600"
+    told = f"copied: trunk, {whole - 600:,} parameters; never trained: trunk.pooler, 600"
     card = (tmp_path / "fine" / "card.md").read_text()
     assert told in said and told in card and "train.freeze" not in said
     left = ("trunk.pooler",) if task == "label" else ()  # a classifier trains it, a tagger does not ask it
@@ -253,7 +253,7 @@ def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(mask
     bundle, said = begun(masked, tmp_path / "fine", "classify", train=", freeze: [trunk]")
     note = "train.freeze: trunk.pooler is frozen at its random initial values, and other parts learn to use it. To train it, "
     assert f"{note}freeze [trunk.words, trunk.positions, trunk.segments, trunk.norm, trunk.encoder]" in said
-    assert "- Never trained, but frozen as they were drawn: trunk.pooler\n" in (tmp_path / "fine/card.md").read_text()
+    assert "- Never trained, but frozen at their random initial values: trunk.pooler\n" in (tmp_path / "fine/card.md").read_text()
     heard = Heard()
     api.resume(tmp_path / "fine", LABELLED, report=heard)
     assert any(text.startswith(note) for text in heard.said)
@@ -262,20 +262,20 @@ def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(mask
     back = from_huggingface(tmp_path / "back")
     assert [each.value for each in back.predict(TEXTS)] == [each.value for each in bundle.predict(TEXTS)]
     again, said = begun(tmp_path / "fine", tmp_path / "again", "classify")
-    assert "never trained there: trunk.pooler\n" in said and again.untrained.all == ()
+    assert "never trained in that run: trunk.pooler\n" in said and again.untrained.all == ()
     _, said = begun(masked, tmp_path / "tags", "label", train=", freeze: [trunk]")
     assert "train.freeze" not in said, "no tag asks the pooler"
 
 
 def test_what_was_never_trained_before_nor_here_is_not_exported(masked, tmp_path, command):
     bundle, said = begun(masked, tmp_path / "more", "pretrain", ", pairs: none")
-    assert "never trained there: trunk.pooler, next; nor here: trunk.pooler, next" in said
+    assert "never trained in that run: trunk.pooler, next; nor in this one: trunk.pooler, next" in said
     assert "ignore its output" in bundle.predict("film\tgood")[0].notes[0]
     _, _, err = command("export", tmp_path / "more", "--to", "huggingface", "--out", tmp_path / "back")
     assert "note: never trained, so not written: trunk.pooler, next" in err
     assert not [name for name in load_file(tmp_path / "back/model.safetensors") if "pool" in name or "seq_rel" in name]
     learnt, said = begun(tmp_path / "more", tmp_path / "pairs", "pretrain")
-    assert "nor here" not in said and to_huggingface(learnt, tmp_path / "whole") == ()
+    assert "nor in this one" not in said and to_huggingface(learnt, tmp_path / "whole") == ()
     assert "anew" not in from_huggingface(tmp_path / "whole").figures
 
 
@@ -288,7 +288,7 @@ def test_heads_that_training_reaches_are_no_longer_untrained(tmp_path):
 
 def test_an_imported_model_asks_for_records_in_the_words_of_the_command_line(masked, tmp_path, command):
     status, _, err = command("evaluate", masked)
-    assert status == 1 and "imported, so it has no test set of its own; name records: --data FILE" in err
+    assert status == 1 and "imported, so it has no test set of its own; pass records: --data FILE" in err
     assert "in memory" not in err
     (tmp_path / "documents.txt").write_text("\n\n".join(DOCUMENTS) + "\n")
     status, out, _ = command("evaluate", masked, "--data", tmp_path / "documents.txt", "--metric", "mlm_loss")

@@ -122,9 +122,10 @@ PAIRS = "{train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, columns: {second:
 BERT = "layers: 1, width: 6, heads: 3, feed_forward: 5, positions: 500, segments: 1"
 CRF = "train: {device: cpu, label_smoothing: 0.1}"
 NO_SHARE = (
-    "train.label_smoothing: expected 0: a CRF judges the tags of a row together, and has no share to give, found 0.1"
+    "train.label_smoothing: expected 0: a CRF scores whole tag sequences, so there is no distribution per word to smooth, "
+    "found 0.1"
 )
-BLIND = "the network {} does not look at a source, found {}"
+BLIND = "the network {} has no attention on a source, found {}"
 IN_PAIRS = ":3: model.segments: expected at least 2 where texts come in pairs, found 1"
 UNFIT = {
     "coverage": ("translate", DATES, "seq2seq", "search: {coverage: 0.2}",
@@ -194,5 +195,5 @@ def test_a_run_that_wants_a_figure_it_has_not_is_refused_before_it_goes_on(tmp_p
     plain = mine.to_plain()
     plain["data"]["pairs"] = "none"
     kept = from_plain(plain, name="old", folder=mine.folder, where="old")
-    with pytest.raises(InputError, match=r"old: metrics\[0\]: expected mlm figures where data\.pairs is none"):
+    with pytest.raises(InputError, match=r"old: metrics\[0\]: expected metrics of masked words .* data\.pairs is none"):
         prepare(kept, read_splits(kept, None))

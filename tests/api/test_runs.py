@@ -92,7 +92,7 @@ def test_a_run_of_an_older_version_is_told_by_its_files(runs):
 
 def test_a_run_that_never_reached_a_checkpoint_cannot_be_resumed(runs):
     shutil.rmtree(runs / "stopped" / "checkpoints")
-    assert read_run(runs / "stopped").reason == "before its first checkpoint: train afresh"
+    assert read_run(runs / "stopped").reason == "before its first checkpoint: train again"
 
 
 def test_a_saved_bundle_is_a_done_run(runs):

@@ -112,7 +112,7 @@ def test_a_run_that_begins_from_it_has_its_embeddings_and_names_no_vectors(file,
     file.write_text(said)
     with pytest.raises(InputError) as error:
         read_recipe("attentive_opinions", [*begun, f"data.vectors={file}"])
-    assert "data.vectors: expected none: a run that begins from another has the embeddings" in str(error.value)
+    assert "data.vectors: expected none: the embeddings" in str(error.value)
     assert "data.vectors=null" in str(error.value)
 
 

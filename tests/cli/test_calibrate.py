@@ -61,7 +61,7 @@ def test_records_that_it_was_trained_on_are_told(command, run, tmp_path) -> None
     path = tmp_path / "mine.tsv"
     header = "text\tlabel\n"
     path.write_text(header + "".join(f"{each.source}\t{each.target}\n" for each in (*splits.train[:7], *fresh[:31])))
-    told = "7 of the 38 records that it was fitted by were trained on: the network is surer of them than of others"
+    told = "7 of the 38 records that it was fitted on were trained on"
     status, _, err = command("calibrate", run, path)
     assert status == 0 and f"note: {told}\n" in err
     status, out, _ = command("calibrate", run, path, "--json")

@@ -57,7 +57,7 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
         (("evaluate", runs / "looking", "--length-penalty", "1"), "error: command line: --length-penalty is for tasks"),
         (
             ("predict", runs / "looking", "x", "--prefix", "y"),
-            "error: the task 'classify' takes no prefix, require or forbid",
+            "error: the task 'classify' does not take prefix, require or forbid",
         ),
         (
             ("evaluate", runs / "looking", "--metric", "bleu"),

@@ -65,7 +65,7 @@ def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
         (("predict", runs / "looking", "x", "--beam", "5"), "--beam is for tasks that search: the task label"),
         (
             ("predict", runs / "looking", "x", "--prefix", "y"),
-            "error: the task 'label' takes no prefix, require or forbid",
+            "error: the task 'label' does not take prefix, require or forbid",
         ),
         (("evaluate", runs / "looking", "--metric", "f1"), "expected any of accuracy, found 'f1' (f1, precision"),
         (("compare", runs / "looking", "--metric", "bleu"), "unknown metric 'bleu': those of labels are accuracy"),

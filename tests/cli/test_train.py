@@ -119,7 +119,7 @@ def test_a_run_begins_from_another(saccade):
     )
     status, out, err = saccade("train", "my.yaml", "--out", "new")
     assert status == 0, err
-    assert "begun from" in out
+    assert "started from" in out
     assert "become <unk>: '☃'" in out
     assert "of them frozen" in out
     status, out, _ = saccade("train", "my.yaml", "--dry-run")
@@ -185,7 +185,7 @@ FAULTS = {
     "resume and dry run": (["--resume", "x", "--dry-run"], "expected --resume RUN alone, found --dry-run too"),
     "resume and out": (["--resume", "x", "--out", "y"], "expected --resume RUN alone, found --out too"),
     "empty value": (["rnnsearch_dates", "model.hidden=3,"], "expected a value on each side of a comma"),
-    "a list without brackets": (["rnnsearch_dates", "metrics=bleu,chrf"], "a list is metrics=[bleu,chrf]"),
+    "a list without brackets": (["rnnsearch_dates", "metrics=bleu,chrf"], "write metrics=[bleu,chrf]"),
     "no parent": (
         ["rnnsearch_dates", "train.from=nowhere"],
         "train.from: expected a run's folder, found no such folder",

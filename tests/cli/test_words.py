@@ -107,8 +107,8 @@ def test_the_weights_of_single_words_are_drawn_or_listed(command, runs, tmp_path
 
 def test_what_cannot_be_shown_is_one_line(command, runs) -> None:
     for words, message in (
-        ((runs / "texts",), "error: words by label are those of a classifier: found the task 'translate'"),
-        ((runs / "mean",), "looks from the label at the words, found: it looks nowhere"),
+        ((runs / "texts",), "error: expected a classifier, found the task 'translate'"),
+        ((runs / "mean",), "expected attention from the label on the words, found none"),
         ((runs / "looking", "--site", "x"), "error: site: expected one of pool, found 'x'"),
         (
             (runs / "looking", "--out", "x.gif"),

@@ -179,7 +179,7 @@ class Blind(Judge):
 
 
 def test_a_model_that_looks_at_nothing_and_an_unknown_label_are_refused() -> None:
-    with pytest.raises(SaccadeError, match="does not look back"):
+    with pytest.raises(SaccadeError, match="no attention on its input"):
         erasure.curve(Blind((1,) * 7), "x")
     with pytest.raises(SaccadeError, match=r"expected one of .*yes, no, found 'perhaps'"):
         erasure.curve(Judge((1,) * 7), "x", "perhaps")

@@ -104,7 +104,7 @@ def test_the_weights_of_a_word_are_kept_label_by_label() -> None:
     with pytest.raises(SaccadeError, match="--word: expected words of these texts, found none of 'zebra'"):
         words(Reader(TOLD), [record(text) for text in TOLD], watch=["zebra"])
     found = words(Reader(TOLD), [record(text) for text in TOLD], least=1, watch=["good", "zebra"])
-    assert list(found.weights) == ["good"] and found.notes == ("'zebra' stands in none of these texts",)
+    assert list(found.weights) == ["good"] and found.notes == ("'zebra' does not occur in these texts",)
 
 
 def test_tokens_of_one_word_are_put_together_and_marks_are_none() -> None:
@@ -152,14 +152,14 @@ def test_heads_are_averaged_and_of_several_sites_one_must_be_named() -> None:
 
 def test_a_model_whose_label_looks_nowhere_is_refused() -> None:
     axes = {"text": tokens("a b", ["a", "b"]), "label": label()}
-    with pytest.raises(SaccadeError, match="found: it looks nowhere"):
+    with pytest.raises(SaccadeError, match="expected attention .*, found none"):
         looked(Trace(axes))
-    with pytest.raises(SaccadeError, match=r"looks from the label at the words, found: encoder\.0"):
+    with pytest.raises(SaccadeError, match=r"from the label on the words, found encoder\.0"):
         looked(Trace(axes, (dense("encoder.0", "text", "text", [[0.5, 0.5], [0.5, 0.5]]),)))
     writer = SimpleNamespace(task=SimpleNamespace(name="translate", output="text"))
-    with pytest.raises(SaccadeError, match="those of a classifier: found the task 'translate'"):
+    with pytest.raises(SaccadeError, match="expected a classifier, found the task 'translate'"):
         words(writer, [record("a")])
-    with pytest.raises(SaccadeError, match="got no records"):
+    with pytest.raises(SaccadeError, match="expected at least one record, found none"):
         words(Reader(TOLD), [])
 
 

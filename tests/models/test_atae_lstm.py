@@ -70,10 +70,9 @@ def test_single_texts_are_refused_before_training_with_what_to_do() -> None:
     task = Classify.learn(data, [Labelled("good soup", "pos"), Labelled("bad soup", "neg")])
     with pytest.raises(InputError) as told:
         task.network(AtaeLstm, Config(embedding=M, hidden=N))
-    assert str(told.value) == (
-        "recipe: data.columns.second: expected a column with the aspect of each text: atae_lstm judges a text by it, "
-        "found single texts (data.format: aspects has one; model.whole: true reads texts as a whole)"
-    )
+    message = str(told.value)
+    assert message.startswith("recipe: data.columns.second: expected a column with the aspect of each text")
+    assert "found single texts (data.format: aspects has one; model.whole: true" in message
     assert isinstance(task.network(AtaeLstm, Config(embedding=M, hidden=N, whole=True)), AtaeLstm)
     assert isinstance(task.network(AtaeLstm, Config("lstm", embedding=M, hidden=N)), AtaeLstm)
 

@@ -108,17 +108,17 @@ def test_a_fine_tuned_network_takes_over_the_trunk_and_says_so(rows):
     (told,) = classifier.begin_with(pretrained.state_dict())
     states = [network.trunk(tokens, LENGTHS, segments) for network in (pretrained, classifier)]
     assert torch.equal(*states) and torch.equal(before, classifier.output.weight)
-    assert "taken over: trunk" in told and "starts anew: output, 39" in told and "left behind: bias, next" in told
+    assert "copied: trunk" in told and "initialised at random: output, 39" in told and "left behind: bias, next" in told
 
 
 def test_what_of_the_trunk_was_never_trained_is_not_counted_as_taken_over(rows):
     state = built().state_dict()
     pooler = CONFIG.width * CONFIG.width + CONFIG.width
-    for kind, unasked in ((BertClassifier, ""), (BertTagger, " (not asked here)")):
+    for kind, unasked in ((BertClassifier, ""), (BertTagger, " (not used here)")):
         whole = sum(parameter.numel() for parameter in built(kind, 3).trunk.parameters())
         (told,) = built(kind, 3).begin_with(state, ("next", "trunk.pooler"))
-        taken = f"taken over: trunk, {whole - pooler:,} parameters; never trained: trunk.pooler, {pooler:,}{unasked}; "
-        assert told.startswith(f"{taken}starts anew: output")
+        taken = f"copied: trunk, {whole - pooler:,} parameters; never trained: trunk.pooler, {pooler:,}{unasked}; "
+        assert told.startswith(f"{taken}initialised at random: output")
 
 
 def test_dropout_acts_in_training_alone(rows):

@@ -165,7 +165,7 @@ def test_a_setting_that_a_task_has_no_use_for_is_refused_at_its_line(write, case
 )
 def test_a_figure_of_pairs_is_refused_where_there_are_none(write, rest, place):
     text = "task: pretrain\ndata: {source: topics, pairs: none}\nmodel: {name: bert}\n" + rest
-    message = f":{place}: expected mlm figures where data.pairs is none, found 'nsp_accuracy'"
+    message = f":{place}: expected metrics of masked words (mlm_…), since data.pairs is none, found 'nsp_accuracy'"
     with pytest.raises(InputError, match=re.escape(message)):
         read_recipe(write(text))
     assert read_recipe(write(text), ["data.pairs=next"]).data.pairs == "next"
@@ -213,7 +213,7 @@ def test_a_name_without_its_suffix_suggests_the_file(tmp_path):
 def test_a_file_of_data_in_the_place_of_a_recipe_is_told_how_to_get_one(tmp_path):
     (tmp_path / "pairs.csv").write_text("a,b\n")
     with pytest.raises(
-        InputError, match=r"expected a recipe \(\.yaml\), found a file of data \(saccade data .* --recipe"
+        InputError, match=r"expected a recipe \(\.yaml\), found a data file \(saccade data .* --recipe"
     ):
         read_recipe(tmp_path / "pairs.csv")
 

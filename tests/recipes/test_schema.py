@@ -145,7 +145,7 @@ def test_every_value_knows_its_line_and_its_text(tmp_path: Path) -> None:
         ("a: 3\n7: 5\n", "my.yaml:2: expected text as a key, found '7' (put the key in quotes)"),
         ("a: 3\non: 5\n", "my.yaml:2: expected text as a key, found 'on' (put the key in quotes)"),
         ("[a, b]: 5\n", "my.yaml:1: expected text as a key, found a list"),
-        ("a: *b\n", "my.yaml:1: expected an alias to a complete value, found 'b', which names nothing above"),
+        ("a: *b\n", "my.yaml:1: expected an alias to a complete value, found 'b', which is not defined above"),
         ("a: &a\n- *a\n", "my.yaml:2: expected an alias to a complete value, found 'a' inside itself"),
         ("<<: 3\n", "my.yaml:1: <<: expected a mapping, or a list of mappings, to merge, found '3'"),
         ('a: 3\nb: "\\UFFFFFFFF"\n', "my.yaml:2: expected valid YAML, found a number out of range"),

@@ -136,7 +136,7 @@ FAULTS = {
     "too many": ({"inputs": ["a"] * 65}, 422, "inputs", "found 65"),
     "too many traces": ({"inputs": ["a"] * 9, "trace": True}, 422, "inputs", "expected 1 to 8 inputs, found 9"),
     "no text": ({"inputs": ["a", 3]}, 422, "inputs[1]", "expected a text, found a number"),
-    "empty": ({"inputs": ["a", " "]}, 422, "inputs[1]", "input 2: expected a text, found blanks only"),
+    "empty": ({"inputs": ["a", " "]}, 422, "inputs[1]", "input 2: expected a text, found whitespace only"),
     "too long": ({"inputs": [LONG]}, 422, "inputs[0]", "expected at most 20,000 characters, found 20,001"),
     "too many tokens": ({"inputs": ["a " * 31]}, 422, "inputs[0]", "30"),
     "trace": ({"inputs": ["a"], "trace": "yes"}, 422, "trace", "expected true or false, found a text"),

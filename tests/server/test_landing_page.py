@@ -55,7 +55,7 @@ def test_another_model_has_a_page_of_its_own(bundle, explorer) -> None:
 def test_inputs_that_were_asked_for_come_first(bundle, explorer) -> None:
     data = shown(first_page(bundle, inputs=["der maus ist alt", "katze"]).text)
     assert [each["about"]["input"] for each in data["traces"]] == ["der maus ist alt", "katze"]
-    with pytest.raises(InputError, match="input 2: expected a text, found blanks only"):
+    with pytest.raises(InputError, match="input 2: expected a text, found whitespace only"):
         create_app({"my": bundle}, inputs=["katze", " "])
 
 

@@ -81,7 +81,7 @@ def test_a_bundle_keeps_it_and_a_run_that_begins_from_it_does_not(task, network)
     assert kept.calibration == task.calibration
     assert Classify.continue_from(DATA, RECORDS, task.files()).calibration is None
     assert (
-        "divided by 0.7000, fitted by 9 records (valid); ece on valid 0.5000 before, 0.2500 after"
+        "divided by 0.7000, fitted on 9 records (valid); ece on valid 0.5000 before, 0.2500 after"
         in kept.calibration.described
     )
 

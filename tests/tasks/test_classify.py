@@ -171,7 +171,7 @@ def test_what_means_nothing_to_a_classifier_is_refused() -> None:
         of.predict(made, ["a"], how=Search(sample=Sampling()))
     with pytest.raises(InputError, match="expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'"):
         of.evaluate(made, corpus, how=Search(), metrics=["bleu"])
-    with pytest.raises(InputError, match="a network that reads texts and says a label"):
+    with pytest.raises(InputError, match="a network that classifies texts"):
         of.network(nn.Linear, None)
 
 
@@ -263,7 +263,7 @@ def test_a_pair_is_a_tuple_or_a_text_with_a_tab() -> None:
     assert two[0].probabilities == two[1].probabilities
     with pytest.raises(InputError, match=r"input 1: expected two texts, as in training, found 1 text\(s\).*tab"):
         of.predict(made, ["a1 b1"], how=Search())
-    with pytest.raises(InputError, match="input 1: expected a text, found blanks only"):
+    with pytest.raises(InputError, match="input 1: expected a text, found whitespace only"):
         of.predict(made, [("a", " ")], how=Search())
     with pytest.raises(InputError, match="input 1: expected a text, found tuple"):
         task().predict(network(task()), [("a", "b")], how=Search())

@@ -145,7 +145,7 @@ def test_a_text_of_nothing_that_counts_is_one_unknown_word() -> None:
     of = task()
     found = of.predict(network(of), ["\u200b"], how=Search(), lens=Lens())[0]
     assert len(found.trace.axes["text"]) == 1
-    with pytest.raises(InputError, match="blanks only"):
+    with pytest.raises(InputError, match="whitespace only"):
         of.predict(network(of), [" \n "], how=Search())
 
 

@@ -25,7 +25,7 @@ from saccade.models.bert import Config as BertConfig
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.label import Label
-from saccade.tasks.label_inputs import told_shares
+from saccade.tasks.label_inputs import file_shares
 from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train
@@ -185,7 +185,7 @@ def test_a_text_is_cut_into_words_and_a_list_is_taken_as_it_is() -> None:
     ("given", "message"),
     [
         ("", "expected a text, found nothing"),
-        (" \t", "expected a text, found blanks only"),
+        (" \t", "expected a text, found whitespace only"),
         ([], "expected words, each a text, found an empty list"),
         (["a", " "], "expected words, each a text, found ' '"),
         ('["a", 3]', "expected words, each a text, found 3"),
@@ -288,7 +288,7 @@ def test_likely_tags_are_told_in_the_files_scheme_and_hold_what_was_said() -> No
 def test_shares_of_learnt_tags_that_become_the_same_are_added(scheme, learn, said, expected) -> None:
     tags = Tags(tuple(tags_with(["X"], learn)), (), scheme, learn)
     shares = 2.0 ** torch.arange(len(tags.names)).expand(3, -1)  # O, B, I and, of BIOES, E, S: 1, 2, 4, 8, 16
-    names, told = told_shares(shares, said, tags)
+    names, told = file_shares(shares, said, tags)
     assert dict(zip(names, told[1].tolist(), strict=True)) == expected
 
 
@@ -332,7 +332,7 @@ def test_spans_have_figures_only_where_tags_mark_some() -> None:
     ):
         of.check_metrics(["accuracy", "f1"])
     found = of.evaluate(network(of), of.corpus(RECORDS, "x"), how=Search(), metrics=["accuracy"])
-    assert found.notes[0].startswith("most often mistaken: ") and "O" in found.details
+    assert found.notes[0].startswith("most often confused: ") and "O" in found.details
 
 
 def test_a_run_asks_before_it_trains_whether_its_metrics_can_be(tmp_path) -> None:

@@ -68,5 +68,5 @@ def test_the_data_of_an_own_task_are_checked_with_file_and_line(counting):
 
 
 def test_an_own_task_without_files_takes_no_data_from_memory(counting):
-    with pytest.raises(SaccadeError, match=r"the task 'tests\.counting:Count' takes no data="):
+    with pytest.raises(SaccadeError, match=r"the task 'tests\.counting:Count' does not take data="):
         saccade.train(counting, data=["abba"])

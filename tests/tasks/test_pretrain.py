@@ -65,7 +65,7 @@ def test_a_corpus_holds_every_token_of_its_documents(task, corpus):
 def test_rows_inside_one_sentence_are_warned_of_once_where_followers_are_told(task):
     single, several = [Text("the dogs wait")] * 5, [Text("the dogs wait . a cat sleeps . it rains .")] * 5
     note = task.corpus(single, "data.train").note
-    assert "5 of the rows hold no more than one sentence" in note and "data.pairs: none" in note
+    assert "5 of the rows contain at most one sentence" in note and "data.pairs: none" in note
     assert "nsp_accuracy" not in task.corpus(several, "data.train").note
     assert "nsp_accuracy" not in task.corpus(single, "data.valid").note  # it is said of the training data alone
     alone = Pretrain(replace(task.data, pairs="none"), task.tokenizer)
@@ -75,7 +75,7 @@ def test_rows_inside_one_sentence_are_warned_of_once_where_followers_are_told(ta
 def test_a_quarter_of_such_rows_is_none_too_many_and_more_is(task):
     parts = [Text("the dogs wait"), *[Text("the dogs wait . a cat sleeps .")] * 3]
     assert "nsp_accuracy" not in task.corpus(parts, "data.train").note
-    assert "2 of the rows hold" in task.corpus([*parts, parts[0]], "data.train").note
+    assert "2 of the rows contain" in task.corpus([*parts, parts[0]], "data.train").note
 
 
 def test_answers_of_a_part_that_was_never_trained_say_so(task, corpus, network, tmp_path):
@@ -88,7 +88,7 @@ def test_answers_of_a_part_that_was_never_trained_say_so(task, corpus, network, 
         assert ("Never trained" in (tmp_path / name / "card.md").read_text()) == bool(figures)
         bundle = api.load(tmp_path / name, device="cpu")  # what it lacks is kept
         noted[name] = [" ".join(each.notes) for each in bundle.predict([words, followers])]
-    never = "was never trained (not in what was imported); ignore its output"
+    never = "was never trained (not in the imported model); ignore its output"
     assert noted["whole"] == ["", ""]
     assert noted["bare"] == [f"the masked-word head {never}", ""]
     assert noted["masked"] == ["", f"the next-sentence head {never}"]
@@ -383,11 +383,11 @@ def test_what_tells_followers_is_noise_only_where_no_run_was_trained_to(whole, t
     noise = api.train(small(*single), folder=tmp_path / "noise")
     assert noise.predict(PAIR)[0].notes == (never,) and noise.untrained.anew == ("next", "trunk.pooler")
     card = (tmp_path / "noise" / "card.md").read_text()
-    assert "- Never trained, since no training asked for them: next, trunk.pooler\n" in card
+    assert "- Never trained, since no training used them: next, trunk.pooler\n" in card
     still = api.train(small(f"train.from={tmp_path / 'noise'}", *single), folder=tmp_path / "still")
     assert api.load(tmp_path / "still").predict(PAIR)[0].notes == (never,) and still.untrained == noise.untrained
     card = (tmp_path / "still" / "card.md").read_text()
-    assert "never trained there: next, trunk.pooler; nor here: next, trunk.pooler\n" in card
+    assert "never trained in that run: next, trunk.pooler; nor in this one: next, trunk.pooler\n" in card
     learnt = api.train(small(f"train.from={tmp_path / 'still'}", "train.epochs=1"), folder=tmp_path / "learnt")
     assert learnt.predict(PAIR)[0].notes == () and learnt.untrained.all == ()
 

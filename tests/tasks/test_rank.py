@@ -187,8 +187,8 @@ def test_long_texts_are_an_error_or_cut_and_counted() -> None:
 def test_training_says_how_many_questions_teach_nothing() -> None:
     of = task()
     note = of.corpus([*RECORDS, UNANSWERED], "data.train").note
-    assert "21 questions with 60 candidates, 20 of them relevant" in note and "nothing is learnt of them" in note
-    assert "left out of the figures" in of.corpus([*RECORDS, UNANSWERED], "data.test").note
+    assert "21 questions with 60 candidates, 20 of them relevant" in note and "ignored in training" in note
+    assert "left out of the metrics" in of.corpus([*RECORDS, UNANSWERED], "data.test").note
     with pytest.raises(InputError, match="a question with a relevant candidate, found none"):
         of.corpus([UNANSWERED], "data.train")
 
@@ -228,14 +228,14 @@ def test_a_candidate_that_is_given_twice_counts_once(loss) -> None:
     made = network(of)
     once, twice = of.predict(made, [INPUT, f"{INPUT}\tnone"], how=Search(beam=9, n_best=9))
     assert dict(twice.probabilities) == pytest.approx(dict(once.probabilities), rel=1e-5)
-    assert len(twice.alternatives) == 2 and twice.notes[0] == "1 of 4 candidates given again and left out"
+    assert len(twice.alternatives) == 2 and twice.notes[0] == "1 of 4 candidates are duplicates and left out"
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ("a question alone", "at least one candidate, found none"),
-        ("a question\t ", "candidate 1: expected a text, found blanks only"),
+        ("a question\t ", "candidate 1: expected a text, found whitespace only"),
         (("q", "c"), "a list of candidates, found str"),
         (("q", ["c", 3]), "candidate 2: expected a text, found int"),
         ({"question": "q"}, "candidates: expected a question and its candidates"),

@@ -201,11 +201,11 @@ def test_a_forbidden_word_leaves_longer_words_alone() -> None:
     ("wish", "message"),
     [
         (OutputConstraints(require=("Zebra",)), r"require: expected words of the target's vocabulary, found 'Zebra' \("),
-        (OutputConstraints(require=(" ",)), "input 1: require: expected words, found blanks only"),
+        (OutputConstraints(require=(" ",)), "input 1: require: expected words, found whitespace only"),
         (OutputConstraints(forbid=("",)), "input 1: forbid: expected words, found nothing"),
         (OutputConstraints(require=(3,)), "input 1: require: expected words, found int"),  # type: ignore[arg-type]
         (OutputConstraints(prefix=3), "input 1: prefix: expected a text, found int"),  # type: ignore[arg-type]
-        (OutputConstraints(prefix="das haus", forbid=("haus",)), "words that no other wish asks for, found 'haus'"),
+        (OutputConstraints(prefix="das haus", forbid=("haus",)), "words that are not in prefix or require, found 'haus'"),
         (OutputConstraints(require=("rot", "das haus"), forbid=("haus",)), "found 'haus', which require asks for"),
     ],
 )  # fmt: skip
@@ -366,7 +366,7 @@ def test_an_unknown_word_ends_the_word_before_it():
 
 
 def test_what_a_prefix_begins_with_cannot_be_forbidden_even_where_it_is_unknown():
-    with pytest.raises(InputError, match="forbid: expected words that no other wish asks for, found 'Zebra'"):
+    with pytest.raises(InputError, match="forbid: expected words that are not in prefix or require, found 'Zebra'"):
         said(task_of("words"), "das haus", OutputConstraints(prefix="Zebra", forbid=("Zebra",)))
 
 

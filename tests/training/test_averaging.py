@@ -39,8 +39,8 @@ def test_the_last_are_those_at_the_ends_of_epochs_or_some_updates_apart() -> Non
             each.after_validation(network, progress, 1.0, higher=False)
             if update % 5 == 0:
                 each.after_epoch(network, progress)
-    assert list(by_epoch.kept) == [15, 20] and list(by_update.kept) == [12, 16, 20]
-    assert float(mean_of(list(by_update.kept.values()))["weight"]) == 16
+    assert list(by_epoch.by_update) == [15, 20] and list(by_update.by_update) == [12, 16, 20]
+    assert float(mean_of(list(by_update.by_update.values()))["weight"]) == 16
     assert (str(by_epoch), str(by_update)) == ("the last 2 epochs", "3 networks, the last, 4 updates apart")
 
 
@@ -52,8 +52,8 @@ def test_the_best_are_those_with_the_best_figure(higher: bool, kept: list[int]) 
         progress.update = update
         snapshots.after_validation(at(network, update), progress, figure, higher=higher)
         snapshots.after_epoch(network, progress)
-    assert sorted(snapshots.kept) == kept == sorted(map(int, progress.figures))
-    assert float(snapshots.kept[kept[0]]["weight"]) == kept[0]
+    assert sorted(snapshots.by_update) == kept == sorted(map(int, progress.figures))
+    assert float(snapshots.by_update[kept[0]]["weight"]) == kept[0]
 
 
 @pytest.mark.parametrize("options", [("train.average_every=4",), ("train.average_of=best", "train.evaluate_every=4")])

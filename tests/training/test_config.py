@@ -22,9 +22,9 @@ def test_it_is_said_when_tokens_keep_batches_below_the_records_asked_for():
 
 
 def test_a_distance_between_averaged_networks_is_refused_where_none_are_averaged():
-    with pytest.raises(ValueError, match="average_every must be left out unless average says how many: got 5"):
+    with pytest.raises(ValueError, match="average_every must be left out without average: got 5"):
         Train(average_every=5)
-    with pytest.raises(InputError, match=r"train\.average_every: expected .* left out unless .*, found 5"):
+    with pytest.raises(InputError, match=r"train\.average_every: expected .* left out without average, found 5"):
         read_recipe("rnnsearch_dates", ["train.average_every=5"])
     assert Train(average_every=5, average=2).average_every == 5
 
@@ -32,8 +32,8 @@ def test_a_distance_between_averaged_networks_is_refused_where_none_are_averaged
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"stop_after": 3}, "stop_after must be left out where the last network is kept: got 3"),
-        ({"average": 2, "average_of": "best"}, "average_of must be last where the last network is kept: got best"),
+        ({"stop_after": 3}, "stop_after must be left out with keep last: got 3"),
+        ({"average": 2, "average_of": "best"}, "average_of must be last with keep last: got best"),
     ],
 )
 def test_where_the_last_network_is_kept_nothing_may_choose_by_the_validation_set(fields, message):

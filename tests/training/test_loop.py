@@ -110,7 +110,7 @@ def test_resuming_with_other_data_is_refused(tmp_path):
     pairs = [(f"quelle {number}", f"ziel {number}") for number in range(40)]
     recipe = tiny("train.epochs=1")
     api.train(recipe, pairs, folder=tmp_path / "run")
-    with pytest.raises(SaccadeError, match="the data that the run began with"):
+    with pytest.raises(SaccadeError, match="the data that the run started with"):
         api.resume(tmp_path / "run", [("anders", "x"), *pairs])
 
 
@@ -186,7 +186,7 @@ def test_a_run_with_nothing_to_average_says_so(tmp_path, how, taken):
             said.append(text)
 
     bundle = api.train(tiny("train.average=3", "train.epochs=1", *how), folder=tmp_path / "run", report=Heard())
-    assert f"nothing to average: train.average is 3, but {taken} taken for it, so the kept one stays" in said
+    assert f"nothing to average: train.average is 3, but {taken} copied for it, so the saved network stays" in said
     assert "averaged" not in bundle.figures
 
 
@@ -216,7 +216,7 @@ def test_the_last_network_is_kept_where_it_is_asked_for_though_an_earlier_one_wa
     last = api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "last")
     assert best.figures["valid"]["loss"] < last.figures["valid"]["loss"], "the run must be one that gets worse"
     assert best.figures["epoch"] < last.figures["epoch"] == 6
-    told = "Weights: the last of the run; none was chosen by the validation records"
+    told = "Weights: the last of the run; the validation records were not used to choose them"
     assert [told in (tmp_path / name / "card.md").read_text() for name in ("best", "last")] == [False, True]
     there = weights(tmp_path / "last")
     for name, tensor in last.network.state_dict().items():
@@ -233,7 +233,7 @@ def test_a_run_that_keeps_its_last_network_goes_on_after_an_interrupt(tmp_path):
         assert torch.equal(tensor, again.network.state_dict()[name]), name
 
 
-@pytest.mark.parametrize(("keep", "verdict"), [("best", "(not kept: the best single one has "), ("last", "(kept)")])
+@pytest.mark.parametrize(("keep", "verdict"), [("best", "(not saved: the best single network has "), ("last", "(saved)")])
 def test_with_the_last_network_an_average_is_kept_though_it_is_worse(tmp_path, keep, verdict):
     class Heard(Silence):
         said: ClassVar[list[str]] = []

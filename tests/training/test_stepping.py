@@ -44,7 +44,7 @@ def test_modules_and_parameters_are_frozen_by_name(names, left):
         (["decoder"], r"train\.freeze: expected parts of the network, such as scale, encoder, output, found 'decoder'"),
         (["encodr"], r"found 'encodr' \(did you mean 'encoder'\?\)"),
         ([""], r"found ''"),
-        (["encoder", "output", "scale"], r"expected a part that is left to learn"),
+        (["encoder", "output", "scale"], r"expected at least one trainable parameter"),
     ],
 )
 def test_a_part_that_is_not_there_or_nothing_left_is_refused(names, message):
