@@ -1,4 +1,4 @@
-"""Ranking metrics: mean average precision, mean reciprocal rank, precision at 1, and nearest neighbours of word vectors.
+"""Ranking metrics: mean average precision, mean reciprocal rank and precision at 1.
 
     average precision   AP = 1/R Σ_{i relevant} (relevant among the first i) / i        R relevant candidates of a question
     reciprocal rank     RR = 1 / (rank of the first relevant candidate)
@@ -8,7 +8,7 @@ A candidate is relevant if its relevance is above 0. Among equal scores relevant
 system. Questions without a relevant candidate are left out, as in the published WikiQA results; questions whose
 candidates are all relevant count as 1.
 
-Legend: N questions, V words, D width of a vector.
+Legend: N questions.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor
-from torch.nn import functional
 
 from saccade.errors import SaccadeError
 from saccade.metrics.significance import Statistics
@@ -100,20 +96,3 @@ FIGURES: dict[str, Callable[[list[int]], float]] = {
     "mrr": lambda places: 1 / places[0],
     "precision_at_1": lambda places: float(places[0] == 1),
 }
-
-
-def neighbours(vectors: Float[Tensor, "V D"], groups: Sequence[Sequence[int]]) -> float:
-    """The share of the grouped words whose nearest other word by cosine, cos(a, b) = a · b / (|a| |b|), is of their own group.
-
-    >>> neighbours(torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.5, 1.0]]), [[0, 1], [2]])
-    0.6666666666666666
-    """
-    rows = [row for group in groups for row in group]
-    if not rows:
-        raise SaccadeError("neighbours: expected groups of words, found none of their words in the vocabulary")
-    unit = functional.normalize(vectors.float(), dim=-1)
-    cosines = unit[rows] @ unit.T
-    cosines[torch.arange(len(rows)), rows] = -torch.inf
-    owner = {row: number for number, group in enumerate(groups) for row in group}
-    nearest = cosines.argmax(-1).tolist()
-    return sum(owner.get(near) == owner[row] for row, near in zip(rows, nearest, strict=True)) / len(rows)

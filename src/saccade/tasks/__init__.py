@@ -28,11 +28,11 @@ TASKS: dict[str, Spec] = {
     "translate": Spec("translate:Translate", "pairs.records:PairData", "text:TEXT_METRICS"),
     "point": Spec("point:Point", "points.records:PointData", "text:POINT_METRICS"),
     "classify": Spec("classify:Classify", "labels.records:LabelledData", "labels:CLASSIFIER_METRICS"),
-    "label": Spec("label:Label", "tags.records:TaggedData", "spans:TAG_METRICS"),
+    "label": Spec("label:Label", "tags.records:TaggedData", "labels:TAG_METRICS"),
     "rank": Spec("rank:Rank", "rankings.records:RankedData", "ranking:RANKING_METRICS"),
     "language": Spec("language:Language", "texts.records:TextData", "text:LANGUAGE_METRICS"),
     "pretrain": Spec("pretrain:Pretrain", "texts.records:PretrainData", "text:MASKED_METRICS"),
-    "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "neighbours:VECTOR_METRICS"),
+    "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "ranking:VECTOR_METRICS"),
 }
 
 

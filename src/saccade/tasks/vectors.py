@@ -33,9 +33,9 @@ from saccade.data.texts.records import Text, WordData, load_texts, read_texts, t
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
-from saccade.errors import InputError
+from saccade.errors import InputError, SaccadeError
 from saccade.kinds import TEXT
-from saccade.metrics.ranking import VECTOR_METRICS, neighbours
+from saccade.metrics.ranking import VECTOR_METRICS
 from saccade.metrics.text import Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
@@ -318,3 +318,20 @@ class WordVectors(Surveys, Task):
                 above += int((there > against.amax(-1)).sum())
                 count += batch.tokens
         return {"pair_loss": loss / max(1, count), "pair_accuracy": above / max(1, count)}
+
+
+def neighbours(vectors: Float[Tensor, "V D"], groups: Sequence[Sequence[int]]) -> float:
+    """The share of the grouped words whose nearest other word by cosine, cos(a, b) = a · b / (|a| |b|), is of their own group.
+
+    >>> neighbours(torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.5, 1.0]]), [[0, 1], [2]])
+    0.6666666666666666
+    """
+    rows = [row for group in groups for row in group]
+    if not rows:
+        raise SaccadeError("neighbours: expected groups of words, found none of their words in the vocabulary")
+    unit = functional.normalize(vectors.float(), dim=-1)
+    cosines = unit[rows] @ unit.T
+    cosines[torch.arange(len(rows)), rows] = -torch.inf
+    owner = {row: number for number, group in enumerate(groups) for row in group}
+    nearest = cosines.argmax(-1).tolist()
+    return sum(owner.get(near) == owner[row] for row, near in zip(rows, nearest, strict=True)) / len(rows)

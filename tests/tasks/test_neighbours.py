@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.metrics.ranking import neighbours
+from saccade.tasks.vectors import neighbours
 
 
 def test_length_does_not_matter_and_every_word_is_a_candidate():
