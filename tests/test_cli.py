@@ -174,7 +174,7 @@ FAULTS = {
     "no run to resume": (["train", "--resume", "nowhere"], "nowhere: expected a run's folder, found no such folder"),
     "changes to a resumed run": (
         ["train", "--resume", "nowhere", "train.epochs=2"],
-        "found both: a run goes on by the",
+        "--resume RUN, found both",
     ),
 }
 
