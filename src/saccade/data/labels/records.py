@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.config import TooLong
+from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import FORMATS, Fields, Name, scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import Encoding, opened, unpacked
+from saccade.data.files.lines import opened, unpacked
 from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, fault, kind_of, text_fault
 from saccade.data.files.semeval import BLOCKS, scan_blocks
 from saccade.data.memory import check_text, columns_in, items_of, made_of, missing, short, values_under
 from saccade.data.reading import FaultCounts, load_parts, valid_records, warnings_about
-from saccade.data.splits import Overlap, Splits
+from saccade.data.splits import Splits
 from saccade.data.tokenizers.sentences import Nesting
 from saccade.data.tokenizers.tokenizer import Kind, TokenizerConfig
 from saccade.data.tokenizers.vectors import Vectors, check_vectors
@@ -90,24 +90,13 @@ class WordTokens(TokenizerConfig):
 
 
 @dataclass(frozen=True)
-class LabelledData:
-    """The ``data`` part of a recipe for texts with a label each."""
+class LabelledData(DataConfig):
+    """The ``data`` part of a recipe for texts with a label each: files, or folders with one folder per label."""
 
-    source: Literal["opinions", "contrasts", "verbs", "needles"] | None = None  # a built-in source, or
-    # Files, folders with one folder a label, or hf://OWNER/NAME; paths as in every recipe.
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    # Where a file's suffix does not say it.
+    source: Literal["opinions", "contrasts", "verbs", "needles"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "lines", "aspects", "relations"] | None = None
-    encoding: Encoding = "utf-8"
     columns: LabelColumns = field(default_factory=LabelColumns)
     labels: tuple[str, ...] | None = None  # all there are, in this order; as train has them, sorted, unless given
-    faults: Literal["error", "drop"] = (
-        "error"  # what a line that is no record is; dropped ones are counted and reported
-    )
-    overlap: Overlap = "keep"  # what becomes of texts that train has in common with valid or test
     opinions: Opinions = field(default_factory=Opinions)
     contrasts: Contrasts = field(default_factory=Contrasts)
     verbs: Verbs = field(default_factory=Verbs)
@@ -123,12 +112,8 @@ class LabelledData:
     balance: Literal["none", "weights"] = "none"  # weights: every label counts as much in the loss, however rare
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: opinions' or 'train: FILE'")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
-        if self.max_length < 2:
-            raise ValueError(f"max_length must be at least 2: got {self.max_length}")
+        super().__post_init__()
+        check_least(self, max_length=2)
         if self.sentences is not None and (self.columns.second is not None or self.format == "aspects"):
             raise ValueError(f"sentences must be left out where records are pairs: got {self.sentences}")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
@@ -145,7 +130,7 @@ class LabelledData:
 
 def built_in(source: str) -> Any:
     """The module of a built-in source: ``generate`` makes its splits, ``EXAMPLES`` are inputs worth looking at."""
-    return importlib.import_module(f"saccade.data.{source}")
+    return importlib.import_module(f"saccade.data.toy.{'relations' if source == 'verbs' else source}")
 
 
 def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.config import DataConfig, check_least
 from saccade.data.files.catalogue import header_of_catalogue, scan_catalogue
 from saccade.data.files.hub import header_of_hub, on_hub, scan_hub
 from saccade.data.files.jsonl import header_of_jsonl, scan_jsonl
@@ -35,7 +36,7 @@ from saccade.data.memory import (
 )
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts
-from saccade.data.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.data.splits import Splits, hold_out, settle_overlap
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.data.toy.copy import Copies
 from saccade.data.toy.dates import Dates
@@ -54,21 +55,15 @@ class PairFiles:
 
 
 @dataclass(frozen=True)
-class PairData:
-    """The ``data`` part of a recipe for pairs of texts."""
+class PairData(DataConfig):
+    """The ``data`` part of a recipe for pairs of texts: a file of pairs, or two files whose lines belong together."""
 
-    source: Made | None = None  # a built-in source, or
-    # Files, or hf://OWNER/NAME; $VARIABLES are filled in, relative paths start at the recipe's folder.
-    train: str | PairFiles | None = None
-    valid: str | PairFiles | None = None
-    test: str | PairFiles | None = None
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = (
-        None  # where a file's suffix does not say it
-    )
+    source: Made | None = None
+    train: str | PairFiles | None = None  # type: ignore[assignment]
+    valid: str | PairFiles | None = None  # type: ignore[assignment]
+    test: str | PairFiles | None = None  # type: ignore[assignment]
+    format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = None
     columns: Columns = field(default_factory=Columns)
-    faults: Literal["error", "drop"] = "error"  # what a line that is no pair is; dropped ones are counted and reported
-    overlap: Overlap = "keep"  # what becomes of sources that train has in common with valid or test
     dates: Dates = field(default_factory=Dates)
     spelling: Spelling = field(default_factory=Spelling)
     phonemes: Phonemes = field(default_factory=Phonemes)
@@ -80,15 +75,11 @@ class PairData:
     too_long: Literal["error", "truncate"] = "error"
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: dates' or 'train: FILE'")
+        super().__post_init__()
+        check_least(self, max_length=1)
         files = [file for file in (self.train, self.valid, self.test) if isinstance(file, str)]
         if self.format is not None and not files:
             raise ValueError(f"format must be left out where there is no single file of pairs: got {self.format}")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
-        if self.max_length < 1:
-            raise ValueError(f"max_length must be at least 1: got {self.max_length}")
         if self.shared and self.target_tokens is not None:
             raise ValueError("target_tokens has no meaning with shared: true")
 

@@ -20,6 +20,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.config import DataConfig, check_least
 from saccade.data.files.lines import text_lines, unpacked
 from saccade.data.paths import locate
 from saccade.data.splits import Splits, hold_out
@@ -44,23 +45,28 @@ class Points:
 
 
 @dataclass(frozen=True)
-class PointData:
+class PointData(DataConfig):
     """The ``data`` part of a recipe for points.
 
-    With ``source``, train, valid and test say how many records are drawn; without, they are JSONL files ($VARIABLES are
-    filled in, relative paths start at the recipe's folder).
+    With ``source``, train, valid and test say how many records are drawn; without, they are JSONL files.
     """
 
     source: Literal["sorting", "hull"] | None = None
-    train: int | str | None = None
-    valid: int | str | None = None
-    test: int | str | None = None
+    train: int | str | None = None  # type: ignore[assignment]
+    valid: int | str | None = None  # type: ignore[assignment]
+    test: int | str | None = None  # type: ignore[assignment]
+    format: Literal["jsonl"] | None = None
     least: int = 5  # points of a record that is drawn, from least …
     most: int = 10  # … to most, each number as often
     seed: int = 1  # the same seed draws the same records, everywhere
-    hold_out: float = 0.05  # the share of a train file for valid where it is not given, then of what is left for test
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, least=FEWEST.get(self.source or "", 1))
+        if not self.least <= self.most <= GRID:
+            raise ValueError(f"most must be from least={self.least} to {GRID}: got {self.most}")
+
+    def check_source(self) -> None:
         if self.source is None and self.train is None:
             raise ValueError("source or train must be given, e.g. 'source: hull' or 'train: FILE': got neither")
         for name in DRAWN:
@@ -69,13 +75,6 @@ class PointData:
                 raise ValueError(f"{name} must be how many records to draw (1 or more) with a source: got {given}")
             if self.source is None and isinstance(given, int):
                 raise ValueError(f"{name} must be a file (records are drawn with a source only): got {given}")
-        fewest = FEWEST.get(self.source or "", 1)
-        if self.least < fewest:
-            raise ValueError(f"least must be at least {fewest}: got {self.least}")
-        if not self.least <= self.most <= GRID:
-            raise ValueError(f"most must be from least={self.least} to {GRID}: got {self.most}")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
 
 
 # Records that are drawn ----------------------------------------------------------------------------------------------

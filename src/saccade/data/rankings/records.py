@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.config import TooLong
+from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.answer_files import NAMES, is_toks, scan_toks
 from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, format_of, scan_fields
 from saccade.data.files.hub import on_hub
@@ -23,7 +23,7 @@ from saccade.data.files.records import NOT_TEXT, Fault, fault, kind_of, text_fau
 from saccade.data.labels.records import WordTokens
 from saccade.data.memory import columns_in, items_of, made_of, missing, short, values_under
 from saccade.data.reading import FaultCounts, load_parts, valid_records, warnings_about
-from saccade.data.splits import Overlap, Splits
+from saccade.data.splits import Splits
 from saccade.data.tokenizers.vectors import Vectors, check_vectors
 from saccade.data.toy.facts import Facts, generate
 from saccade.errors import InputError
@@ -83,24 +83,12 @@ class RankColumns:
 
 
 @dataclass(frozen=True)
-class RankedData:
-    """The ``data`` part of a recipe for questions with candidates."""
+class RankedData(DataConfig):
+    """The ``data`` part of a recipe for questions with candidates: files, or folders with a.toks, b.toks and sim.txt."""
 
-    source: Literal["facts"] | None = None  # a built-in source, or
-    # Files, folders with a.toks, b.toks and sim.txt, or hf://OWNER/NAME; paths as in every recipe.
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
-    hold_out: float = (
-        0.05  # the share of train's questions for valid where it is not given, then of what is left for test
-    )
-    format: Literal["tsv", "csv", "jsonl", "parquet", "toks"] | None = None  # where a file's suffix does not say it
-    encoding: Encoding = "utf-8"
+    source: Literal["facts"] | None = None
+    format: Literal["tsv", "csv", "jsonl", "parquet", "toks"] | None = None
     columns: RankColumns = field(default_factory=RankColumns)
-    faults: Literal["error", "drop"] = (
-        "error"  # what a row that is no candidate is; dropped ones are counted and reported
-    )
-    overlap: Overlap = "keep"  # what becomes of questions that train has in common with valid or test
     unanswered: Literal["keep", "drop"] = "keep"  # training questions of which no candidate is relevant
     facts: Facts = field(default_factory=Facts)
     tokens: WordTokens = field(default_factory=WordTokens)
@@ -110,12 +98,8 @@ class RankedData:
     loss: Literal["listwise", "pointwise"] = "listwise"  # candidates against one another, or each by itself
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: facts' or 'train: FILE'")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
-        if self.max_length < 1:
-            raise ValueError(f"max_length must be at least 1: got {self.max_length}")
+        super().__post_init__()
+        check_least(self, max_length=1)
         check_vectors(self.vectors, self.tokens)
 
 

@@ -17,15 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.config import DataConfig, check_least
 from saccade.data.files.conll import NO_TAG, Sentence, scan_conll
 from saccade.data.files.fields import Fields, scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import Encoding, unpacked
+from saccade.data.files.lines import unpacked
 from saccade.data.files.records import NOT_TEXT, Fault, fault, kind_of, text_fault
 from saccade.data.labels.records import label_of
 from saccade.data.memory import check_text, columns_in, items_of, made_of, missing, short, values_under
 from saccade.data.reading import FaultCounts, load_parts, valid_records, warnings_about
-from saccade.data.splits import Overlap, Splits
+from saccade.data.splits import Splits
 from saccade.data.tags.schemes import Scheme, fault_in, is_tag
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.data.tokenizers.vectors import Vectors, check_vectors
@@ -102,23 +103,15 @@ class TagTokens(TokenizerConfig):
 
 
 @dataclass(frozen=True)
-class TaggedData:
-    """The ``data`` part of a recipe for sentences with a tag for each word."""
+class TaggedData(DataConfig):
+    """The ``data`` part of a recipe for sentences with a tag per word."""
 
-    source: Literal["repeats"] | None = None  # a built-in source, or
-    # Files or hf://OWNER/NAME; paths as in every recipe.
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    format: Literal["conll", "conllu", "jsonl", "parquet"] | None = None  # where a file's suffix does not say it
-    encoding: Encoding = "utf-8"
+    source: Literal["repeats"] | None = None
+    format: Literal["conll", "conllu", "jsonl", "parquet"] | None = None
     columns: TagColumns = field(default_factory=TagColumns)
     scheme: Scheme = "none"  # how the file's tags mark spans; none: a tag is a name
     learn: Literal["iob1", "bio", "bioes"] | None = None  # the scheme that is taught; the file's own unless given
     labels: tuple[str, ...] | None = None  # all tags there are; in files that number them, in the order of the numbers
-    faults: Literal["error", "drop"] = "error"  # what a sentence that is no record is; dropped ones are counted
-    overlap: Overlap = "keep"  # what becomes of sentences that train has in common with valid or test
     repeats: Repeats = field(default_factory=Repeats)
     tokens: TagTokens = field(default_factory=TagTokens)
     vectors: str | Vectors | None = None  # a file or a run that word embeddings begin with
@@ -126,12 +119,8 @@ class TaggedData:
     too_long: Literal["error", "split"] = "error"  # split: read in parts, each by itself
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: repeats' or 'train: FILE'")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
-        if self.max_length < 2:
-            raise ValueError(f"max_length must be at least 2: got {self.max_length}")
+        super().__post_init__()
+        check_least(self, max_length=2)
         if self.learn is not None and self.scheme == "none":
             raise ValueError(
                 f"learn must be left out where data.scheme is none, which marks no spans: got {self.learn}"

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.config import DataConfig, check_least
 from saccade.data.files.hub import on_hub
 from saccade.data.paths import locate
-from saccade.data.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.data.splits import Splits, hold_out, settle_overlap
 from saccade.data.texts.records import Format, Text, TextData, read_texts, texts_of
 from saccade.data.tokenizers.tokenizer import Kind, TokenizerConfig
 from saccade.data.toy.topics import Topics, generate
@@ -44,29 +45,20 @@ class PieceTokens(TokenizerConfig):
 
 
 @dataclass(frozen=True)
-class RawTexts:
-    """The fields of a recipe's ``data`` that say which texts are read, of a task that needs nothing but texts.
-
-    Either ``source`` names texts that the package makes itself, or train, valid and test are files or folders, or lists of
-    them ($VARIABLES are filled in, relative paths start at the recipe's folder).
-    """
+class RawTexts(DataConfig):
+    """The fields of a recipe's ``data`` that say which texts are read: files or folders, or lists of them."""
 
     source: Literal["topics"] | None = None
-    train: str | tuple[str, ...] | None = None
-    valid: str | tuple[str, ...] | None = None
-    test: str | tuple[str, ...] | None = None
+    train: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    valid: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    test: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    format: Format | None = None
     topics: Topics = field(default_factory=Topics)
-    format: Format | None = None  # where the file's ending does not say it
     column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
     unit: Literal["line", "file", "blank_line"] = "line"  # what a document is in plain text
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    overlap: Overlap = "keep"  # what becomes of held-out documents that also occur in train
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: topics' or 'train: FILE'")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
+        super().__post_init__()
         if (isinstance(self.column, int) and self.column < 1) or self.column == "":
             raise ValueError(f"column must be a column's name or its number from 1: got {self.column!r}")
 
@@ -90,8 +82,7 @@ class PretrainData(RawTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.length < MARKS + 2:
-            raise ValueError(f"length must be at least {MARKS + 2}: got {self.length}")
+        check_least(self, length=MARKS + 2)
         for name, least, most in (("masked", 0.01, 0.9), ("short", 0.0, 1.0)):
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be between {least:g} and {most:g}: got {getattr(self, name)}")
@@ -183,8 +174,6 @@ class WordData(RawTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("window", 1), ("negatives", 1), ("chunk", 4), ("subsample", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}: got {getattr(self, name)}")
+        check_least(self, window=1, negatives=1, chunk=4, subsample=0)
         if self.subsample >= 1:
             raise ValueError(f"subsample must be a share of the text, below 1: got {self.subsample}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.config import DataConfig, check_least
 from saccade.data.files.hub import loaded, on_hub
 from saccade.data.files.jsonl import inner, object_of
 from saccade.data.files.lines import text_lines, unpacked, without_end
@@ -18,7 +19,7 @@ from saccade.data.files.parquet import BATCH, leaves_of, rows_of, table_of
 from saccade.data.files.records import Fault, text_fault
 from saccade.data.files.tables import TABLES, Row
 from saccade.data.paths import locate
-from saccade.data.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.data.splits import Splits, hold_out, settle_overlap
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.data.toy import agreement
 from saccade.data.toy.agreement import Agreement
@@ -37,19 +38,12 @@ class Text:
 
 
 @dataclass(frozen=True)
-class TextData:
-    """The ``data`` part of a recipe for language models.
-
-    Either ``source`` names texts that the package makes itself, or train, valid and test are files or folders ($VARIABLES
-    are filled in, relative paths start at the recipe's folder).
-    """
+class TextData(DataConfig):
+    """The ``data`` part of a recipe for language models: files or folders of texts."""
 
     source: Literal["agreement"] | None = None
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
+    format: Format | None = None
     agreement: Agreement = field(default_factory=Agreement)
-    format: Format | None = None  # where the file's ending does not say it
     column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
     unit: Literal["line", "file"] = "line"  # what a record is in plain text
     tokens: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -58,24 +52,16 @@ class TextData:
     context: int = 0  # tokens before its own that a chunk also reads
     streams: int | None = None  # rows that each read on, chunk after chunk, with their state carried
     longest: int = 100  # tokens of a continuation
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    overlap: Overlap = "keep"  # what becomes of held-out texts that also occur in train
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: agreement' or 'train: FILE'")
-        for name, least in (("chunk", 1), ("context", 0), ("streams", 1), ("longest", 1)):
-            number = getattr(self, name)
-            if number is not None and number < least:
-                raise ValueError(f"{name} must be at least {least}: got {number}")
+        super().__post_init__()
+        check_least(self, chunk=1, context=0, streams=1, longest=1)
         if self.streams is not None and self.layout != "stream":
             raise ValueError(f"streams must be left out unless layout is stream: got {self.streams}")
         if self.streams is not None and self.context:
             raise ValueError(f"context must be 0 with streams, whose state is carried: got {self.context}")
         if (isinstance(self.column, int) and self.column < 1) or self.column == "":
             raise ValueError(f"column must be a column's name or its number from 1: got {self.column!r}")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
 
 
 def load_texts(data: TextData, folder: Path, seed: int) -> Splits:

@@ -91,7 +91,7 @@ def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
 class Tokenizer:
     """Turns texts into ids and ids into texts; `train` learns it, `to_json` and `from_json` keep it.
 
-    >>> tokenizer = Tokenizer.train(["ab", "b"], Tokens())
+    >>> tokenizer = Tokenizer.train(["ab", "b"], TokenizerConfig())
     >>> tokenizer.encode("bad"), tokenizer.decode([4, 5, 2])
     ([4, 5, 3], 'ba')
     """
@@ -224,7 +224,7 @@ class Tokenizer:
 def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
     """What tells how many tokens a text has; None where that is only known once pieces are learnt.
 
-    >>> count = counting(Tokens("words", whole=("<e1>",)))
+    >>> count = counting(TokenizerConfig("words", whole=("<e1>",)))
     >>> count("a <e1>storm!") if count else None
     4
     """

@@ -33,7 +33,7 @@ class WordPieces(Tokenizer):
     """A tokenizer whose marks lie where its vocabulary has them: read ``PAD``, ``BOS`` ([CLS]), ``EOS`` ([SEP]), ``UNK`` and
     ``MASK`` from the instance.
 
-    >>> pieces = WordPieces.of([*MARKS, "un", "##able", "a"], Tokens(kind="bert", lower=True))
+    >>> pieces = WordPieces.of([*MARKS, "un", "##able", "a"], TokenizerConfig(kind="bert", lower=True))
     >>> pieces.encode("Unable [SEP]"), pieces.blanked("a [MASK]")[0]
     ([5, 6, 3, 3, 3], [7, 4])
     """
