@@ -175,7 +175,8 @@ def _backwards(layer: Recurrent, inputs: Float[Tensor, "B T m"], ends: Int[Tenso
     (B, T, _), Q = inputs.shape, ends.shape[1]
     rows, lengths = inputs.unsqueeze(1).expand(B, Q, T, -1).flatten(0, 1), ends.flatten()  # [B · Q, T, m], [B · Q]
     states: Tensor = layer(reverse_within(rows, lengths), lengths)[0]
-    return reverse_within(states, lengths).unflatten(0, (B, Q))
+    turned: Tensor = reverse_within(states, lengths).unflatten(0, (B, Q))
+    return turned
 
 
 def _at(predictions: Float[Tensor, "B Q *more"], last: Int[Tensor, " B"]) -> Float[Tensor, "B 1 *more"]:
