@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.cli.completion import begun_runs, metric_names, recipe_names, trained_runs
+from saccade.cli.completion import begun_runs, metric_names, module_names, recipe_names, trained_runs
 
 PROGRAM = "from saccade.cli import app; app(prog_name='saccade')"
 
@@ -83,6 +83,14 @@ def test_a_home_folder_stays_as_it_was_typed(here, monkeypatch):
 @pytest.mark.parametrize("typed", ["nowhere/", "pairs.tsv/"])
 def test_what_cannot_be_read_offers_nothing(here, typed):
     assert trained_runs(typed) == []
+
+
+def test_modules_to_trust_are_those_of_the_current_folder(here):
+    Path("mine").mkdir()
+    for file in ("mine/__init__.py", "myscore.py", "not-a-module.py"):
+        Path(file).touch()
+    assert module_names("m") == ["mine", "myscore"]
+    assert module_names("no") == []
 
 
 def test_metrics_are_offered_by_name():

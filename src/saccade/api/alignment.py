@@ -35,10 +35,10 @@ from saccade.metrics.alignment import (
     word_weights,
     words,
 )
+from saccade.task import eval_mode
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 TOGETHER = 64  # pairs in a batch
 

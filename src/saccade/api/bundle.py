@@ -24,7 +24,7 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import WIDE, Search
 from saccade.nn.search.graph_cache import GraphCache
-from saccade.plugins import searching
+from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.task import Evaluation, OutputConstraints, Prediction
 from saccade.tasks import task_class
@@ -250,18 +250,27 @@ def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:
         raise InputError(name, expected=expected, found=type(given).__name__)
 
 
-def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bundle:
+def load(folder: str | Path | Sequence[str | Path], device: str = "auto", *, trust: Sequence[str] = ()) -> Bundle:
     """The bundle in a run's folder, or the ensemble of several runs. A truncated or altered one is refused.
 
     An ensemble averages its members' probabilities at each step; its recipe and its data are those of the first.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"``, …; the best one that there is unless given.
+        trust: modules and packages whose parts the run may use, as in ``trust=["my_package"]``. To import a module is to
+            run it, so a run that names parts of its author's own is refused unless you trust their modules.
     """
     if not isinstance(folder, str | Path):
-        return _together([load(each, device) for each in folder])
+        return _together([load(each, device, trust=trust) for each in folder])
+    return load_trusted(folder, device, trusted(trust).of_run(folder))
+
+
+def load_trusted(folder: str | Path, device: str, trust: Trust) -> Bundle:
+    """:func:`load`, for callers that know what the run may import."""
     folder = Path(folder)
     contents = load_bundle(folder)
     try:
-        with searching(never=folder):
-            bundle = _bundle(contents, folder)
+        bundle = _bundle(contents, folder, trust)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         words = " ".join(str(error).split())[:400]
         raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {words}") from None
@@ -269,12 +278,14 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bun
     return bundle
 
 
-def _bundle(contents: Contents, folder: Path) -> Bundle:
+def _bundle(contents: Contents, folder: Path, trust: Trust) -> Bundle:
     config = contents.config
     home = Path(config["folder"])
-    recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=str(folder / "config.json"))
-    task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
-    network = task.network(network_class(recipe.model_name), recipe.model)
+    where = str(folder / "config.json")
+    recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)
+    with recipe.resolving():
+        task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
+        network = task.network(network_class(recipe.model_name), recipe.model)
     network.load_state_dict(dict(contents.tensors))
     figures, threads = config.get("figures", {}), int(config.get("threads", 1))
     return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)

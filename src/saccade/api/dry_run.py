@@ -20,13 +20,13 @@ from saccade.api.bundle import threads
 from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
+from saccade.task import eval_mode
 from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank
 from saccade.tasks.translate import Translate
 from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
-from saccade.training.evaluation import eval_mode
 from saccade.training.loop import epoch_ends
 from saccade.training.stepping import Stepper, top_parts
 
@@ -122,12 +122,19 @@ class Plan:
         return {**asdict(self), "folder": str(self.folder), "parameters": self.parameters, "memory": memory}
 
 
-def plan(recipe: str | Path | Recipe, data: Any = None, *, folder: str | Path | None = None, **overrides: Any) -> Plan:
+def plan(
+    recipe: str | Path | Recipe,
+    data: Any = None,
+    *,
+    folder: str | Path | None = None,
+    trust: Sequence[str] = (),
+    **overrides: Any,
+) -> Plan:
     """Read the recipe and its data, build the network, time a few updates, and say what training would do.
 
     Takes what :func:`saccade.api.training.train` takes.
     """
-    recipe = checked_recipe(recipe, data, overrides)
+    recipe = checked_recipe(recipe, data, overrides, trust)
     # Whoever plans in the middle of something else finds their random numbers where they left them.
     with torch.random.fork_rng():
         beginning = prepare(recipe, read_splits(recipe, data))

@@ -18,7 +18,6 @@ from saccade.bundle_format import CONFIG, read_config
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import Splits, fingerprint
 from saccade.errors import SaccadeError
-from saccade.plugins import searching
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.tasks import task_class
 from saccade.tasks.fill_mask import NEEDED
@@ -103,7 +102,8 @@ def sources_trained_on(recipe: Recipe, folder: Path) -> set[Any]:
     for each, home in ((recipe, folder), *_before(recipe)):
         if getattr(each.data, "train", None) == IN_MEMORY:
             raise SaccadeError(f"no file of the data of {each.name} is known")
-        splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
+        with each.resolving():
+            splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
         if checksum_of_data(home) not in (None, fingerprint(splits)):
             raise SaccadeError(f"the data of {each.name} are others than when it was trained")
         sources |= {record.source for record in splits.train}
@@ -114,10 +114,9 @@ def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
     runs: list[tuple[Recipe, Path]] = []
     while recipe.train.from_ is not None:
         folder = Path(recipe.train.from_)
-        with searching(never=folder):
-            config = read_config(folder)
-            home, where = Path(config["folder"]), str(folder / CONFIG)
-            recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where)
+        config, trust = read_config(folder), recipe.trust.of_run(folder)
+        home, where = Path(config["folder"]), str(folder / CONFIG)
+        recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)
         runs.append((recipe, folder))
     return runs
 

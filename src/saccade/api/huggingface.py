@@ -44,7 +44,8 @@ def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
         other = "a pre-trained network" if found.labels is None else "one that says a tag for each token"
         raise SaccadeError(f"{folder}: expected a classifier where pairs are asked for, found {other}")
     plain = _recipe(found, folder, pairs)
-    recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=str(folder / "config.json"))
+    where = str(folder / "config.json")
+    recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=where)
     task: Any
     if found.labels is None:
         task = Pretrain(recipe.data, found.tokenizer)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from saccade.api.bundle import Bundle, load
+from saccade.api.bundle import Bundle, load_trusted
 from saccade.api.finetune import (
     Untrained,
     freeze_without,
@@ -77,6 +77,13 @@ def prepare(
 ) -> PreparedRun:
     """The task and the network of a recipe, on the CPU, seeded. ``origin`` is given when a run goes on that began from
     another, ``worded`` when one does that began with word vectors: weights are in the checkpoint, vocabularies in these."""
+    with recipe.resolving():
+        return _begin(recipe, splits, origin, worded)
+
+
+def _begin(
+    recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None, worded: Mapping[str, Any] | None
+) -> PreparedRun:
     check_available([*wanted_metrics(recipe), recipe.train.watch])
     if recipe.train.calibrate and not hasattr(task_class(recipe.task), "judgements"):
         expected = "false, unless the task is classify, which says how likely each label is"
@@ -85,7 +92,7 @@ def prepare(
     torch.manual_seed(recipe.train.seed)
     parent = None
     if recipe.train.from_ is not None and origin is None:
-        parent = load(recipe.train.from_, device="cpu")
+        parent = load_trusted(recipe.train.from_, "cpu", recipe.trust.of_run(recipe.train.from_))
         origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
     with with_recipe_location(recipe):
@@ -304,6 +311,11 @@ def wanted_metrics(recipe: Recipe) -> list[str]:
 
 def read_splits(recipe: Recipe, data: Any) -> Splits:
     """The records to train on, to choose by and to report on: the recipe's, or those given."""
+    with recipe.resolving():
+        return _read_splits(recipe, data)
+
+
+def _read_splits(recipe: Recipe, data: Any) -> Splits:
     task = task_class(recipe.task)
     if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
         raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from saccade.cli.completion import trained_runs
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def align(
     site: Annotated[
         str | None, typer.Option(help="Where to look, for networks that look at their source in several places.")
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Align the words of translated pairs by what a model looks at. It reads the given target.
@@ -71,7 +72,7 @@ def align(
     if gold is not None and first_word is None and not is_jsonl(gold):
         raise SaccadeError(f"{gold}: say whether its words count from 0 or from 1: --first-word 0 or --first-word 1")
     marked = None if gold is None else read_gold(gold, first=first_word)
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     pairs = alignments.read_pairs_to_align(bundle, file)
     if note := alignments.cut_note(bundle, pairs):
         print(f"note: {note}: words beyond that get no links", file=sys.stderr)
@@ -79,7 +80,8 @@ def align(
     if backward is None:
         found = alignments.align(bundle, pairs, **how)  # type: ignore[arg-type]
     else:
-        found = alignments.align_both_ways(bundle, load(backward), pairs, symmetrise, **how)  # type: ignore[arg-type]
+        other = load(backward, trust=trust or ())
+        found = alignments.align_both_ways(bundle, other, pairs, symmetrise, **how)  # type: ignore[arg-type]
     score = None if marked is None else alignments.score_alignments(found, marked, str(gold))
     _write(found, score, out, as_json)
 

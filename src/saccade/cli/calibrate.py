@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 from saccade.cli.tables import table
 from saccade.errors import SaccadeError
 
@@ -29,6 +29,7 @@ def calibrate(
         Path | None, typer.Option(help="Records to say the figures on; the recipe's test set unless given.")
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Take an earlier calibration back.")] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Make the probabilities of a classifier mean what they say.
@@ -46,7 +47,7 @@ def calibrate(
 
     if undo and (data is not None or test is not None):
         raise SaccadeError("command line: --undo takes a calibration back: it needs no data")
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     if undo:
         undo_calibration(bundle)
         print(json.dumps({"run": str(run), "temperature": None}) if as_json else f"{run}: no longer calibrated")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.completion import metric_names, trained_runs
-from saccade.cli.options import Beam, Json
+from saccade.cli.options import Beam, Json, Trust
 from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 
@@ -50,6 +50,7 @@ def compare(
     samples: Annotated[int, typer.Option(min=1, help="Resamples, of intervals and of p-values.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="How often speed is measured; 0: not at all.")] = 3,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs on one test set. Figures with intervals, p-values, size, speed, figures by length.
@@ -71,7 +72,7 @@ def compare(
     with Console(stderr=True).status("loading") as status:
         found = comparisons.compare(
             runs, data, metrics=metric, beam=beam, text=text, by=by, edges=edges, samples=samples, seed=seed,  # type: ignore[arg-type]
-            repeats=repeats, say=status.update,
+            repeats=repeats, say=status.update, trust=trust or (),
         )  # fmt: skip
     if plot is not None:
         found.plot(plot)

@@ -1,4 +1,4 @@
-"""What the shell offers after Tab: shipped recipes and recipe files, folders of runs, metrics. Loads no torch."""
+"""What the shell offers after Tab: shipped recipes and recipe files, folders of runs, metrics, modules. Loads no torch."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ def trained_runs(incomplete: str) -> list[str]:
 def begun_runs(incomplete: str) -> list[str]:
     """Folders of runs and sweeps, finished or not, that begin with what was typed."""
     return sorted({*_holding("run.json", incomplete), *_holding("sweep.json", incomplete)})[:MOST]
+
+
+def module_names(incomplete: str) -> list[str]:
+    """Modules and packages in the current folder."""
+    modules = [path.stem for path in _inside(Path()) if path.suffix == ".py"]
+    modules += [path.name for path in _inside(Path()) if (path / "__init__.py").is_file()]
+    return sorted(name for name in modules if name.isidentifier() and name.startswith(incomplete))
 
 
 def metric_names(incomplete: str) -> list[str]:

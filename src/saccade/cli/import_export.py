@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 
 AUTO = {  # what config.json calls the network → the class that loads it with its heads
     "BertModel": "AutoModel",
@@ -53,6 +53,7 @@ def export(
     run: Run,
     to: Annotated[Literal["huggingface"], typer.Option(help="huggingface: BERT as the transformers library reads it.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where it is written; a new folder.")],
+    trust: Trust = None,
 ) -> None:
     """Write a trained network for another program.
 
@@ -63,7 +64,7 @@ def export(
     from saccade.api.huggingface import to_huggingface
     from saccade.storage import read_json
 
-    untrained = to_huggingface(load(run, device="cpu"), out)
+    untrained = to_huggingface(load(run, device="cpu", trust=trust or ()), out)
     if untrained:
         print(f"note: never trained, so not written: {', '.join(untrained)}", file=sys.stderr)
     [architecture] = read_json(out / "config.json")["architectures"]

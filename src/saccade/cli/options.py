@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.completion import trained_runs
+from saccade.cli.completion import module_names, trained_runs
 from saccade.errors import InputError, SaccadeError
 
 Run = Annotated[
@@ -19,6 +19,15 @@ Run = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="MODULE",
+        help="Import parts that the run names in this module or package; may be repeated. None is, unless named here.",
+        autocompletion=module_names,
+    ),
+]
 Beam = Annotated[
     int | None,
     typer.Option(min=1, help="Beam size; the recipe's own unless given. 1 is greedy.", rich_help_panel="Search"),

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from saccade.cli.completion import trained_runs
-from saccade.cli.options import Beam
+from saccade.cli.options import Beam, Trust
 from saccade.errors import SaccadeError
 
 SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"
@@ -33,6 +33,7 @@ class SearchOptions:
             autocompletion=trained_runs,
         ),
     ] = None
+    trust: Trust = None
     beam: Beam = None
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="α: above 0, longer outputs lose less.", rich_help_panel=SEARCH)
@@ -79,7 +80,7 @@ class SearchOptions:
         """The run's bundle, or the ensemble of all runs named."""
         from saccade.api import load
 
-        return load([run, *self.together] if self.together else run)
+        return load([run, *self.together] if self.together else run, trust=self.trust or ())
 
     def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
         """The recipe's search, changed as the options say; the beam holds at least ``least`` hypotheses unless given."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.completion import begun_runs, recipe_names
-from saccade.cli.options import Json
+from saccade.cli.options import Json, Trust
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
 from saccade.training.config import PURPOSES
@@ -53,6 +53,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done: counts, memory, time. Nothing is written.")
     ] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe, test it, and show where it looks.
@@ -72,52 +73,52 @@ def train(
         if dry_run or out is not None:
             found = "--dry-run" if dry_run else "--out"
             raise SaccadeError(f"expected --resume RUN alone, found {found} too: a run goes on where it stands")
-        _resume(resume, as_json)
+        _resume(resume, trust or [], as_json)
         return
     from saccade.recipes.grid import is_sweep
 
     several = is_sweep(overrides or [])
     go = {(False, False): _train, (False, True): _plan, (True, False): _sweep, (True, True): _plan_sweep}
-    go[several, dry_run](recipe or "", overrides or [], out, as_json)
+    go[several, dry_run](recipe or "", overrides or [], out, trust or [], as_json)
 
 
-def _train(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _train(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    checked = read_recipe(recipe, overrides)
+    checked = read_recipe(recipe, overrides, trust=trust)
     report = _reporting(as_json)("")
     _show(api.train(checked, folder=out, report=report), report, as_json)
 
 
-def _resume(folder: Path, as_json: bool) -> None:
+def _resume(folder: Path, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
     if (folder / "sweep.json").is_file():
-        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json)), as_json)
+        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json), trust=trust), as_json)
         return
     report = _reporting(as_json)("")
-    _show(api.resume(folder, report=report), report, as_json)
+    _show(api.resume(folder, report=report, trust=trust), report, as_json)
 
 
-def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    show_plan(api.plan(read_recipe(recipe, overrides), folder=out), as_json=as_json)
+    show_plan(api.plan(read_recipe(recipe, overrides, trust=trust), folder=out), as_json=as_json)
 
 
-def _sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
-    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json)), as_json)
+    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json), trust=trust), as_json)
 
 
-def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.grid import read_grid
 
-    members = read_grid(recipe, overrides)
+    members = read_grid(recipe, overrides, trust=trust)
     show_plans([(member.settings, api.plan(member.recipe, folder=out)) for member in members], as_json=as_json)
 
 
@@ -162,14 +163,20 @@ def _show_result(bundle: Any, verdict: str) -> None:
     picture = _show_looks(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
-    print(
-        f"  saccade predict {bundle.folder} {_offered(bundle, shown[0])}" + (" --sample" if _writes_on(bundle) else "")
-    )
+    trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
+    print(f"  saccade predict {bundle.folder} {_offered(bundle, shown[0])}{sample}{trust}")
     if picture:
-        print(f"  saccade view {bundle.folder} {_offered(bundle, shown[-1])} --out where.html")
+        print(f"  saccade view {bundle.folder} {_offered(bundle, shown[-1])} --out where.html{trust}")
     wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
-    print(f"  saccade evaluate {bundle.folder}{wider}")
+    print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
+
+
+def _trust(bundle: Any) -> str:
+    """The option that a command needs to load this run: it may hold parts of the person's own."""
+    from saccade.plugins import packages_of
+
+    return "".join(f" --trust {package}" for package in packages_of(bundle.recipe.to_plain()))
 
 
 def _offered(bundle: Any, text: str) -> str:
@@ -203,6 +210,7 @@ def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
             picture = chosen.save(bundle.folder / "alignment.png")
         if many:
             one = f"saccade view {bundle.folder} {_offered(bundle, text)} --site {next(iter(trace.sites))} --head 0"
+            one += _trust(bundle)
             print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; another, or one head: {one}")
     return picture
 

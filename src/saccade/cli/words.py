@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Force, Json, Run, refuse_existing
+from saccade.cli.options import Force, Json, Run, Trust, refuse_existing
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def words(
         Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of tables.")
     ] = None,
     force: Force = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
     """Show the words that a classifier looks at most, label by label.
@@ -68,7 +69,7 @@ def words(
     refuse_existing(out, force=force)
     from saccade.api.bundle import load
 
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     records, where = bundle.records_of(data, instead="saccade words RUN FILE")
     records = records[:limit]
     with _progress(len(records)) as progress:

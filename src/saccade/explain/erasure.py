@@ -35,7 +35,7 @@ from torch.nn import functional
 from saccade.data.pairs.batch import collate
 from saccade.data.pairs.records import Pair
 from saccade.errors import SaccadeError
-from saccade.task import Prediction
+from saccade.task import Prediction, eval_mode
 from saccade.tasks.label import Label
 from saccade.tasks.language import Language
 from saccade.tasks.point import Point
@@ -43,7 +43,6 @@ from saccade.tasks.translate import Translate
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.training.evaluation import eval_mode
 
 DRAWS = 8
 NOTHING = 0.01  # a drop below this is none

@@ -15,11 +15,13 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from saccade.errors import SaccadeError
+from saccade.metrics.calibration import PROBABILITY_METRICS
 from saccade.metrics.relations import relation_statistics
 from saccade.metrics.significance import Statistics
 from saccade.metrics.text import Score, check_paired
 
 LABEL_METRICS = ("accuracy", "f1", "relation_f1")
+CLASSIFIER_METRICS = (*LABEL_METRICS, *PROBABILITY_METRICS)
 
 
 def label_scores(names: Sequence[str], predictions: Sequence[str], references: Sequence[str]) -> dict[str, Score]:

@@ -11,6 +11,8 @@ from torch.nn import functional
 
 from saccade.errors import SaccadeError
 
+VECTOR_METRICS = ("pair_loss", "pair_accuracy", "neighbours")
+
 
 def neighbours(vectors: Float[Tensor, "V D"], groups: Sequence[Sequence[int]]) -> float:
     """The share of the grouped words whose nearest other word, of all words, is of their own group.

@@ -103,6 +103,10 @@ def wer(predictions: list[str], references: list[str]) -> Score:
     return Score("wer", sum(map(Levenshtein.distance, predicted, expected)) / words, higher_is_better=False)
 
 
+TEXT_METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
+POINT_METRICS = ("exact_match", "perplexity")
+LANGUAGE_METRICS = ("perplexity", "word_perplexity", "bits_per_character")
+MASKED_METRICS = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy")
 METRICS: dict[str, Callable[[list[str], list[str]], Score]] = {
     "bleu": bleu,
     "chrf": chrf,

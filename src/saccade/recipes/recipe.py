@@ -16,15 +16,16 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
-from saccade.plugins import FORM, is_own, searching
+from saccade.plugins import EVERYTHING, FORM, NOTHING, Trust, is_own, modules_of, searching, trusted
 from saccade.recipes.lineage import inherit, parent_folder
-from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal
+from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal, texts_of
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
@@ -48,6 +49,7 @@ DATA = {
     "pretrain": "saccade.data.texts.documents:PretrainData",
     "vectors": "saccade.data.texts.documents:WordData",
 }
+NAMING = ("task", "data", "model")  # the fields that may name a user's own parts, or hold fields that do
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
 # Those of tasks that are not measured so; the first is computed where a recipe names none.
 METRICS_OF = {
@@ -107,7 +109,8 @@ class _Outline:
 @dataclass(frozen=True)
 class Recipe:
     """A checked recipe. ``folder`` is where its relative paths start; ``changed`` lists what was overridden; ``beside`` is
-    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code)."""
+    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code);
+    ``trust`` says which modules its names may import."""
 
     name: str
     folder: Path
@@ -122,6 +125,11 @@ class Recipe:
     about: str = ""
     changed: tuple[str, ...] = ()
     beside: Path | None = field(default=None, compare=False)
+    trust: Trust = field(default=NOTHING, compare=False)
+
+    def resolving(self) -> AbstractContextManager[None]:
+        """While it lasts, names of parts mean what they mean in this recipe: they may import what it may."""
+        return searching(trust=self.trust, beside=self.beside, mentioned=self.folder)
 
     def to_plain(self) -> dict[str, Any]:
         """The recipe as plain data, every field written out; :func:`from_plain` reads it back."""
@@ -131,29 +139,53 @@ class Recipe:
         return plain if self.expect is None else {**plain, "expect": to_plain(self.expect)}
 
 
-def read_recipe(name: str | Path, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides."""
+def read_recipe(
+    name: str | Path,
+    overrides: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: Sequence[str] = (),
+) -> Recipe:
+    """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides.
+
+    It may name any module: whoever passes a recipe answers for it. The run that it begins from (``train.from``) may name
+    those that the recipe names too, and those in ``trust``. A run's own ``recipe.yaml`` is held to ``trust`` like the run.
+    """
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
-    whole = _with_parent(root, path.parent, path.parent)
-    recipe = _read(whole, path.stem, path.parent, beside=path.parent, asked=True, fresh=True)
+    saved = _is_saved(path)
+    said = _named_in_changes(overrides, changes or {}) if saved else _named_in(root)
+    start = NOTHING.of_run(path.parent) if saved else EVERYTHING
+    trusts = start.also((*trusted(trust).modules, *said))
+    beside = None if saved else path.parent
+    whole = _with_parent(root, path.parent, beside, trusts)
+    recipe = _read(whole, path.stem, path.parent, trust=trusts, beside=beside, asked=True, fresh=True)
     return replace(recipe, changed=changed)
 
 
-def read_written(path: Path, *, name: str, folder: Path) -> Recipe:
+def read_written(path: Path, *, name: str, folder: Path, trust: Trust = NOTHING) -> Recipe:
     """The recipe that a run keeps beside itself. It is whole, so the run that it began from is not asked again."""
-    return _read(read_yaml(path), name, folder)
+    return _read(read_yaml(path), name, folder, trust=trust)
 
 
-def change(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file."""
+def change(
+    recipe: Recipe,
+    overrides: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: Sequence[str] = (),
+) -> Recipe:
+    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file. The changes may name any module."""
     plain = recipe.to_plain()
-    if not getattr(task_class(recipe.task), "searches", True):
+    trusts = recipe.trust.also((*trusted(trust).modules, *_named_in_changes(overrides, changes or {})))
+    with recipe.resolving():
+        searches = getattr(task_class(recipe.task), "searches", True)
+    if not searches:
         del plain["search"]["beam"]  # it is as large as n_best, which may change
     root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
-    whole = _with_parent(root, recipe.folder, recipe.beside)
+    whole = _with_parent(root, recipe.folder, recipe.beside, trusts)
     asked = any(key.partition(".")[0] == "search" for key in changed)
-    again = _read(whole, recipe.name, recipe.folder, beside=recipe.beside, asked=asked, fresh=True)
+    again = _read(whole, recipe.name, recipe.folder, trust=trusts, beside=recipe.beside, asked=asked, fresh=True)
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
@@ -166,9 +198,27 @@ def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, A
     return from_here(root, changed), tuple(key for key in changed if not key.startswith("expect"))
 
 
-def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str) -> Recipe:
+def _named_in_changes(overrides: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
+    """The modules that a person names on the command line or in a call."""
+    nodes = [(keys[0], node) for keys, node in map(parse_override, overrides)]
+    nodes += [(key.partition(".")[0], locate(value, "overrides")) for key, value in _flat(changes)]
+    return [module for key, node in nodes for module in _named_in(Located({key: node}, "overrides"))]
+
+
+def _named_in(root: Located) -> list[str]:
+    """The modules that a recipe's tree names where parts may be named."""
+    tree: Any = root.value
+    return modules_of(text for key in NAMING if key in tree for text in texts_of(tree[key]))
+
+
+def _is_saved(path: Path) -> bool:
+    """Whether a file is what a run keeps of its recipe: a person passes it, but a run came with it."""
+    return path.name == "recipe.yaml" and any((path.parent / name).is_file() for name in ("run.json", "config.json"))
+
+
+def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:
     """The recipe that :meth:`Recipe.to_plain` wrote, checked again: the file may have been edited since."""
-    return _read(locate(plain, where), name, folder)
+    return _read(locate(plain, where), name, folder, trust=trust)
 
 
 def find(name: str | Path) -> Path:
@@ -194,8 +244,9 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
-def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
-    """The recipe with what it takes over from the run that ``train.from`` names, if it names one."""
+def _with_parent(root: Located, folder: Path, beside: Path | None, trust: Trust) -> Located:
+    """The recipe with what it takes over from the run that ``train.from`` names, if it names one. That run may name the
+    modules in ``trust``, and no others even where the recipe may."""
     # Whatever can be refused without torch is refused before the run is read.
     _outline(root)
     place = parent_folder(root, folder)
@@ -207,10 +258,11 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
     try:
         plain, name, home = config["recipe"], config["name"], Path(config["folder"])
         # Its own parts are looked for beside the new recipe, never where the run says that they were.
-        parent = _read(locate(plain, where), name, home, beside=beside)
+        parent = _read(locate(plain, where), name, home, trust=trust.of_run(place), beside=beside)
     except (KeyError, TypeError) as error:
         raise InputError(where, expected="the config of a whole bundle", found=f"one that lacks {error}") from None
-    return inherit(root, parent, place)
+    with searching(trust=trust.of_run(place), beside=beside):
+        return inherit(root, parent, place)
 
 
 def _read(
@@ -218,13 +270,14 @@ def _read(
     name: str,
     folder: Path,
     *,
+    trust: Trust,
     beside: Path | None = None,
     asked: bool = False,
     fresh: bool = False,
 ) -> Recipe:
-    """A recipe from its tree; a user's own parts are also looked for in ``beside``. A search that the task has no use for is
-    refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run that was trained with
-    them is read as it is."""
+    """A recipe from its tree; its names may import what ``trust`` allows, also from the folder ``beside``. A search that the
+    task has no use for is refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run
+    that was trained with them is read as it is."""
     root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
@@ -232,7 +285,7 @@ def _read(
         raise InputError(
             root.where, field="model", expected="a mapping with a model's name", found="nothing", hint=hint
         )
-    with searching(beside=beside, mentioned=folder):
+    with searching(trust=trust, beside=beside, mentioned=folder):
         data = _data(root, outline)
         model_name, model = _model(outline.model, outline.task)
         task = task_class(outline.task)
@@ -250,10 +303,11 @@ def _read(
     metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
-        outline.about, beside=beside,
+        outline.about, beside=beside, trust=trust,
     )  # fmt: skip
     if fresh:
-        _check_task(root, recipe, task)
+        with recipe.resolving():
+            _check_task(root, recipe, task)
     return recipe
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from saccade.attention.own import OwnWindow
 from saccade.attention.windows import Extent, Window, everywhere, padding
+from saccade.plugins import EVERYTHING, searching
 from saccade.testing.promises import ContractBroken, demand, drawn, keep, name_of, numbers, reached, same
 
 B, T, S = 2, 4, 5
@@ -36,7 +37,8 @@ def check_window(part: Any, query_width: int = 5, *, row: Callable[[int], Window
     """
     __tracebackhide__ = True
     try:
-        subject = _Subject(OwnWindow(part, query_width).eval().double(), query_width, row)
+        with searching(trust=EVERYTHING):  # a test names what it tries
+            subject = _Subject(OwnWindow(part, query_width).eval().double(), query_width, row)
     except Exception as fault:
         raise ContractBroken(f"{name_of(part)} cannot be made: {fault}") from fault
     return keep(name_of(part), subject, PROMISES)

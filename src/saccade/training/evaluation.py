@@ -1,26 +1,13 @@
-"""A network at rest: without dropout, without gradients."""
+"""Computes the loss of a whole corpus, without dropout and without gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
-from saccade.task import Task
-
-
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Without dropout while it lasts; training goes on as it was."""
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)
+from saccade.task import Task, eval_mode
 
 
 @torch.no_grad()

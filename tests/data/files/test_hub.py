@@ -26,7 +26,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The datasets that there are, by name; ``asked`` keeps what was asked for."""
     shelf: dict[str, Any] = {"asked": []}
 
-    def load_dataset(path: str, name: str | None = None, *, split: str, revision: str | None = None) -> Any:
+    def load_dataset(
+        path: str, name: str | None = None, *, split: str, revision: str | None = None, trust_remote_code: bool
+    ) -> Any:
+        assert not trust_remote_code, "a dataset's own script must not run"
         shelf["asked"].append((path, name, split, revision))
         if path not in shelf:
             raise ConnectionError(f"Couldn't reach '{path}' on the Hub\n(and more)")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from saccade.views.payload import page_data
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.lens import Site
 from saccade.views.html import payload as page
 from saccade.views.html import plan
+from saccade.views.html.payload import page_data
 from tests.views.html.test_payload import decoded, dense, only
 
 

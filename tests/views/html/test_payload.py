@@ -14,13 +14,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
-from saccade.views.payload import page_data
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.axes import Frames, Grid, Nodes, Reviews, Tokens
 from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
+from saccade.views.html.payload import page_data
 from saccade.views.html.plan import EXACT, ROOM
 from saccade.views.html.weights import LEVELS, quantised, thumbnail
 

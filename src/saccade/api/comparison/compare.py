@@ -135,6 +135,7 @@ def compare(
     repeats: int = REPEATS,
     device: str = "auto",
     say: Callable[[str], None] = lambda _: None,
+    trust: Sequence[str] = (),
 ) -> Comparison:
     """Hold runs of one task to one test set; the first is what the others are tested against.
 
@@ -147,9 +148,10 @@ def compare(
         by, edges: what length is, and where buckets end (or ``quantiles``: about as many sentences in each).
         samples, seed: of the bootstrap and of the randomisation. ``repeats``: how often speed is measured; 0: not at all.
         say: is told what happens next.
+        trust: modules whose parts the runs may use, as for :func:`saccade.load`.
     """
     _check(by, samples, repeats)
-    contest, wanted = _enter(runs, data, metrics, beam, text, device)
+    contest, wanted = _enter(loaded(runs, device, trust), data, metrics, beam, text, device)
     into = _buckets(contest, by, edges)
     outputs, notes = _outputs(contest, say)
     if data is None:
@@ -165,7 +167,7 @@ def compare(
 
 
 def _enter(
-    runs: Sequence[str | Path | Bundle],
+    bundles: Sequence[Bundle],
     data: Any,
     metrics: Sequence[str] | None,
     beam: int | None,
@@ -173,7 +175,6 @@ def _enter(
     device: str,
 ) -> tuple[ComparisonSetup, list[str]]:
     """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
-    bundles = loaded(runs, device)
     asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
     likely = [name for name in asked if name in PROBABILITY_METRICS and hasattr(bundles[0].task, "judgements")]
     said = metrics

@@ -153,11 +153,11 @@ def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
     ]
 
 
-def loaded(runs: Sequence[str | Path | Bundle], device: str) -> list[Bundle]:
-    """The runs as bundles; those that are ones stay as they are."""
+def loaded(runs: Sequence[str | Path | Bundle], device: str, trust: Sequence[str] = ()) -> list[Bundle]:
+    """The runs as bundles; those that are ones stay as they are. The others may use parts of modules in ``trust``."""
     if isinstance(runs, str | Path) or not runs:
         raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
-    return [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    return [run if isinstance(run, Bundle) else load(run, device, trust=trust) for run in runs]
 
 
 def prepare(

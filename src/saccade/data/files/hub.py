@@ -71,7 +71,11 @@ def loaded(path: str | Path) -> tuple[str, Any]:
     owner, title, *configuration = parts
     try:
         return name, datasets.load_dataset(
-            f"{owner}/{title}", *configuration, split=options.get("split", "train"), revision=options.get("revision")
+            f"{owner}/{title}",
+            *configuration,
+            split=options.get("split", "train"),
+            revision=options.get("revision"),
+            trust_remote_code=False,  # a dataset is data: its own loading script is not run
         )
     except Exception as error:  # whatever the network, the hub or a dataset's own files throw
         said = " ".join(str(error).split())[:300] or "no reason given"

@@ -87,10 +87,10 @@ def labels_in(records: Iterable[Labelled]) -> dict[str, int]:
     return {label: counts[label] for label in ordered}
 
 
-def told(counts: dict[str, int], most: int = 12) -> str:
+def described(counts: dict[str, int], most: int = 12) -> str:
     """Labels and how often they occur, in a sentence: the commonest where there are many.
 
-    >>> told({"neg": 3, "pos": 1})
+    >>> described({"neg": 3, "pos": 1})
     'neg 3 (75.0 %), pos 1 (25.0 %)'
     """
     total = max(1, sum(counts.values()))

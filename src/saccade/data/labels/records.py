@@ -130,7 +130,8 @@ class LabelledData(DataConfig):
 
 def built_in(source: str) -> Any:
     """The module of a built-in source: ``generate`` makes its splits, ``EXAMPLES`` are inputs worth looking at."""
-    return importlib.import_module(f"saccade.data.toy.{'relations' if source == 'verbs' else source}")
+    module = {"verbs": "relations"}.get(source, source)  # the source keeps its name in recipes
+    return importlib.import_module(f"saccade.data.toy.{module}")
 
 
 def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:

@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.labels.classes import labels_in, told
+from saccade.data.labels.classes import described, labels_in
 from saccade.data.labels.records import Labelled
 from saccade.data.tags.records import Tagged, TaggedData
 from saccade.data.tags.schemes import Scheme, converted, may_follow, spans_of, tags_with, types_in
@@ -78,7 +78,7 @@ class Tags:
         names: list[str | None] = [*self.names, None]
         return np.array([[may_follow(before, tag, self.learn) for tag in names] for before in names])
 
-    def told(self, records: Sequence[Tagged], *, training: bool) -> str:
+    def described(self, records: Sequence[Tagged], *, training: bool) -> str:
         """How often the tags occur in these records, or their spans by type, and which are missing: of training records among
         all there may be, of held-out ones among those of training."""
         names = [name for name, count in zip(self.names, self.counts, strict=True) if training or count]
@@ -89,7 +89,7 @@ class Tags:
             found = Counter(span.type for record in records for span in spans_of(record.target))
             known, what = types_in(names), f"{sum(found.values()):,} spans: "
             whole = sum(len(record.target) for record in records)
-        counts = told({name: found[name] for name in sorted(found)})
+        counts = described({name: found[name] for name in sorted(found)})
         absent = [name for name in known if not found[name]]
         missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
         return f"{len(records):,} sentences, {whole:,} words; {what}{counts}{missing}"
