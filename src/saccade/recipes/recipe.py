@@ -48,6 +48,7 @@ DATA = {
     "language": "saccade.data.texts.records:TextData",
     "pretrain": "saccade.data.texts.documents:PretrainData",
     "vectors": "saccade.data.texts.documents:WordData",
+    "visits": "saccade.data.visits.records:VisitData",
 }
 NAMING = ("task", "data", "model")  # the fields that may name a user's own parts, or hold fields that do
 METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
@@ -59,6 +60,7 @@ METRICS_OF = {
     "language": ("perplexity", "word_perplexity", "bits_per_character"),
     "pretrain": ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy"),
     "vectors": ("pair_loss", "pair_accuracy", "neighbours"),
+    "visits": ("auc", "auprc", "ece", "brier", "nll"),
 }
 # What a user's own network must derive from, to serve a shipped task.
 BASES = {
@@ -68,6 +70,7 @@ BASES = {
     "language": "saccade.nn.language:LanguageModel",
     "pretrain": "torch.nn:Module",
     "vectors": "torch.nn:Module",
+    "visits": "saccade.nn.visit_network:VisitNetwork",
 }
 
 

@@ -21,6 +21,7 @@ TASKS: dict[str, str] = {
     "language": "saccade.tasks.language:Language",
     "pretrain": "saccade.tasks.pretrain:Pretrain",
     "vectors": "saccade.tasks.vectors:WordVectors",
+    "visits": "saccade.tasks.visits:VisitTask",
 }
 
 
