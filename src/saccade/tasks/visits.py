@@ -53,7 +53,7 @@ class OutcomeDetail(Detail):
     what each code of each visit adds to the logits."""
 
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    risk: tuple[Mapping[str, float], ...] = ()
+    risk: tuple[Mapping[str, Any], ...] = ()
     contributions: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -172,7 +172,8 @@ class VisitTask(Scores, Task):
         if not issubclass(network_class, VisitNetwork):
             expected = "a network that reads visits, such as retain"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        return network_class(config, len(self.codes) + 1, len(self.outcomes))
+        network: VisitNetwork = network_class(config, len(self.codes) + 1, len(self.outcomes))
+        return network
 
     def loss(self, network: Any, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """Binary cross-entropy, summed over the outcomes; with smoothing ε a target y is y (1 − ε) + ε / 2."""
@@ -247,7 +248,7 @@ class VisitTask(Scores, Task):
     def _detail(self, shares: dict[str, float], trace: Trace) -> OutcomeDetail:
         risk, omega, codes = trace.signals.get("risk"), trace.signals.get("contributions"), trace.axes["codes"]
 
-        def named(row: Tensor) -> dict[str, float]:
+        def named(row: Tensor) -> dict[str, Any]:
             return dict(zip(self.outcomes, map(float, row), strict=True))
 
         visits = trace.axes["visits"]
@@ -302,14 +303,15 @@ class VisitTask(Scores, Task):
         """Per record the probabilities after its last visit [1, C], or after every visit [T, C]."""
         device, every = next(network.parameters()).device, self.data.at == "every"
         found: dict[int, Float[ndarray, "T C"]] = {}
-        costs = [cost**2 if every else cost for cost in corpus.costs]
+        sizes = [len(days) for (_, days), _ in corpus.rows]
+        costs = [size**2 if every else size for size in sizes]
         with eval_mode(network):
             for numbers in group(costs, most=self.together, positions=self.positions):
                 batch = self.batch(corpus, numbers).to(device)
                 logits = network(batch.codes, batch.times, batch.lengths, every=every)
                 shares = torch.sigmoid(logits.double()).cpu().numpy()
                 for number, row in zip(numbers, shares, strict=True):
-                    found[number] = row[: corpus.costs[number]] if every else row[None]
+                    found[number] = row[: sizes[number]] if every else row[None]
                 if progress is not None:
                     progress(len(found), len(corpus))
         return [found[number] for number in range(len(corpus))]

@@ -23,7 +23,7 @@ from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
 from saccade.trace.axes import Grid, Sentences, Tokens
 from saccade.trace.maps import Trace
-from saccade.views.figure.blocks import Block, Heatmap, Pictures, Place, Prose, Reading, Statistics
+from saccade.views.figure.blocks import Block, Heatmap, Pictures, Place, Prose, Reading, Record, Statistics
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import INK, SMALL, Page, colour_map, is_spelled
 from saccade.views.panels import Limits, Panel, is_ruled, panels
@@ -152,6 +152,8 @@ _PLACES: dict[tuple[bool, bool], Place] = {
 def _block(panel: Panel, typeface: Typeface, greatest: float, count: int, place: Place) -> Block:
     if panel.document is not None:
         return Prose(panel, panel.document, typeface, greatest)
+    if panel.timeline is not None:
+        return Record(panel.timeline, typeface)
     if panel.statistics:
         return Statistics(panel, typeface)
     if isinstance(panel.columns, Grid) and not panel.is_empty:

@@ -1,8 +1,8 @@
 """A trace in the terminal: source across, target down, one cell a weight, from the terminal's background to strong.
 
 What is drawn follows from the axes: an alignment heatmap; small pictures where the keys are patches of an image; the
-text itself, shaded, where one query reads it all, and with a bar before each sentence where words lie in sentences; bars where
-only statistics were kept.
+text itself, shaded, where one query reads it all, and with a bar before each sentence where words lie in sentences; what each
+code of a visit contributes, where that is known; bars where only statistics were kept.
 
 Legend: R rows, C columns of a panel.
 """
@@ -21,6 +21,7 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Grid, Tokens
 from saccade.trace.maps import Trace
+from saccade.views import timeline
 from saccade.views.document import Document, written
 from saccade.views.labels import DOTTED_CIRCLE, MARKER, MARKERS, is_character, is_complex, is_marker, word_at, words_of
 from saccade.views.panels import Limits, Panel, is_ruled, panels
@@ -83,6 +84,8 @@ def _draw(panel: Panel, ink: Ink) -> list[str]:
         return [title, *_wrap([f"There was nothing to look at: {key} has no positions."], " ", ink)]
     if panel.document is not None:
         return [title, *written(panel.document, ink), "", *_document_legend(panel, panel.document, ink)]
+    if panel.timeline is not None:
+        return [title, *timeline.written(panel.timeline, ink)]
     if panel.statistics:
         return [title, *_statistics(panel, ink)]
     if isinstance(panel.columns, Grid):
