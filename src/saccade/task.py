@@ -32,7 +32,7 @@ from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import InputKind, OutputKind
-from saccade.metrics.significance import Statistics
+from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -443,8 +443,8 @@ class Task(ABC):
 
     @property
     def output_metrics(self) -> tuple[str, ...]:
-        """The metrics computed from outputs alone, by which runs are compared; the first decodes. Empty: none can be."""
-        return ()
+        """The metrics computed from outputs alone, by which runs are compared. Empty: runs cannot be compared."""
+        return tuple(name for name in self.metrics if name == "exact_match")
 
     @property
     def output_tokenizer(self) -> Tokenizer | None:
@@ -468,7 +468,14 @@ class Task(ABC):
 
     def statistics(self, name: str, outputs: Sequence[Any], records: Sequence[Any]) -> Statistics:
         """What a metric is computed from, record by record, given outputs of :meth:`evaluate`."""
-        raise SaccadeError(f"the outputs of the task {self.name} cannot be compared")
+        texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
+        return statistics(name, texts, [self.reference(record) for record in records])
+
+    def length_of(self, record: Any, by: str) -> int:
+        """The length of a record: ``source_words``, ``source_tokens`` or ``reference_words``."""
+        if by == "source_tokens":
+            return len(next(iter(self.vocabularies.values())).encode(self.source_text(record)))
+        return len((self.reference(record) if by == "reference_words" else self.source_text(record)).split())
 
 
 class Searches:

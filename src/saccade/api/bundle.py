@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +25,7 @@ from saccade.nn.search.beam_search import WIDE, Search
 from saccade.nn.search.graph_cache import GraphCache
 from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, from_plain
-from saccade.task import Evaluation, OutputConstraints, Prediction
+from saccade.task import Calibrates, Evaluation, OutputConstraints, Prediction, Steers, Task
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
@@ -52,7 +51,7 @@ class Bundle:
     def __init__(
         self,
         recipe: Recipe,
-        task: Any,
+        task: Task,
         network: nn.Module,
         *,
         folder: Path,
@@ -61,8 +60,7 @@ class Bundle:
     ) -> None:
         self.recipe, self.task, self.network = recipe, task, network
         self.folder, self.figures, self.threads = folder, dict(figures), threads
-        if hasattr(task, "untrained"):
-            task.untrained = self.untrained.anew
+        task.untrained = self.untrained.anew
         self._held = GraphCache()
         self.test_records: Sequence[Any] | None = None  # where training has them in hand still
 
@@ -107,30 +105,33 @@ class Bundle:
         texts = _inputs_of(inputs)
         _check_kind("lens", lens, Lens, "a saccade.Lens")
         _check_kind("dictionary", dictionary, Mapping, "a mapping, source word → target word")
-        options: dict[str, Any] = {}
-        wishes = wishes_of(len(texts), prefix, require, forbid)
-        if any(wish != OutputConstraints() for wish in wishes):
-            options["wishes"] = wishes
-        if dictionary is not None:
-            options["dictionary"] = dictionary
-        requiring = any(wish.require for wish in wishes)
+        constraints = constraints_of(len(texts), prefix, require, forbid)
+        constrained = any(each != OutputConstraints() for each in constraints)
+        if constrained and not isinstance(self.task, Steers):
+            raise SaccadeError(f"the task {self.task.name!r} takes no prefix, require or forbid")
+        if dictionary is not None and not (isinstance(self.task, Steers) and self.task.takes_dictionary):
+            raise SaccadeError(f"the task {self.task.name!r} does not take a dictionary")
+        requiring = any(each.require for each in constraints)
         how = self._searching(search, require=requiring, copying=dictionary is not None)
-        missing = [name for name in options if name not in inspect.signature(self.task.predict).parameters]
-        if missing:
-            raise SaccadeError(f"the task {self.task.name!r} does not take {missing[0]}")
         with threads(self._threads(len(texts), how)), self._held.lent(self.network):
-            predictions: list[Prediction] = self.task.predict(self.network, texts, how=how, lens=lens, **options)
+            predictions = self.task.predict(
+                self.network,
+                texts,
+                how=how,
+                lens=lens,
+                constraints=constraints if constrained else (),
+                dictionary=dictionary,
+            )
         if lens is None:
             return predictions
         return [self._signed(prediction) for prediction in predictions]
 
     def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The inputs that could not be predicted, by their place, and why: one of them must not cost the others."""
+        """The inputs that cannot be predicted, by their place, and why: one of them must not cost the others."""
         refused: dict[int, InputError] = {}
-        check = getattr(self.task, "check_input", lambda each, number: None)
-        for number, each in enumerate(inputs):
+        for number, given in enumerate(inputs):
             try:
-                check(each, number)
+                self.task.read(given, f"input {number + 1}", self.network)
             except InputError as error:
                 refused[number] = error
         return refused
@@ -229,8 +230,8 @@ class Bundle:
             "parameters": self.parameters,
             "threads": self.threads,
         }
-        calibration = getattr(self.task, "calibration", None)
-        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.told])
+        calibration = self.task.calibration if isinstance(self.task, Calibrates) else None
+        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.described])
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
 
 
@@ -355,12 +356,12 @@ def threads(count: int) -> Iterator[None]:
 Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 
 
-def wishes_of(
+def constraints_of(
     count: int, prefix: str | Sequence[str | None] | None = None, require: Words = None, forbid: Words = None
 ) -> list[OutputConstraints]:
     """One wish for each of ``count`` inputs.
 
-    >>> wishes_of(2, prefix=["the", None], require=["house"])
+    >>> constraints_of(2, prefix=["the", None], require=["house"])
     [Wish(prefix='the', require=('house',), forbid=()), Wish(prefix='', require=('house',), forbid=())]
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)

@@ -21,10 +21,6 @@ from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
 from saccade.task import eval_mode
-from saccade.tasks.classify import Classify
-from saccade.tasks.label import Label
-from saccade.tasks.rank import Rank
-from saccade.tasks.translate import Translate
 from saccade.training.config import Train, held_back
 from saccade.training.devices import choose_threads
 from saccade.training.loop import epoch_ends
@@ -161,8 +157,10 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
         origin=settings.from_,
         notes=(*beginning.notes, *filter(None, [held_back(settings, batches)])),
         records={name: len(corpus) for name, corpus in corpora.items()},
-        tokens=_tokens(beginning),
-        vocabulary=_vocabulary(beginning.task),
+        tokens={
+            name: dict(counts) for name, corpus in corpora.items() if (counts := beginning.task.token_counts(corpus))
+        },
+        vocabulary={side: tokenizer.size for side, tokenizer in beginning.task.vocabularies.items()},
         batches=per_epoch,
         epochs=settings.epochs,
         updates=updates,
@@ -182,9 +180,9 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
 
 def _epoch(beginning: PreparedRun, epoch: int) -> list[list[int]]:
     settings = beginning.recipe.train
-    size = {"tokens": settings.batch_tokens, "records": settings.batch_records}
-    batches: list[list[int]] = beginning.task.plan(beginning.corpora["train"], **size, seed=settings.seed, epoch=epoch)
-    return batches
+    tokens, records = settings.batch_tokens, settings.batch_records
+    corpus = beginning.corpora["train"]
+    return beginning.task.plan(corpus, tokens=tokens, records=records, seed=settings.seed, epoch=epoch)
 
 
 def _looks(every: int | None, ends: Sequence[int]) -> int:
@@ -197,37 +195,6 @@ def _averageable(settings: Train, ends: Sequence[int], looks: int) -> int:
     if settings.average_of == "best":
         return looks
     return len(ends) if settings.average_every is None else ends[-1] // settings.average_every
-
-
-def _tokens(beginning: PreparedRun) -> dict[str, dict[str, int]]:
-    if isinstance(beginning.task, Classify):
-        return {
-            name: {"text": sum(len(beginning.task.reading.tokens(ids)) for ids in corpus.ids)}
-            for name, corpus in beginning.corpora.items()
-        }
-    if isinstance(beginning.task, Label):
-        return {name: {"text": sum(map(len, corpus.ids))} for name, corpus in beginning.corpora.items()}
-    if isinstance(beginning.task, Rank):
-        return {
-            name: {
-                "question": sum(len(rows[0][0]) for rows in corpus.rows),
-                "candidate": sum(len(row[1]) for rows in corpus.rows for row in rows),
-            }
-            for name, corpus in beginning.corpora.items()
-        }
-    if not isinstance(beginning.task, Translate):
-        return {}
-    sides = (("source", 0), ("target", 1))
-    return {
-        name: {side: sum(len(pair[place]) + 1 for pair in corpus.ids) for side, place in sides}
-        for name, corpus in beginning.corpora.items()
-    }
-
-
-def _vocabulary(task: Any) -> dict[str, int]:
-    if isinstance(task, Classify | Label | Rank):
-        return {"text": task.tokenizer.size}
-    return {"source": task.source.size, "target": task.target.size} if isinstance(task, Translate) else {}
 
 
 def _parts(network: nn.Module) -> list[Part]:

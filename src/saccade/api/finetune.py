@@ -20,8 +20,6 @@ from saccade.data.splits import Splits, fingerprint
 from saccade.errors import SaccadeError
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.tasks import task_class
-from saccade.tasks.fill_mask import NEEDED
-from saccade.tasks.pretrain import Pretrain
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,13 @@ class Untrained:
 def untrained_in(figures: Mapping[str, Any], recipe: Recipe, task: Any) -> Untrained:
     """What a run's figures say of it. A run of single texts may be older than they are, and began from nothing."""
     anew, frozen = (tuple(figures.get(name, ())) for name in ("anew", "frozen_anew"))
-    fresh = _unasked(task) if recipe.train.from_ is None else ()
+    fresh = task.unreached if recipe.train.from_ is None else ()
     return Untrained(tuple(dict.fromkeys((*anew, *fresh))), frozen)
 
 
 def still_untrained(before: Untrained, task: Any, network: nn.Module) -> Untrained:
     """What of it stays never trained in a run of this task that begins with it; parts that are frozen are so already."""
-    idle = (*_unasked(task), *_parts(getattr(network, "idle", ())))
+    idle = (*task.unreached, *_parts(getattr(network, "idle", ())))
     anew = tuple(part for part in before.anew if part in idle)
     frozen = tuple(part for part in before.all if part not in anew and (part in idle or is_frozen(network, part)))
     return Untrained(anew, frozen)
@@ -80,12 +78,6 @@ def freeze_without(network: nn.Module, frozen: tuple[str, ...], part: str) -> li
         elif name != part and not name.startswith(f"{part}."):
             names.append(name)
     return names
-
-
-def _unasked(task: Any) -> tuple[str, ...]:
-    """Of rows of single texts none follows another."""
-    single = isinstance(task, Pretrain) and task.data.pairs == "none"
-    return NEEDED["followers"] if single else ()
 
 
 def _parts(parameters: tuple[str, ...]) -> list[str]:
@@ -122,7 +114,7 @@ def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
 
 
 def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
-    """What must be known of held-out records whose source the parent was trained on: figures on them flatter."""
+    """What must be known of held-out records whose source the parent was trained on: so scores on them are too optimistic."""
     held_out: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
     try:
         trained_on = sources_trained_on(parent, folder)
@@ -131,7 +123,7 @@ def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
     seen = {name: sum(record.source in trained_on for record in part) for name, part in held_out.items()}
     return [
         f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by the run that is begun from, or one before "
-        "it: figures on them flatter"
+        "it: so scores on them are too optimistic"
         for name, count in seen.items()
         if count
     ]

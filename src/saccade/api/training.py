@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -253,15 +252,13 @@ def _finish(beginning: PreparedRun, folder: Path, outcome: Outcome, report: Repo
         f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"
     )
     test = beginning.corpora["test"]
-    watched = {"progress": report.testing} if "progress" in signature(bundle.task.evaluate).parameters else {}
     try:
         report.testing(0, len(test))
         with threads(bundle.threads):
             if bundle.recipe.train.calibrate:
                 report.say(calibrated_in_training(bundle, beginning.corpora["valid"], test))
-            evaluation = bundle.task.evaluate(
-                bundle.network, test, how=bundle.recipe.search, metrics=wanted_metrics(bundle.recipe), **watched
-            )
+            metrics, how = wanted_metrics(bundle.recipe), bundle.recipe.search
+            evaluation = bundle.task.evaluate(bundle.network, test, how=how, metrics=metrics, progress=report.testing)
     finally:
         report.end()
     bundle.figures |= {

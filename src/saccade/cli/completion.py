@@ -46,9 +46,9 @@ def module_names(incomplete: str) -> list[str]:
 
 
 def metric_names(incomplete: str) -> list[str]:
-    from saccade.recipes.recipe import METRICS, METRICS_OF
+    from saccade.tasks import TASKS, metrics_of
 
-    known = dict.fromkeys([*METRICS, *(name for names in METRICS_OF.values() for name in names)])
+    known = dict.fromkeys(name for task in TASKS for name in metrics_of(task))
     return [name for name in known if name.startswith(incomplete)]
 
 

@@ -58,9 +58,10 @@ def predict(
         if as_json:
             print(json.dumps(_as_json(text, prediction), ensure_ascii=False))
             continue
-        if prediction.tokens:
-            _print_tags(prediction, first=number == 0)
-        for each in () if prediction.tokens else (prediction, *prediction.alternatives):
+        printed = prediction.detail.lines()
+        if printed is not None:  # several lines per input: a blank line between inputs
+            print("\n".join(["", *printed] if number else printed))
+        for each in (prediction, *prediction.alternatives) if printed is None else ():
             print(f"{each.score:.4f}\t{each.value}" if scored else each.value)
         print_notes(text, prediction)
     if refused:
@@ -73,15 +74,6 @@ def _own(bundle: Any, options: Steering) -> int:
     return own if options.beam is None else min(own, options.beam)
 
 
-def _print_tags(prediction: Any, *, first: bool) -> None:
-    """A word a line with its tag, as CoNLL files have them; a blank line between inputs."""
-    if not first:
-        print()
-    width = max(len(token["text"]) for token in prediction.tokens)
-    for token in prediction.tokens:
-        print(f"{token['text']:<{width}}  {token['tag']}")
-
-
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:
     plain = {"input": text, **_output(prediction)}
     if prediction.alternatives:
@@ -90,15 +82,4 @@ def _as_json(text: str, prediction: Any) -> dict[str, Any]:
 
 
 def _output(prediction: Any) -> dict[str, Any]:
-    shares = {"probabilities": dict(prediction.probabilities)} if prediction.probabilities else {}
-    return {
-        "output": prediction.value,
-        **shares,
-        **({"choices": [dict(each) for each in prediction.choices]} if prediction.choices else {}),
-        **({"tokens": prediction.tokens, "spans": prediction.spans} if prediction.tokens else {}),
-        "score": prediction.score,
-        "log_prob": prediction.log_prob,
-        "parts": dict(prediction.parts),
-        "stopped": prediction.stopped,
-        "notes": list(prediction.notes),
-    }
+    return {**prediction.to_json(), "parts": dict(prediction.parts), "notes": list(prediction.notes)}

@@ -167,7 +167,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(f"  saccade predict {bundle.folder} {_offered(bundle, shown[0])}{sample}{trust}")
     if picture:
         print(f"  saccade view {bundle.folder} {_offered(bundle, shown[-1])} --out where.html{trust}")
-    wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
+    wider = " --beam 5" if bundle.task.output == "text" else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
 
@@ -181,14 +181,14 @@ def _trust(bundle: Any) -> str:
 
 def _offered(bundle: Any, text: str) -> str:
     """An input as a word of a shell; of a document its beginning, which is one too."""
-    if bundle.recipe.task == "classify" and len(text) > OFFERED and "\t" not in text:
+    if bundle.task.output == "label" and len(text) > OFFERED and "\t" not in text:
         text = text[:OFFERED].rpartition(" ")[0] or text[:OFFERED]
     return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{text}"'
 
 
 def _writes_on(bundle: Any) -> bool:
     """Whether the task is to write on from a text: what is likeliest there soon goes in circles, and samples do not."""
-    return bool(bundle.recipe.task == "language")
+    return bool(bundle.task.output == "continuation")
 
 
 def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:

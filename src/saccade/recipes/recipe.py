@@ -14,7 +14,6 @@ Everything but the model's own fields is checked before torch is loaded; those a
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from saccade.recipes.located import Located, locate, node_at, override, parse_ov
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
-from saccade.tasks import TASKS, task_class
+from saccade.tasks import TASKS, data_class, metrics_of, task_class
 from saccade.training.config import Train
 
 if TYPE_CHECKING:
@@ -38,40 +37,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent
 _UNSEARCHED = "the task {} finds the likeliest without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
-# The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
-DATA = {
-    "translate": "saccade.data.pairs.records:PairData",
-    "point": "saccade.data.points.records:PointData",
-    "classify": "saccade.data.labels.records:LabelledData",
-    "label": "saccade.data.tags.records:TaggedData",
-    "rank": "saccade.data.rankings.records:RankedData",
-    "language": "saccade.data.texts.records:TextData",
-    "pretrain": "saccade.data.texts.documents:PretrainData",
-    "vectors": "saccade.data.texts.documents:WordData",
-    "visits": "saccade.data.visits.records:VisitData",
-}
 NAMING = ("task", "data", "model")  # the fields that may name a user's own parts, or hold fields that do
-METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
-# Those of tasks that are not measured so; the first is computed where a recipe names none.
-METRICS_OF = {
-    "classify": ("accuracy", "f1", "relation_f1", "ece", "brier", "nll"),
-    "label": ("accuracy", "f1", "precision", "recall"),
-    "rank": ("map", "mrr", "precision_at_1"),
-    "language": ("perplexity", "word_perplexity", "bits_per_character"),
-    "pretrain": ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy"),
-    "vectors": ("pair_loss", "pair_accuracy", "neighbours"),
-    "visits": ("auc", "auprc", "ece", "brier", "nll"),
-}
-# What a user's own network must derive from, to serve a shipped task.
-BASES = {
-    "classify": "saccade.nn.classifier:Classifier",
-    "label": "saccade.nn.tagger:Tagger",
-    "rank": "saccade.nn.ranker:Ranker",
-    "language": "saccade.nn.language:LanguageModel",
-    "pretrain": "torch.nn:Module",
-    "vectors": "torch.nn:Module",
-    "visits": "saccade.nn.visit_network:VisitNetwork",
-}
 
 
 @dataclass(frozen=True)
@@ -297,13 +263,13 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = getattr(task, "searches", True)
+        searches = _searches(outline.task)
         if asked and not searches:
             _refuse_kinds(outline.search, outline.task)
         search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
         if asked and not searches:
             _check_searched(outline.search, search, task, outline.task)
-    metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
+    metrics = metrics_of(outline.task)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
         outline.about, beside=beside, trust=trust,
@@ -317,7 +283,7 @@ def _read(
 def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
     """What a task refuses of a recipe by the field alone is told with its line."""
     try:
-        getattr(task, "check_recipe", lambda recipe: None)(recipe)
+        task.check_recipe(recipe)
     except InputError as error:
         if error.where != "recipe" or error.field is None:
             raise
@@ -351,7 +317,7 @@ def _refuse_kinds(node: Located, name: str) -> None:
 def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
     """A search is refused where the likeliest is found without one; how many are wanted may be said where there are more."""
     tree: Any = node.value
-    if search.n_best > 1 and not getattr(task, "alternatives", True):
+    if search.n_best > 1 and not task.alternatives:
         raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
     usual = type(search)()
     for field_name, part in tree.items():
@@ -367,7 +333,7 @@ def _outline(root: Located) -> _Outline:
     outline = build(_Outline, root)
     tree: Any = root.value
     if not is_own(_choose(tree["task"], "task", TASKS)):
-        _check_metrics(root, METRICS_OF.get(outline.task, METRICS))
+        _check_metrics(root, metrics_of(outline.task))
     return outline
 
 
@@ -394,12 +360,17 @@ def _entry(node: Located | None, key: str) -> list[Located]:
 
 def _data(root: Located, outline: _Outline) -> Any:
     if not is_own(outline.task):
-        module, _, attribute = DATA[outline.task].partition(":")
-        return build(getattr(importlib.import_module(module), attribute), outline.data, "data")
+        return build(data_class(outline.task), outline.data, "data")
     tree: Any = root.value
     task = located(tree["task"], "task", task_class)
-    _check_metrics(root, getattr(task, "metrics", METRICS))
-    return fill(task.data_class, outline.data, "data", outline.task)
+    _check_metrics(root, task.metrics)
+    return fill(task.Data, outline.data, "data", outline.task)
+
+
+def _searches(task: str) -> bool:
+    from saccade.task import Searches
+
+    return issubclass(task_class(task), Searches)
 
 
 def _model(node: Located, task: str) -> tuple[str, Any]:
@@ -412,9 +383,9 @@ def _model(node: Located, task: str) -> tuple[str, Any]:
     name = _choose(named, "model.name", MODELS)
     network = located(named, "model.name", network_class)
     if is_own(name) and not is_own(task):
-        module, _, base = BASES.get(task, "saccade.nn.decoder:EncoderDecoder").partition(":")
-        if not issubclass(network, getattr(importlib.import_module(module), base)):
-            expected = f"a class derived from saccade.nn.{base} for the task {task}"
+        base = task_class(task).network_base
+        if not issubclass(network, base):
+            expected = f"a class derived from saccade.nn.{base.__name__} for the task {task}"
             raise refusal(named, "model.name", expected, f"the class {network.__name__}")
     rest = replace(node, value={key: part for key, part in node.value.items() if key != "name"})
     return name, fill(network.config_class, rest, "model", name)

@@ -19,6 +19,7 @@ from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
 from saccade.server.errors import Refusal
 from saccade.server.limits import Limits
+from saccade.task import Searches
 from saccade.trace.edits import EDITS, Edit, edit_from_json
 from saccade.trace.lens import DETAILS, Lens
 
@@ -181,7 +182,7 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
     own = to_plain(bundle.recipe.search)
     wanted = given.get("n_best", own["n_best"])
     refused = [name for name in SEARCHED if given.get(name) not in (None, wanted if name == "beam" else None)]
-    if refused and not getattr(bundle.task, "searches", True):
+    if refused and not isinstance(bundle.task, Searches):
         found = f"{refused[0]}, where the task {bundle.task.name} finds the likeliest without a search"
         raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)
     if given.get("sample") is not None:

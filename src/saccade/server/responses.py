@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from saccade.errors import InputError, SaccadeError
 from saccade.server.errors import Refusal
 from saccade.server.limits import Limits
 from saccade.server.requests import WHERE, Ask, search_of
+from saccade.task import Searches, Steers
 from saccade.views.html.payload import page_data, plain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def answer(bundle: Bundle, ask: Ask, limits: Limits) -> bytes:
 
 def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
     """Exactly what the bundle predicts under the same lens, search and prefix."""
-    if ask.prefix is not None and "wishes" not in inspect.signature(bundle.task.predict).parameters:
+    if ask.prefix is not None and not isinstance(bundle.task, Steers):
         found = f"a text, where the task {bundle.task.name} has no beginning to choose"
         raise InputError(WHERE, field="prefix", expected="null", found=found)
     search = search_of(ask, bundle, limits)
@@ -53,16 +53,8 @@ def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:
 
 
 def _output(prediction: Prediction) -> dict[str, Any]:
-    said = {
-        "output": prediction.value,
-        "score": prediction.score,
-        "log_prob": prediction.log_prob,
-        "stopped": prediction.stopped,
-    }
-    shares = {"probabilities": prediction.probabilities, "choices": prediction.choices}
-    shares |= {"tokens": prediction.tokens, "spans": prediction.spans}
-    told: dict[str, Any] = plain(said | {name: part for name, part in shares.items() if part})
-    return told
+    row: dict[str, Any] = plain(prediction.to_json())
+    return row
 
 
 def noted(prediction: Prediction) -> Trace | None:
@@ -77,7 +69,6 @@ def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
     """What a client must know of a model before it asks."""
     recipe, task = bundle.recipe, bundle.task
     data = recipe.data
-    steered = "wishes" in inspect.signature(task.predict).parameters
     told: dict[str, Any] = plain(
         {
             "name": name,
@@ -87,10 +78,12 @@ def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
             "parameters": bundle.parameters,
             "figures": bundle.figures,
             "metrics": recipe.metrics,
-            "languages": data.dates.languages if getattr(data, "source", None) == "dates" else (),
-            "labels": getattr(getattr(task, "classes", None) or getattr(task, "tags", None), "names", ()),
-            "prefix": steered,
-            "search": asdict(recipe.search) if getattr(task, "searches", True) else None,
+            "input": task.input.name,
+            "output": task.output,
+            "languages": (),
+            **task.describe(),
+            "prefix": isinstance(task, Steers),
+            "search": asdict(recipe.search) if isinstance(task, Searches) else None,
             "limits": asdict(limits) | {"tokens": getattr(data, "max_length", None)},
         }
     )

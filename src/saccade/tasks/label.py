@@ -393,6 +393,9 @@ class Label(FineTunes, Scores, Surveys, Task):
     def source_text(self, record: Tagged) -> str:
         return " ".join(record.source)
 
+    def length_of(self, record: Tagged, by: str) -> int:
+        return len(self.reader.cut(record.source).ids) if by == "source_tokens" else super().length_of(record, by)
+
     def statistics(self, name: str, outputs: Sequence[str], records: Sequence[Tagged]) -> Statistics:
         """What a metric is computed from, of outputs as :meth:`evaluate` gives them."""
         predicted, true = [output.split() for output in outputs], [record.target for record in records]

@@ -156,6 +156,10 @@ class Language(Steers, Scores, Surveys, Decodes):
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
         return cls(data, Tokenizer.from_json(files[FILE], FILE))
 
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"text": self.tokenizer}
+
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json()}
 

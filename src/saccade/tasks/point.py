@@ -39,7 +39,6 @@ from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import POINTS
-from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import POINT_METRICS, Score, exact_match, perplexity
 from saccade.models import name_of
 from saccade.models.pointer import END
@@ -261,18 +260,14 @@ class Point(Decodes):
             scores.append(exact_match([json.dumps(output) for output in outputs], true))
         return Evaluation.of({each.name: each for each in scores}, outputs, notes)
 
-    @property
-    def output_metrics(self) -> tuple[str, ...]:
-        return ("exact_match",)
-
     def reference(self, record: Points) -> str:
         return json.dumps(record.target)
 
     def output_text(self, record: Points, output: Any) -> str:
         return json.dumps(output)
 
-    def statistics(self, name: str, outputs: Sequence[Any], records: Sequence[Points]) -> Statistics:
-        return statistics(name, [json.dumps(output) for output in outputs], [self.reference(each) for each in records])
+    def length_of(self, record: Points, by: str) -> int:
+        return len(record.target if by == "reference_words" else record.source)
 
 
 def point_labels(source: Coordinates) -> tuple[str, ...]:

@@ -131,6 +131,10 @@ class Pretrain(Surveys, Task):
         return bool(self.data.pairs == "next")
 
     @property
+    def vocabularies(self) -> dict[str, Any]:
+        return {"text": self.tokenizer}
+
+    @property
     def unreached(self) -> tuple[str, ...]:
         """Without pairs nothing trains the next-sentence head."""
         return NEEDED["followers"] if self.data.pairs == "none" else ()
@@ -191,7 +195,8 @@ class Pretrain(Surveys, Task):
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pairs, masked = self.data.pairs == "next", self.data.masked
-        batch = collate(*corpus.shared, numbers, self._marks, masked=masked, pairs=pairs)
+        documents, stretches = corpus.shared
+        batch = collate(documents, stretches, numbers, self._marks, masked=masked, pairs=pairs)
         return replace(batch, longest=self.data.length)
 
     @cached_property

@@ -147,7 +147,8 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return {"source": self.source, "target": self.target}
 
     def describe(self) -> dict[str, Any]:
-        return {"languages": self.data.dates.languages} if self.data.source == "dates" else {}
+        languages = self.data.dates.languages if self.data.source == "dates" else ()
+        return {**super().describe(), "languages": languages}
 
     # A record becomes a batch --------------------------------------------------------------------------------------
 

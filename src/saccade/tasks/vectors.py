@@ -132,6 +132,10 @@ class WordVectors(Surveys, Task):
             raise InputError(COUNTS, expected=f"a list of {tokenizer.size:,} counts", found="another document")
         return cls(data, tokenizer, counts)
 
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"text": self.tokenizer}
+
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json(), COUNTS: json.dumps(self.counts)}
 

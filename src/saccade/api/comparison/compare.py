@@ -23,6 +23,7 @@ from saccade.errors import SaccadeError
 from saccade.metrics.calibration import BINS, LEAST, PROBABILITY_METRICS, SIGNATURES
 from saccade.metrics.lengths import EDGES, Bucket, BucketScore, buckets, quantile_edges, score_by_length
 from saccade.metrics.significance import SAMPLES, Paired, Statistics, bootstrap, interval, paired_difference, statistics
+from saccade.task import Calibrates, Searches
 from saccade.tasks.calibration import shares_of
 
 By = Literal["source_words", "source_tokens", "reference_words"]
@@ -176,7 +177,7 @@ def _enter(
 ) -> tuple[ComparisonSetup, list[str]]:
     """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
     asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
-    likely = [name for name in asked if name in PROBABILITY_METRICS and hasattr(bundles[0].task, "judgements")]
+    likely = [name for name in asked if name in PROBABILITY_METRICS and isinstance(bundles[0].task, Calibrates)]
     said = metrics
     if likely:
         said = [name for name in asked if name not in likely] or ["accuracy"]
@@ -203,18 +204,9 @@ def _buckets(contest: ComparisonSetup, by: By, edges: Sequence[int] | str) -> li
 
 
 def _lengths(contest: ComparisonSetup, by: By) -> list[int]:
-    if contest.labels or contest.ranks:
-        if by == "source_tokens" and contest.tags:
-            return [len(contest.bundles[0].task.reader.cut(record.source).ids) for record in contest.records]
-        if by == "source_tokens":
-            tokenizer, texts = contest.bundles[0].task.tokenizer, contest.sources
-            return [len(ids) for ids in tokenizer.encode_all(texts)]
-        return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
-    if not contest.references.are_texts:
-        return [len(record.target if by == "reference_words" else record.source) for record in contest.records]
-    if by == "source_tokens":
-        return [len(ids) for ids in contest.bundles[0].task.source.encode_all(contest.sources)]
-    return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
+    if by == "reference_words" and contest.references.are_texts:
+        return [len(text.split()) for text in contest.references.texts]
+    return [contest.task.length_of(record, by) for record in contest.records]
 
 
 def _outputs(contest: ComparisonSetup, say: Callable[[str], None]) -> tuple[list[list[Any]], list[str]]:
@@ -262,7 +254,7 @@ def _measured(contest: ComparisonSetup, number: int, outputs: Sequence[Any], wan
 
 def _search(contest: ComparisonSetup, number: int) -> dict[str, Any]:
     """How outputs were searched for; nothing where they are not."""
-    return {} if contest.labels or contest.ranks else asdict(contest.searches[number])
+    return asdict(contest.searches[number]) if isinstance(contest.task, Searches) else {}
 
 
 def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, Figure]:
@@ -338,6 +330,8 @@ def measured_probabilities(
     task = bundle.task
     with threads(bundle.threads):
         corpus = task.corpus(records, where)
-        shares = shares_of(task.judgements(bundle.network, corpus), task.calibration)
-    probabilities, labels = shares.double().cpu().numpy(), np.array(corpus.labels)
+        if not isinstance(task, Calibrates):
+            raise SaccadeError(f"{', '.join(metrics)}: expected a task with probabilities, found {task.name}")
+        shares = shares_of(task.logits_of(bundle.network, corpus), task.calibration)
+    probabilities, labels = shares.double().cpu().numpy(), np.array(task.targets_of(corpus))
     return {name: probability_statistics(name, probabilities, labels) for name in metrics}
