@@ -7,7 +7,7 @@ A record becomes a row of codes per visit (:mod:`saccade.data.visits.batch`), th
 a prediction the probabilities of the outcomes, and what the network looked at a trace over visits and the codes in them: the
 attention, the contribution of every code to the logit, and the risk after each visit.
 
-A bundle keeps the names of codes and outcomes and no record: a model card's examples are those of the made cohort, or none.
+A bundle keeps the names of codes and outcomes and no patient's record, and its examples are made up.
 """
 
 from __future__ import annotations
@@ -93,9 +93,12 @@ class VisitTask(Scores, Task):
     def records(cls, given: Any, data: VisitData, dropped: FaultCounts | None = None) -> list[Patient]:
         return records_of(given, data, dropped)
 
-    def examples(self, folder: Path, seed: int, test: Sequence[Patient] | None = None) -> list[Any]:
-        """Those of the made cohort. Of other data none: a run's examples are kept, and no patient's record is."""
-        return list(EXAMPLES) if self.data.source is not None else []
+    def examples(self, folder: Path, seed: int, test: Sequence[Patient] | None = None) -> list[str]:
+        """Those of the made cohort; of other data one that is made of known codes: a run shows no patient's record."""
+        if self.data.source is not None:
+            return [json.dumps(example) for example in EXAMPLES]
+        made = [{"time": f"2020-0{month}-01", "codes": [code]} for month, code in enumerate(self.codes[:3], start=1)]
+        return [json.dumps({self.data.columns.visits: made}, ensure_ascii=False)]
 
     def input_of(self, record: Patient) -> dict[str, Any]:
         return {self.data.columns.visits: [{"time": each.time, "codes": list(each.codes)} for each in record.source]}
@@ -191,7 +194,7 @@ class VisitTask(Scores, Task):
         listed = given.source if isinstance(given, Patient) else given
         listed = listed.get(self.data.columns.visits) if isinstance(listed, Mapping) else listed
         pairs = [(each.time, each.codes) if isinstance(each, Visit) else each for each in listed or ()]
-        visits = visits_of(pairs, Row({}, where, 0, place=where), self.data)
+        visits = visits_of(pairs, Row({}, where), self.data)
         notes, most = [], self.data.max_visits
         if len(visits) > most:
             notes.append(f"only the last {most} of {len(visits)} visits are read")
@@ -199,7 +202,7 @@ class VisitTask(Scores, Task):
         unknown = [code for visit in visits for code in visit.codes if code not in self.numbers]
         if unknown:
             shown = ", ".join(list(dict.fromkeys(unknown))[:5]) + ", …" * (len(set(unknown)) > 5)
-            notes.append(f"{len(set(unknown))} codes are not known, and not read: {shown}")
+            notes.append(f"codes that training had not seen are not read: {shown}")
         return VisitInput(visits, encode(visits, self.numbers), tuple(notes))
 
     def cost(self, item: VisitInput) -> int:

@@ -116,12 +116,13 @@ class Row:
 
     fields: Mapping[str, Any]
     where: str | Path
-    line: int
+    line: int | None = None
     place: str | None = None
 
     def error(self, name: str, expected: str, found: Any) -> InputError:
         shown = "nothing" if missing(found) or found in ("", [], ()) else short(found)
-        return fault(self.line, "", self.where, field=name, expected=expected, found=shown, place=self.place).error
+        field, line = (name, self.line) if self.place is None else (f"{self.place}: {name}", None)
+        return InputError(self.where, line=line, field=field, expected=expected, found=shown)
 
 
 def days_of(time: str) -> float:
@@ -241,7 +242,7 @@ def patients(
                 outcomes.setdefault(name, []).append((_truths(own, data, row), None))
             events.setdefault(name, []).append((time, codes))
         except InputError as error:
-            yield Fault(row.line, f"where {error.expected} was expected", error)
+            yield Fault(row.line or 0, f"where {error.expected} was expected", error)
     for name, listed in events.items():
         yield from _enough(name, _merged(listed), outcomes.get(name, []), data, where)
 
