@@ -63,8 +63,10 @@ def test_scores_of_several_outcomes_are_means_over_those_that_vary() -> None:
 
 
 def test_records_of_one_kind_have_no_auc() -> None:
+    found = outcome_scores(["auc", "auprc", "nll"], np.full((3, 1), 0.5), np.ones((3, 1), dtype=int))
+    assert np.isnan(found["auc"].value) and np.isnan(found["auprc"].value) and np.isfinite(found["nll"].value)
     with pytest.raises(SaccadeError, match="3 of one kind"):
-        outcome_scores(["auc"], np.full((3, 1), 0.5), np.ones((3, 1), dtype=int))
+        outcome_interval("auc", np.full(3, 0.5), np.ones(3, dtype=int))
     with pytest.raises(SaccadeError, match="unknown metric 'bleu'"):
         outcome_scores(["bleu"], np.full((3, 1), 0.5), np.ones((3, 1), dtype=int))
     with pytest.raises(SaccadeError, match="2 for 3"):

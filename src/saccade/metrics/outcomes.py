@@ -88,7 +88,8 @@ OUTCOME_METRICS = (*_RANKING, *PROBABILITY_METRICS)
 def outcome_scores(
     names: Sequence[str], probabilities: Float[ndarray, "N C"], truths: Int[ndarray, "N C"]
 ) -> dict[str, Score]:
-    """The named metrics of predicted outcomes; the mean over those outcomes that some records have and some have not."""
+    """The named metrics of predicted outcomes; auc and auprc are NaN where no outcome is one that some records have and some
+    have not."""
     unknown = [name for name in names if name not in OUTCOME_METRICS]
     if unknown:
         raise SaccadeError(f"unknown metric {unknown[0]!r}: those of outcomes are {', '.join(OUTCOME_METRICS)}")
@@ -96,14 +97,10 @@ def outcome_scores(
     scores: dict[str, Score] = {}
     for name in names:
         if name in _RANKING:
-            if not both:
-                raise SaccadeError(
-                    f"{name}: expected records with and without the outcome, found {len(truths)} of one kind"
-                )
             function, signature = _RANKING[name]
             ones = np.ones((1, len(truths)))
             found = [function(probabilities[:, column], truths[:, column], ones)[0] for column in both]
-            scores[name] = Score(name, float(np.mean(found)), True, signature)
+            scores[name] = Score(name, float(np.mean(found)) if found else float("nan"), True, signature)
             continue
         parts = [
             probability_scores([name], np.stack([1 - p, p], axis=1), truths[:, column])[name]

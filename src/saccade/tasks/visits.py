@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import isnan, log
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +193,9 @@ class VisitTask(Scores, Task):
             given = RECORD.from_argument(given, where)
         listed = given.source if isinstance(given, Patient) else given
         listed = listed.get(self.data.columns.visits) if isinstance(listed, Mapping) else listed
-        pairs = [(each.time, each.codes) if isinstance(each, Visit) else each for each in listed or ()]
-        visits = visits_of(pairs, Row({}, where), self.data)
+        if isinstance(listed, list | tuple):
+            listed = [(each.time, each.codes) if isinstance(each, Visit) else each for each in listed]
+        visits = visits_of(listed, Row({}, where), self.data)
         notes, most = [], self.data.max_visits
         if len(visits) > most:
             notes.append(f"only the last {most} of {len(visits)} visits are read")
@@ -224,7 +225,7 @@ class VisitTask(Scores, Task):
         batch = collate([item.encoded for item in items], blank, range(len(items))).to(device)
         logits = network(batch.codes, batch.times, batch.lengths, lens=batch_lens)
         recorded = rows_of(batch_lens.records if batch_lens is not None else (), len(items), device)
-        found = torch.sigmoid(logits.float()).tolist()
+        found = torch.sigmoid(logits.double()).tolist()
         return [
             self._prediction(item, dict(zip(self.outcomes, row, strict=True)), None if lens is None else records)
             for item, row, records in zip(items, found, recorded, strict=True)
@@ -232,7 +233,9 @@ class VisitTask(Scores, Task):
 
     def _prediction(self, item: VisitInput, shares: dict[str, float], records: list[Record] | None) -> Prediction:
         first = shares[self.outcomes[0]]
-        value: Any = first if len(shares) == 1 else shares
+        # The digits that do not depend on which inputs share a batch.
+        rounded = {name: round(share, 6) for name, share in shares.items()}
+        value: Any = rounded[self.outcomes[0]] if len(shares) == 1 else rounded
         trace = None if records is None else self._trace(item, shares, records)
         detail = OutcomeDetail(shares) if trace is None else self._detail(shares, trace)
         return Prediction(value, first, log(max(first, TINY)), notes=item.notes, trace=trace, detail=detail)
@@ -297,7 +300,11 @@ class VisitTask(Scores, Task):
         truths = np.concatenate([np.atleast_2d(np.asarray(target)) for _, target in corpus.rows])
         scores = outcome_scores(metrics, np.concatenate(found), truths)
         outputs = [float(each[-1, 0]) if len(self.outcomes) == 1 else each[-1].tolist() for each in found]
-        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut])
+        undefined = [name for name in metrics if isnan(scores[name].value)]
+        note = (
+            f"{', '.join(undefined)}: not defined, since all {len(corpus)} records are of one kind" if undefined else ""
+        )
+        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut, note])
 
     @torch.no_grad()
     def probabilities(
