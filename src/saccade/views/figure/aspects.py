@@ -70,6 +70,6 @@ def _together(first: Trace, looks: Sequence[_Look]) -> Trace:
     weights = torch.stack([look.weights for look in looks])
     axes = {"aspect": Tokens(rows), map.key: looks[0].words}
     joined = replace(map, query="aspect", keys=weights.shape[1], tensors={"weights": weights})
-    about = {name: value for name, value in first.about.items() if name in ("task", "model")}
+    about = {name: value for name, value in first.about.items() if name in ("task", "output_kind", "model")}
     said = "; ".join(f"{look.aspect}: {look.said}" for look in looks)
     return Trace(axes, (joined,), about={**about, "input": looks[0].words.text, "output": said})

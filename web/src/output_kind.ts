@@ -1,22 +1,41 @@
-// What a model does, by its task: it writes piece by piece, tags words, decides on a label, or scores a candidate.
+// What a model's output is, as its task declares it: text that it writes step by step, tags, a label, a ranking, …
 import type { About, PageAxis, PageMap } from "./types";
 
-export type Deed = "write" | "tag" | "decide" | "score";
+export type OutputKind = "text" | "continuation" | "label" | "tags" | "ranking" | "order" | "number" | "image";
 
-/** What is not known to do anything else is said to write. */
-export function deedOf(about: About): Deed {
-  if (about.task === "label") return "tag";
-  if (about.task === "rank") return "score";
-  return about.task === "classify" || about.labels || about.probabilities ? "decide" : "write";
+/** What a model does to give such an output. */
+export type Action = "write" | "tag" | "decide" | "score";
+
+const ACTIONS: Record<OutputKind, Action> = {
+  text: "write",
+  continuation: "write",
+  order: "write",
+  image: "write",
+  tags: "tag",
+  label: "decide",
+  number: "decide",
+  ranking: "score",
+};
+
+/** The declared kind; of a trace that declares none (a model from elsewhere), what it holds says it. */
+export function outputKind(about: About): OutputKind {
+  if (about.output_kind && about.output_kind in ACTIONS) return about.output_kind;
+  if (about.tags) return "tags";
+  return about.labels || about.probabilities ? "label" : "text";
 }
 
-/** Whether an output can be given a beginning: only what is written has one, and what points chooses among what it read. */
+export function actionOf(about: About): Action {
+  return ACTIONS[outputKind(about)];
+}
+
+/** Whether an output can be given a beginning: only written text has one. */
 export function canBegin(about: About): boolean {
-  return deedOf(about) === "write" && about.task !== "point";
+  const kind = outputKind(about);
+  return kind === "text" || kind === "continuation";
 }
 
 /** What one of the likely outputs is. */
-export const CHOICES: Record<Deed, string> = {
+export const CHOICES: Record<Action, string> = {
   write: "next piece",
   tag: "tag",
   decide: "label",
@@ -29,7 +48,7 @@ export const CHOICES: Record<Deed, string> = {
  */
 export function purposeOf(map: Pick<PageMap, "query">, query: PageAxis, about: About): string | null {
   if (query.kind !== "tokens") return null;
-  switch (deedOf(about)) {
+  switch (actionOf(about)) {
     case "write":
       return "to write";
     case "tag":
@@ -42,7 +61,7 @@ export function purposeOf(map: Pick<PageMap, "query">, query: PageAxis, about: A
 }
 
 /** "It wrote *5*": how a sentence about a step's output begins. */
-export const DID: Record<Deed, string> = {
+export const DID: Record<Action, string> = {
   write: "It wrote ",
   tag: "It tagged ",
   decide: "It decided on ",
@@ -52,7 +71,7 @@ export const DID: Record<Deed, string> = {
 /** The output of a position, as the list of likely ones names it; null: there is none, or it is not known. */
 export function outputAt(about: About, axis: PageAxis, step: number): string | null {
   const label = axis.labels[step] ?? null;
-  switch (deedOf(about)) {
+  switch (actionOf(about)) {
     case "tag":
       return about.tags?.[step] || null;
     case "score":
