@@ -79,15 +79,17 @@ def written(timeline: Timeline, ink: Ink) -> list[str]:
     shown, largest = timeline.strongest(MOST_CODES), float(timeline.sizes.max(initial=0.0)) or 1.0
     names = [ink.label(timeline.codes.labels[place]) for place in sorted(shown)]
     half = max(3, min(BAR, (ink.width - 24) // 3))
-    room = max(4, ink.width - 2 * half - 12)
+    room = max(4, ink.width - 2 * half - 13)
     stub = min(max(map(cell_len, names), default=4), room)
     lines: list[str] = []
     for visit in range(len(timeline.visits)):
         places = timeline.inside(visit)
         head = f"{ink.label(timeline.visits.labels[visit])}  {ink.label(timeline.time(visit))}"
         if timeline.risk is not None:
-            head += f"  risk {_number(timeline.risk[visit])} {ink.red(ink.bar(float(timeline.risk[visit]), 8))}"
-        lines.append(head.rstrip())
+            head += f"  risk {_number(timeline.risk[visit])}"
+            if cell_len(head) + 9 <= ink.width:
+                head += f" {ink.red(ink.bar(float(timeline.risk[visit]), 8))}"
+        lines.append(head.rstrip() if cell_len(head) <= ink.width or "\x1b" in head else ink.short(head, ink.width))
         for place in places:
             if place in shown:
                 size, sign = float(timeline.sizes[place]) / largest, timeline.contributions[place] < 0
@@ -96,12 +98,12 @@ def written(timeline: Timeline, ink: Ink) -> list[str]:
                 sides = sides if sign else (" " * half, ink.bar(size, half))
                 name = ink.fit(ink.short(ink.label(timeline.codes.labels[place]), stub), stub)
                 number = f"{timeline.contributions[place]:+.3f}"
-                lines.append(f"  {name} {sides[0]}{ink.own('│')}{sides[1]} {number}")
+                lines.append(f"  {name} {sides[0]}{'│' if ink.unicode else '|'}{sides[1]} {number}")
         hidden = [place for place in places if place not in shown]
         if hidden:
             lines.append(ink.quiet(f"  {len(hidden)} more: {timeline.contributions[hidden].sum():+.3f}"))
-    total = f"{timeline.outcome}: contributions add up to {timeline.contributions.sum():+.3f}"
-    return [*lines, "", ink.short(ink.own(f"{total}, and with the bias to the logit"), ink.width)]
+    total = f"sum {timeline.contributions.sum():+.3f}; with the bias it is the logit of {ink.label(timeline.outcome)}"
+    return [*lines, "", ink.short(total, ink.width)]
 
 
 def _number(risk: float) -> str:
