@@ -24,7 +24,7 @@ import yaml
 
 import saccade
 from saccade.data.visits.batch import collate
-from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_interval, outcome_scores
+from saccade.metrics.outcomes import OUTCOME_METRICS, auc, outcome_interval, outcome_scores
 from saccade.recipes.recipe import SHIPPED, read_recipe
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -155,7 +155,12 @@ def table(cohort: str, options: argparse.Namespace) -> list[str]:
                 f"{check['chance']:.3f}",
             ]
         rows.append("| " + " | ".join(cells) + " |")
-    records = f"{len(truths):,} test patients, {int(truths.sum()):,} with the outcome (seed 1)."
+    # Cases and controls may have records of different length: what does that alone tell?
+    length = auc(np.array(corpus.costs, dtype=float), truths)
+    records = (
+        f"{len(truths):,} test patients, {int(truths.sum()):,} with the outcome (seed 1). The number of visits alone: AUC "
+        f"{max(length, 1 - length):.4f}, {'more' if length > 0.5 else 'fewer'} visits with the outcome."
+    )
     return [*lines, records, "", *rows, ""]
 
 
