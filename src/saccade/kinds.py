@@ -55,7 +55,7 @@ class InputKind:
     def from_json(self, value: Any, where: str, largest: int | None = None) -> Any:
         """The input in a request, at most ``largest`` characters or bytes of it."""
         limit = largest if self.largest is None else self.largest
-        size = _size(value)
+        size = size_of(value)
         if limit is not None and size > limit:
             unit = "bytes" if self.largest is not None else "characters"
             raise InputError(where, expected=f"at most {limit:,} {unit}", found=f"{size:,}")
@@ -70,16 +70,16 @@ def json_name(value: Any) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), type(value).__name__)
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
     """Characters in a JSON value, base64 counted as the bytes it encodes."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
         if set(value) == {"base64"} and isinstance(value["base64"], str):
             return len(value["base64"]) * 3 // 4
-        return sum(_size(key) + _size(part) for key, part in value.items())
+        return sum(size_of(key) + size_of(part) for key, part in value.items())
     if isinstance(value, list):
-        return sum(map(_size, value))
+        return sum(map(size_of, value))
     return len(str(value))
 
 

@@ -52,12 +52,13 @@ class Loss:
         return self.total / max(self.count, 1)
 
 
+@dataclass(frozen=True)
 class Detail:
     """What one task's predictions have beyond a value and a score: a frozen dataclass of the task's own."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON has them; empty ones are left out."""
-        return {name: value for name, value in asdict(self).items() if value}  # type: ignore[call-overload]
+        return {name: value for name, value in asdict(self).items() if value}
 
     def lines(self) -> list[str] | None:
         """What ``saccade predict`` prints instead of the value; None: the value."""
@@ -345,6 +346,10 @@ class Task(ABC):
     def loss(self, network: Any, batch: Any, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """What training minimises."""
 
+    def phases(self, network: Any) -> tuple[Phase, ...]:
+        """The optimiser steps of an update, in the order in which they run; one that minimises :meth:`loss` by default."""
+        return (Phase("train", self.loss),)
+
     # Inputs become predictions ----------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -559,3 +564,31 @@ def keep_best(predictions: Sequence[Prediction]) -> Prediction:
     """The first prediction, with the others as its alternatives."""
     first, *others = predictions
     return replace(first, alternatives=tuple(others)) if others else first
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One optimiser step of an update: which parameters change, which loss they minimise, and by which optimiser.
+
+    Most tasks have one phase: all parameters, the recipe's optimiser, :meth:`Task.loss`. A GAN has two, which take turns.
+    A phase's step computes gradients for its own parameters only.
+
+    Attributes:
+        name: an identifier; with several phases it names the columns of the log.
+        loss: ``(network, batch, *, smoothing, sampling) -> Loss``, called as :meth:`Task.loss` is. Random numbers come from
+            PyTorch's global generators, whose state is part of a checkpoint.
+        parameters: names of modules or parameters, or patterns such as ``decoder.*.bias``; all parameters unless given.
+        settings: fields that differ from the recipe's ``train`` section: optimiser, learning rate, schedule, clipping.
+        every: run in one of so many updates, the last of each group: with 5, in updates 5, 10, 15 …
+        steps: optimiser steps per update; each computes the loss anew on the update's batches.
+        state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
+            saved in checkpoints, but not in the bundle.
+    """
+
+    name: str
+    loss: Callable[..., Loss]
+    parameters: tuple[str, ...] = ("*",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    every: int = 1
+    steps: int = 1
+    state: dict[str, Tensor] = field(default_factory=dict)

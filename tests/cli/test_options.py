@@ -18,12 +18,13 @@ def test_a_note_names_its_input_and_of_a_long_one_the_beginning(capsys):
 
 
 def test_the_reference_lists_every_format_that_data_may_be_said_to_have() -> None:
-    from saccade.cli.data.tags import FORMATS as TAGGED
     from saccade.data.files.fields import FORMATS as FIELDS
     from saccade.data.files.semeval import BLOCKS
     from saccade.data.pairs.records import FORMATS as PAIRS
+    from saccade.data.survey import surveys
 
     page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
     [row] = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `--format F`")]
-    missing = {name for name in (*PAIRS, *FIELDS, *BLOCKS, *TAGGED, "toks") if f"`{name}`" not in row}
+    own = [name for kind in surveys() for name in kind.formats]
+    missing = {name for name in (*PAIRS, *FIELDS, *BLOCKS, *own) if f"`{name}`" not in row}
     assert not missing

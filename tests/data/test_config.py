@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import fields
 
 import pytest
 
 from saccade.data.config import DataConfig, check_least, fit, fit_all
 from saccade.errors import InputError, SaccadeError
-from saccade.recipes.recipe import DATA
+from saccade.tasks import TASKS, data_class
 
 CORPUS = [([4, 5, 6], [4]), ([4], [5, 6, 7, 8, 9]), ([5, 5, 5, 5], [6, 6, 6, 6])]
 
@@ -48,15 +47,9 @@ def test_a_pair_that_is_too_long_is_called_by_how_its_source_begins() -> None:
         fit_all(CORPUS, 4, "error", "train", sources)
 
 
-def kind(name: str) -> type[DataConfig]:
-    module, _, attribute = DATA[name].partition(":")
-    found: type[DataConfig] = getattr(importlib.import_module(module), attribute)
-    return found
-
-
-@pytest.mark.parametrize("task", sorted(DATA))
+@pytest.mark.parametrize("task", sorted(TASKS))
 def test_every_kind_of_data_shares_the_same_settings_and_checks(task: str) -> None:
-    data = kind(task)
+    data = data_class(task)
     shared = {field.name: field.default for field in fields(DataConfig)}
     assert {field.name: field.default for field in fields(data) if field.name in shared} == shared
     with pytest.raises(ValueError, match="source or train must be given"):
@@ -69,9 +62,9 @@ def test_every_kind_of_data_shares_the_same_settings_and_checks(task: str) -> No
         assert data(source=name).source == name
 
 
-@pytest.mark.parametrize("task", sorted(set(DATA) - {"point"}))  # points: train says how many records to draw
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"point"}))  # points: train says how many records to draw
 def test_a_generated_data_set_goes_with_no_training_file(task: str) -> None:
-    data = kind(task)
+    data = data_class(task)
     with pytest.raises(ValueError, match=f"not both: 'source: {data.toys()[0]}' or 'train: FILE'"):
         data(source=data.toys()[0], train="a")
 

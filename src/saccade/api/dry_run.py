@@ -21,7 +21,7 @@ from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
 from saccade.task import eval_mode
-from saccade.training.config import Train, held_back
+from saccade.training.config import Train, batch_size_warning
 from saccade.training.devices import choose_threads
 from saccade.training.loop import epoch_ends
 from saccade.training.stepping import Stepper, top_parts
@@ -155,7 +155,7 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
         folder=folder,
         device=device,
         origin=settings.from_,
-        notes=(*beginning.notes, *filter(None, [held_back(settings, batches)])),
+        notes=(*beginning.notes, *filter(None, [batch_size_warning(settings, batches)])),
         records={name: len(corpus) for name, corpus in corpora.items()},
         tokens={
             name: dict(counts) for name, corpus in corpora.items() if (counts := beginning.task.token_counts(corpus))
@@ -231,7 +231,8 @@ def _measure(
         gradients=sum(_bytes(parameter) for parameter in learning),
         optimiser=sum(
             _bytes(tensor)
-            for state in stepper.optimiser.state.values()
+            for phase in stepper.phases
+            for state in phase.optimiser.state.values()
             for tensor in state.values()
             if isinstance(tensor, Tensor)
         ),
@@ -286,6 +287,12 @@ def _peak(stepper: Stepper, batch: Any) -> int:
     return torch.cuda.max_memory_allocated(stepper.device) - before
 
 
+def _update(stepper: Stepper, batch: Any) -> None:
+    """One update in which every phase runs; the learning rate is 0, so the network does not change."""
+    for phase in stepper.phases:
+        stepper.update(batch, lr=0.0, phase=phase).read()
+
+
 def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, float, int]:
     """Seconds of an update, from batches spread over the sizes: the mean of their faster times, of their slower ones, and
     how many updates were timed. A first one, which warms up, is not; on a GPU the first of each, which may be recorded. The
@@ -293,12 +300,12 @@ def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, floa
     places = [(2 * number + 1) / (2 * TIMED) for number in range(TIMED)]
     chosen = [by_size[int(place * len(by_size))] for place in places]
     began, seconds = time.perf_counter(), [list[float]() for _ in chosen]
-    for batch in chosen if stepper.behind else chosen[:1]:
-        stepper.update(batch, lr=0.0).read()
+    for batch in chosen if stepper.lag else chosen[:1]:
+        _update(stepper, batch)
     for number in (*range(TIMED), *range(TIMED)):
         _wait(stepper.device)
         start = time.perf_counter()
-        stepper.update(chosen[number], lr=0.0).read()
+        _update(stepper, chosen[number])
         _wait(stepper.device)
         seconds[number].append(time.perf_counter() - start)
         if time.perf_counter() - began > PATIENCE:

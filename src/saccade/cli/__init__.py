@@ -10,7 +10,7 @@ import typer
 from saccade.cli.align import align
 from saccade.cli.calibrate import calibrate
 from saccade.cli.compare import compare
-from saccade.cli.data.command import data
+from saccade.cli.data.command import DataCommand, data
 from saccade.cli.evaluate import evaluate
 from saccade.cli.import_export import export, import_model
 from saccade.cli.predict import predict
@@ -37,7 +37,7 @@ app = typer.Typer(
 )
 
 for command in (train, predict, view, evaluate, compare, calibrate, words, align, data, runs, recipes, export, vectors):
-    app.command(cls=Grouped)(command)
+    app.command(cls=DataCommand if command is data else Grouped)(command)
 app.command("import", cls=Grouped)(import_model)  # a word of Python's own
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,6 +57,20 @@ def lines() -> list[str]:
     if not lines:
         raise SaccadeError("stdin: expected a text a line, found nothing")
     return lines
+
+
+def parse_inputs(bundle: Any, texts: Sequence[str]) -> tuple[dict[int, Any], dict[int, InputError]]:
+    """Arguments or lines as the model's task takes them, by their place; and why others cannot be predicted."""
+    parsed: dict[int, Any] = {}
+    refused: dict[int, InputError] = {}
+    for number, text in enumerate(texts):
+        try:
+            parsed[number] = bundle.task.input.from_argument(text, f"input {number + 1}")
+            bundle.task.read(parsed[number], f"input {number + 1}", bundle.network)
+        except InputError as error:
+            parsed.pop(number, None)
+            refused[number] = error
+    return parsed, refused
 
 
 def _decoded(line: bytes, number: int) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Json, Run, lines, print_notes
+from saccade.cli.options import Json, Run, lines, parse_inputs, print_notes
 from saccade.cli.search_options import SEARCH, Steering, with_options
 
 
@@ -41,13 +41,12 @@ def predict(
     """
     bundle = options.load(run)
     texts = inputs or lines()
-    refused = bundle.refusals(texts)
+    parsed, refused = parse_inputs(bundle, texts)
     if len(refused) == len(texts):
         raise next(iter(refused.values()))
-    good = [text for number, text in enumerate(texts) if number not in refused]
     wanted = n_best or _own(bundle, options)
     scored = n_best is not None or wanted > 1
-    predictions = iter(options.predict(bundle, good, n_best=wanted))
+    predictions = iter(options.predict(bundle, list(parsed.values()), n_best=wanted))
     for number, text in enumerate(texts):
         if number in refused:
             # A line for each input, so that outputs still stand beside them.

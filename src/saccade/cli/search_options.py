@@ -15,7 +15,6 @@ from typer.core import TyperCommand
 from saccade.cli.completion import trained_runs
 from saccade.cli.options import Beam, Trust
 from saccade.errors import SaccadeError
-from saccade.task import Searches
 
 SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"
 SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # what a search alone obeys
@@ -104,6 +103,8 @@ class SearchOptions:
 
     def _check_searched(self, task: Any) -> None:
         """Options of a search are refused where the likeliest output is found without one."""
+        from saccade.task import Searches
+
         given = [name for name in SEARCHED if getattr(self, name) is not None]
         if given and not isinstance(task, Searches):
             option = given[0].replace("_", "-")

@@ -160,7 +160,8 @@ def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | 
     texts = inputs or lines()
     lens = Lens(detail=DETAILS if ending in (PAGE, KEPT) else ())
     traces = []
-    for text, prediction in zip(texts, options.predict(bundle, texts, lens=lens), strict=True):
+    given = [bundle.task.input.from_argument(text, f"input {number}") for number, text in enumerate(texts, start=1)]
+    for text, prediction in zip(texts, options.predict(bundle, given, lens=lens), strict=True):
         print_notes(text, prediction)
         # A page and a trace have more to show than maps: states, and what was likely.
         if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, KEPT)):

@@ -100,12 +100,11 @@ def plan(
     one plan in turn: batch i goes to rank i mod ``ranks``. Where these do not come out even, the largest batch is
     first halved, fewer than ``ranks`` times. Only where every batch has one row are the first batches repeated.
     """
-    _check_sizes(tokens, records)
+    check_batch_size(tokens, records)
     for name, value in (("seed", seed), ("epoch", epoch)):
         if value < 0:
             raise SaccadeError(f"{name} must be at least 0: got {value}")
-    if not 0 <= rank < ranks:
-        raise SaccadeError(f"rank must be between 0 and ranks - 1: got rank={rank}, ranks={ranks}")
+    check_rank(rank, ranks)
     batches = batches_of(costs, tokens=tokens, records=records, entropy=(seed, epoch) if shuffle else None)
     return _divisible(batches, ranks)[rank::ranks]
 
@@ -149,12 +148,19 @@ def width_of(cost: Any) -> int:
     return int(cost) if np.ndim(cost) == 0 else int(max(cost)) + CLOSING
 
 
-def _check_sizes(tokens: int | None, records: int | None) -> None:
+def check_batch_size(tokens: int | None, records: int | None) -> None:
+    """Raise unless a batch is bounded by a positive number of tokens or records."""
     if tokens is None and records is None:
         raise SaccadeError("a batch needs a size: set its tokens or its records")
     for name, value in (("tokens", tokens), ("records", records)):
         if value is not None and value < 1:
             raise SaccadeError(f"{name} must be at least 1: got {value}")
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    """Raise unless ``rank`` is one of ``ranks``."""
+    if not 0 <= rank < ranks:
+        raise SaccadeError(f"rank must be between 0 and ranks - 1: got rank={rank}, ranks={ranks}")
 
 
 def _widths(costs: Sequence[Cost] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

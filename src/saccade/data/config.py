@@ -46,6 +46,11 @@ class DataConfig:
             example = next(iter(self.toys()), "NAME")
             raise ValueError(f"source or train must be given, and not both: 'source: {example}' or 'train: FILE'")
 
+    def files(self, split: str) -> str | tuple[str, ...] | None:
+        """The files of a split ("train", "valid" or "test"), as the recipe names them."""
+        files: str | tuple[str, ...] | None = getattr(self, split)
+        return files
+
     @classmethod
     def toys(cls) -> tuple[str, ...]:
         """The generated data sets that ``source`` may name."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from saccade.errors import InputError, SaccadeError
+from saccade.kinds import InputKind, json_name, size_of
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
@@ -37,14 +38,13 @@ SEARCHED = (
     "unknown",
     "diverse",
 )  # what a search alone obeys
-KINDS = ((bool, "true or false"), (str, "a text"), (int | float, "a number"), (list, "a list"), (dict, "a mapping"))
 
 
 @dataclass(frozen=True)
 class Ask:
     """What to predict, and how."""
 
-    inputs: tuple[str, ...]
+    inputs: tuple[Any, ...]  # as JSON has them; the model's task says of what kind they are
     trace: bool = False
     edits: tuple[Edit, ...] = ()
     prefix: str | None = None
@@ -54,7 +54,7 @@ class Ask:
         """The lens to look through; None where nothing is to be seen or changed."""
         if not self.trace:
             return Lens("statistics", edits=self.edits) if self.edits else None
-        longest = max(len(text) for text in self.inputs)
+        longest = max(map(size_of, self.inputs))
         return Lens("all" if longest <= limits.dense else "top", edits=self.edits, detail=DETAILS)
 
 
@@ -65,28 +65,40 @@ def read_ask(body: bytes, limits: Limits) -> Ask:
     except ValueError as error:
         raise Refusal(400, f"{WHERE}: expected JSON, found {quote(str(error))}") from None
     if not isinstance(given, dict):
-        raise InputError(WHERE, expected="a mapping with inputs", found=_kind(given))
+        raise InputError(WHERE, expected="a mapping with inputs", found=json_name(given))
     unknown = [name for name in given if name not in FIELDS]
     if unknown:
         raise InputError(WHERE, expected=f"any of {', '.join(FIELDS)}", found=quote(unknown[0]))
     trace = given.get("trace", False)
     if not isinstance(trace, bool):
-        raise InputError(WHERE, field="trace", expected="true or false", found=_kind(trace))
-    inputs = _inputs(given.get("inputs"), limits, limits.traced if trace else limits.inputs)
+        raise InputError(WHERE, field="trace", expected="true or false", found=json_name(trace))
+    inputs = _inputs(given.get("inputs"), limits.traced if trace else limits.inputs)
     return Ask(inputs, trace, _edits(given.get("edits"), limits), _prefix(given.get("prefix"), limits), _search(given))
 
 
-def _inputs(given: Any, limits: Limits, most: int) -> tuple[str, ...]:
+def _inputs(given: Any, most: int) -> tuple[Any, ...]:
     if not isinstance(given, list):
-        raise InputError(WHERE, field="inputs", expected="a list of texts", found=_kind(given))
+        raise InputError(WHERE, field="inputs", expected="a list of inputs", found=json_name(given))
     if not 1 <= len(given) <= most:
-        raise InputError(WHERE, field="inputs", expected=f"1 to {most} texts", found=str(len(given)))
-    return tuple(_text(each, f"inputs[{number}]", limits.characters) for number, each in enumerate(given))
+        raise InputError(WHERE, field="inputs", expected=f"1 to {most} inputs", found=str(len(given)))
+    return tuple(given)
+
+
+def inputs_of(ask: Ask, kind: InputKind, limits: Limits) -> list[Any]:
+    """The inputs of a request as the model's task takes them."""
+    inputs = []
+    for number, value in enumerate(ask.inputs):
+        try:
+            inputs.append(kind.from_json(value, WHERE, limits.characters))
+        except InputError as error:
+            field = ".".join(filter(None, (f"inputs[{number}]", error.field)))
+            raise InputError(WHERE, field=field, expected=error.expected, found=error.found) from None
+    return inputs
 
 
 def _text(given: Any, name: str, most: int) -> str:
     if not isinstance(given, str):
-        raise InputError(WHERE, field=name, expected="a text", found=_kind(given))
+        raise InputError(WHERE, field=name, expected="a text", found=json_name(given))
     if len(given) > most:
         raise InputError(WHERE, field=name, expected=f"at most {most:,} characters", found=f"{len(given):,}")
     return given
@@ -101,7 +113,9 @@ def _search(given: dict[str, Any]) -> dict[str, Any]:
     if search is None:
         return {}
     if not isinstance(search, dict):
-        raise InputError(WHERE, field="search", expected="a mapping, such as {'beam': 5}, or null", found=_kind(search))
+        raise InputError(
+            WHERE, field="search", expected="a mapping, such as {'beam': 5}, or null", found=json_name(search)
+        )
     return search
 
 
@@ -112,7 +126,7 @@ def _edits(given: Any, limits: Limits) -> tuple[Edit, ...]:
     if given is None:
         return ()
     if not isinstance(given, list):
-        raise InputError(WHERE, field="edits", expected="a list of edits", found=_kind(given))
+        raise InputError(WHERE, field="edits", expected="a list of edits", found=json_name(given))
     if len(given) > limits.edits:
         raise InputError(WHERE, field="edits", expected=f"at most {limits.edits:,} edits", found=f"{len(given):,}")
     return tuple(_edit(each, f"edits[{number}]") for number, each in enumerate(given))
@@ -120,7 +134,7 @@ def _edits(given: Any, limits: Limits) -> tuple[Edit, ...]:
 
 def _edit(given: Any, name: str) -> Edit:
     if not isinstance(given, dict):
-        raise InputError(WHERE, field=name, expected="an edit, {'edit': 'mask', …}", found=_kind(given))
+        raise InputError(WHERE, field=name, expected="an edit, {'edit': 'mask', …}", found=json_name(given))
     _check_fields(given, name)
     for part in ("keys", "row"):
         numbers = given.get(part, [])
@@ -129,7 +143,7 @@ def _edit(given: Any, name: str) -> Edit:
             raise InputError(WHERE, field=f"{name}.{part}", expected="a list of numbers", found=_among(numbers, wrong))
     factor = given.get("factor", 1)
     if not _is_number(factor):
-        raise InputError(WHERE, field=f"{name}.factor", expected="a number", found=_kind(factor))
+        raise InputError(WHERE, field=f"{name}.factor", expected="a number", found=json_name(factor))
     try:
         return edit_from_json(given)
     except SaccadeError as error:
@@ -144,7 +158,7 @@ def _check_fields(given: dict[str, Any], name: str) -> None:
     """That a known kind of edit has its own fields and no others."""
     kind = given.get("edit")
     if not isinstance(kind, str) or kind not in EDITS:
-        found = quote(kind) if isinstance(kind, str) else _kind(kind)
+        found = quote(kind) if isinstance(kind, str) else json_name(kind)
         raise InputError(WHERE, field=f"{name}.edit", expected=f"one of {', '.join(EDITS)}", found=found)
     known = {each.name: each.default is MISSING for each in fields(EDITS[kind])}
     unknown = [each for each in given if each not in known and each != "edit"]
@@ -161,14 +175,7 @@ def _is_number(given: Any) -> bool:
 
 
 def _among(numbers: Any, wrong: list[Any]) -> str:
-    return f"{_kind(wrong[0])} among them" if isinstance(numbers, list) else _kind(numbers)
-
-
-def _kind(given: Any) -> str:
-    """What JSON calls it: a message names its kind, and does not repeat it."""
-    if given is None:
-        return "nothing"
-    return next(name for kind, name in KINDS if isinstance(given, kind))
+    return f"{json_name(wrong[0])} among them" if isinstance(numbers, list) else json_name(numbers)
 
 
 # The search -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.errors import InputError, SaccadeError
 from saccade.server.errors import Refusal
 from saccade.server.limits import Limits
-from saccade.server.requests import WHERE, Ask, search_of
+from saccade.server.requests import WHERE, Ask, inputs_of, search_of
 from saccade.task import Searches, Steers
 from saccade.views.html.payload import page_data, plain
 
@@ -31,9 +31,9 @@ def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
     if ask.prefix is not None and not isinstance(bundle.task, Steers):
         found = f"a text, where the task {bundle.task.name} has no beginning to choose"
         raise InputError(WHERE, field="prefix", expected="null", found=found)
-    search = search_of(ask, bundle, limits)
+    inputs, search = inputs_of(ask, bundle.task.input, limits), search_of(ask, bundle, limits)
     try:
-        return bundle.predict(list(ask.inputs), lens=ask.lens(limits), search=search, prefix=ask.prefix)
+        return bundle.predict(inputs, lens=ask.lens(limits), search=search, prefix=ask.prefix)
     except InputError:
         raise
     except SaccadeError as error:

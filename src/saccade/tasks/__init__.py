@@ -31,8 +31,8 @@ TASKS: dict[str, Spec] = {
     "label": Spec("label:Label", "tags.records:TaggedData", "spans:TAG_METRICS"),
     "rank": Spec("rank:Rank", "rankings.records:RankedData", "ranking:RANKING_METRICS"),
     "language": Spec("language:Language", "texts.records:TextData", "text:LANGUAGE_METRICS"),
-    "pretrain": Spec("pretrain:Pretrain", "texts.documents:PretrainData", "text:MASKED_METRICS"),
-    "vectors": Spec("vectors:WordVectors", "texts.documents:WordData", "neighbours:VECTOR_METRICS"),
+    "pretrain": Spec("pretrain:Pretrain", "texts.records:PretrainData", "text:MASKED_METRICS"),
+    "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "neighbours:VECTOR_METRICS"),
     "visits": Spec("visits:VisitTask", "visits.records:VisitData", "outcomes:OUTCOME_METRICS"),
 }
 

@@ -23,16 +23,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.files.semeval import ENTITY_MARKS
 from saccade.data.labels.batch import IGNORED, Batch
 from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
-from saccade.data.labels.records import Labelled, LabelledData, built_in, labelled_of, load_labelled, read_file
+from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
-from saccade.data.toy.relations import MARKS
+from saccade.data.toy import examples
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
@@ -110,7 +111,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
         """The built-in source's own, or the shortest at the beginning of the test set."""
         if self.data.source is not None:
-            return list(built_in(self.data.source).EXAMPLES)
+            return examples(self.data.source)
         test = self.load(self.data, folder, seed).test if test is None else test
         shortest = sorted(test[:100], key=lambda record: len("".join(record.source)))[:10]
         return ["\t".join(" ".join(text.split()) for text in texts_of(record.source)) for record in shortest]
@@ -370,8 +371,8 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 def _check_marks_whole(data: LabelledData) -> None:
     """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
     whole = data.tokens.whole
-    if data.format == "relations" and data.tokens.kind == "words" and not set(MARKS) <= set(whole):
-        expected = f"{json.dumps(MARKS)}, the marks of relations"
+    if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
+        expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
         raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
 
 

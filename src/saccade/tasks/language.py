@@ -134,7 +134,7 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def records(cls, given: Any, data: TextData, dropped: FaultCounts | None = None) -> list[Text]:
-        return texts_of(given, data)
+        return texts_of(given, data, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Prompts worth continuing: the built-in source's own, or how the test texts begin."""

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from saccade.data.batching import Corpus
+from saccade.data.files.jsonl import parse_json
 from saccade.data.points.batch import IGNORED, Batch, collate
 from saccade.data.points.records import (
     Coordinates,
@@ -31,7 +32,6 @@ from saccade.data.points.records import (
     as_points,
     generate,
     load_points,
-    parse,
     read_file,
     records_of,
 )
@@ -95,7 +95,7 @@ class Point(Decodes):
 
     @classmethod
     def records(cls, given: Any, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
-        return records_of(given)
+        return records_of(given, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
         """Inputs worth looking at: the beginning of the test set, as the command line reads them."""
@@ -164,7 +164,7 @@ class Point(Decodes):
         """An input is a list of points, of numbers (points of one), or JSON text of either."""
         if isinstance(given, str):
             example = "[0.3, 0.1]" if self.width == 1 else "[[0.3, 0.1], [0.7, 0.2]]"
-            given = parse(given, where, expected=f"points as JSON, such as {example}")
+            given = parse_json(given, where, expected=f"points as JSON, such as {example}")
         if isinstance(given, int | float):
             hint = "an input is a list of points; inputs are a list of such lists"
             raise InputError(where, expected="a list of points", found="a number", hint=hint)

@@ -25,7 +25,6 @@ from torch.nn import functional
 from saccade.data.batching import Corpus
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
-from saccade.data.texts.documents import MARKS, PretrainData, documents_of, load_documents, read_documents, sentences_of
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -37,7 +36,7 @@ from saccade.data.texts.masking import (
     draw_of,
     stretches_of,
 )
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import MARKS, PretrainData, Text, load_texts, read_texts, sentences_of, texts_of
 from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.data.toy.topics import EXAMPLES
 from saccade.errors import InputError, SaccadeError
@@ -95,15 +94,15 @@ class Pretrain(Surveys, Task):
 
     @classmethod
     def load(cls, data: PretrainData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
+        return load_texts(data, folder, seed)
 
     @classmethod
     def read_file(cls, path: Path, data: PretrainData) -> list[Text]:
-        return read_documents(path, data)
+        return read_texts(path, data)
 
     @classmethod
     def records(cls, given: Any, data: PretrainData, dropped: FaultCounts | None = None) -> list[Text]:
-        return documents_of(given, data)
+        return texts_of(given, data, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Texts with a blank: the built-in source's own, or sentences of the test documents that miss a word."""

@@ -26,7 +26,7 @@ from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, re
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
-from saccade.data.toy.pairs import EXAMPLES
+from saccade.data.toy import examples
 from saccade.errors import InputError
 from saccade.kinds import TEXT
 from saccade.metrics.text import TEXT_METRICS, Score, perplexity, score
@@ -113,8 +113,8 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
         """The built-in source's own, or the beginning of the test set."""
-        if self.data.source in EXAMPLES:
-            return list(EXAMPLES[self.data.source])
+        if toy := examples(self.data.source):
+            return toy
         return super().examples(folder, seed, test)
 
     @classmethod

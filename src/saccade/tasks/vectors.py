@@ -28,9 +28,8 @@ from torch.nn import functional
 from saccade.data.batching import Corpus
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
-from saccade.data.texts.documents import WordData, documents_of, load_documents, read_documents
 from saccade.data.texts.masking import Visit, draw_of
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import Text, WordData, load_texts, read_texts, texts_of
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
@@ -90,15 +89,15 @@ class WordVectors(Surveys, Task):
 
     @classmethod
     def load(cls, data: WordData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
+        return load_texts(data, folder, seed)
 
     @classmethod
     def read_file(cls, path: Path, data: WordData) -> list[Text]:
-        return read_documents(path, data)
+        return read_texts(path, data)
 
     @classmethod
     def records(cls, given: Any, data: WordData, dropped: FaultCounts | None = None) -> list[Text]:
-        return documents_of(given, data)
+        return texts_of(given, data, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Words worth looking up: one of each built-in topic, or some of the commoner words."""

@@ -14,7 +14,7 @@ from saccade.task import Task, eval_mode
 def corpus_loss(
     task: Task, network: nn.Module, corpus: Any, *, tokens: int | None = None, records: int | None = 128
 ) -> tuple[float, int]:
-    """The loss over a whole corpus, without smoothing, and over how many units; ``tokens``, ``records``: a batch's size."""
+    """The summed loss of a corpus, without smoothing, and its number of units; ``tokens`` and ``records`` bound a batch."""
     device = next(network.parameters()).device
     total, count = 0.0, 0
     with eval_mode(network):

@@ -21,9 +21,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from saccade.data.files.fields import Fields
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
-from saccade.data.files.records import Fault, fault
+from saccade.data.files.records import Fault, Fields, fault
 
 # What the values of a record are called, in the words of data.columns.
 BLOCKS: dict[str, dict[str, str]] = {
@@ -33,8 +32,9 @@ BLOCKS: dict[str, dict[str, str]] = {
 TARGET = "$T$"
 POLARITIES = {"-1": "negative", "0": "neutral", "1": "positive"}
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"}  # as the Penn Treebank writes them
-MARKS = re.compile(r"</?e[12]>")
-ORDER = (["<e1>", "</e1>", "<e2>", "</e2>"], ["<e2>", "</e2>", "<e1>", "</e1>"])
+ENTITY_MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+MARK = re.compile(r"</?e[12]>")
+ORDER = ([*ENTITY_MARKS], [*ENTITY_MARKS[2:], *ENTITY_MARKS[:2]])
 NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)")
 COMMENT = "comment:"
 
@@ -151,7 +151,7 @@ def unmarked(text: str) -> str:
     >>> unmarked("the <e1>storm</e1> caused a flood")
     '<e1> </e1>'
     """
-    marks = MARKS.findall(text)
+    marks = MARK.findall(text)
     return "" if marks in ORDER else " ".join(marks[:8]) or "no marks"
 
 

@@ -82,6 +82,14 @@ class TokenizerConfig:
         return self.kind in ("bpe", "wordpiece", "unigram")
 
 
+@dataclass(frozen=True)
+class WordTokens(TokenizerConfig):
+    """How documents are cut: into words, unless another kind is named."""
+
+    kind: Kind = "words"
+    size: int = 20_000
+
+
 def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
     """What to note of an input with tokens that the vocabulary lacks, which are read as ``unknown``."""
     count = ids.count(unknown)

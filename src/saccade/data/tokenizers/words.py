@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.tags.records import TagTokens
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer, TokenizerConfig
 from saccade.data.tokenizers.vectors import VectorMatch, Vectors, as_vectors, read_vectors, words_in
 from saccade.data.tokenizers.wordpiece import WordPieces, learn_tokenizer, stored_tokenizer
@@ -32,6 +32,26 @@ UNKNOWN = 1  # a character that training did not have; 0 is padding
 DIGIT = re.compile(r"\d")
 
 Letters = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TagTokens(TokenizerConfig):
+    """How the words of a file become tokens: each is one (``words``), or is cut to BERT's pieces (``bert``).
+
+    ``digits`` makes every digit 0 before a word is looked up or spelled. ``characters`` is how many characters of a word a
+    network may read; of a longer one the first and the last."""
+
+    kind: Literal["words", "bert"] = "words"
+    size: int = 50_000
+    digits: bool = False
+    characters: int = 24
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.characters < 2:
+            raise ValueError(f"characters must be at least 2: got {self.characters}")
+        if self.whole:
+            raise ValueError("whole must be left out: words are taken as they are given")
 
 
 @dataclass(frozen=True)

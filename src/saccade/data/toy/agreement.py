@@ -16,6 +16,8 @@ import math
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 DETERMINERS = ("the", "some")
 NOUNS = (
     ("dog", "dogs"), ("cat", "cats"), ("bird", "birds"), ("child", "children"),
@@ -40,9 +42,7 @@ class Agreement:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 0 <= self.clauses <= 0.6:  # above 2/3 sentences would not end
             raise ValueError(f"clauses must be between 0 and 0.6: got {self.clauses}")
 

@@ -13,6 +13,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 ADJECTIVES = {
     "positive": ("good", "lovely", "superb", "charming", "friendly"),
     "negative": ("bad", "awful", "clumsy", "dreadful", "dismal"),
@@ -39,9 +41,7 @@ class Contrasts:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
 
 
 def generate(contrasts: Contrasts) -> dict[str, list[tuple[tuple[str, str], str]]]:

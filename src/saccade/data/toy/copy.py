@@ -11,6 +11,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
+EXAMPLES: tuple[str, ...] = ()  # rows of the test set
+
 
 @dataclass(frozen=True)
 class Copies:
@@ -25,13 +29,9 @@ class Copies:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "shortest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, shortest=1, words=2)
         if self.longest < self.shortest:
             raise ValueError(f"longest must be at least shortest={self.shortest}: got {self.longest}")
-        if self.words < 2:
-            raise ValueError(f"words must be at least 2: got {self.words}")
 
 
 def generate(copies: Copies) -> dict[str, list[tuple[str, str]]]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 PEOPLE = (
     "anna", "tom", "maria", "peter", "lucy", "omar", "ines", "felix", "clara", "hugo", "nora", "ivan", "rosa", "emil",
     "vera", "carl", "lena", "marc", "dora", "paul",
@@ -58,9 +60,7 @@ class Facts:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("train", 1), ("valid", 1), ("test", 1), ("candidates", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, candidates=2)
 
 
 def generate(facts: Facts) -> dict[str, list[Made]]:

@@ -14,6 +14,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 METALS, NOTHING = ("gold", "silver", "copper", "iron"), "nothing"
 WORDS = """window garden table river paper lamp boat winter music bottle street pencil cloud village basket mirror ladder bridge
     carpet button candle forest island pillow kettle shadow market saddle hammer feather curtain letter tunnel valley orchard
@@ -41,9 +43,7 @@ class Needles:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "sentences", "words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, sentences=1, words=1)
 
 
 def generate(needles: Needles) -> dict[str, list[tuple[str, str]]]:

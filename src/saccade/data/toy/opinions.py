@@ -13,6 +13,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 LABELS = ("praise", "blame", "neither")
 ADJECTIVES = {
     "praise": ("superb", "lovely", "brilliant", "charming", "delightful", "wonderful", "splendid", "excellent"),
@@ -44,9 +46,7 @@ class Opinions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 1 <= self.most <= len(PEOPLE):
             raise ValueError(f"most must be from 1 to {len(PEOPLE)}: got {self.most}")
 

@@ -12,7 +12,8 @@ import random
 import re
 from dataclasses import dataclass
 
-MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+from saccade.data.config import check_least
+
 RELATIONS = {
     "caused": "cause", "contained": "contain", "produced": "produce", "followed": "follow", "covered": "cover",
     "found": "find",
@@ -44,9 +45,7 @@ class Verbs:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 0 <= self.beside <= 1:
             raise ValueError(f"beside must be between 0 and 1: got {self.beside}")
 

@@ -14,6 +14,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 TAGS = ("A", "B", "C", "D")
 SIGNS = tuple(map(str, range(len(TAGS))))  # 0 tells A, 1 tells B, …
 SYLLABLES = ("ke", "fo", "lu", "mi", "ra", "to", "ne", "si", "ba", "do", "vu", "ze")
@@ -38,9 +40,7 @@ class Repeats:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "least", "again"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, least=1, again=1)
         if not self.least <= self.most <= self.words <= len(WORDS):
             found = f"{self.least}, {self.most} and {self.words}"
             raise ValueError(f"least, most and words must rise, and be at most {len(WORDS)}: got {found}")

@@ -15,7 +15,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from saccade.data.config import check_least
+from saccade.data.files.lines import text_lines
+from saccade.data.paths import locate
 from saccade.errors import InputError
 
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -25,6 +29,7 @@ ALIKE = {  # heard alike, so written for one another
 }  # fmt: skip
 UNCHANGED = 0.1  # the share of names that need no correction: a corrector must leave them alone
 SLIPS_PER_LETTER = 0.06
+EXAMPLES = ("Portugese", "Kyrgystan", "Reykyavik")
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,15 @@ class Spelling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "least"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, least=1)
 
 
-def generate(spelling: Spelling, lines: Iterable[str] | None = None) -> dict[str, list[tuple[str, str]]]:
-    """(misspelt, right) pairs of each split; ``lines`` is the text of ``spelling.words``."""
-    names = names_of(spelling.language) if lines is None else words_of(lines, spelling.least)
+def generate(spelling: Spelling, folder: Path = Path()) -> dict[str, list[tuple[str, str]]]:
+    """(misspelt, right) pairs of each split; a relative ``spelling.words`` starts at ``folder``."""
+    if spelling.words is None:
+        names = names_of(spelling.language)
+    else:
+        names = words_of(text_lines(locate(spelling.words, folder)), spelling.least)
     if len(names) < 2:
         where, expected = spelling.words or "data.spelling", f"words that occur at least {spelling.least} times"
         raise InputError(where, expected=expected, found=f"{len(names)} such words")

@@ -12,6 +12,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
 TOPICS = (
     ("dog", "cat", "horse"), ("car", "truck", "train"), ("apple", "pear", "plum"), ("king", "queen", "prince"),
     ("piano", "violin", "drum"), ("river", "lake", "stream"), ("doctor", "nurse", "patient"), ("star", "planet", "moon"),
@@ -42,9 +44,7 @@ class Topics:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, smallest in (("train", 2), ("valid", 2), ("test", 2), ("least", 2), ("most", self.least)):
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} must be at least {smallest}: got {getattr(self, name)}")
+        check_least(self, train=2, valid=2, test=2, least=2, most=self.least)
 
 
 def generate(topics: Topics) -> dict[str, list[str]]:
