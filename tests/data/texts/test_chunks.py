@@ -96,7 +96,10 @@ def test_a_bucketed_batch_holds_the_same_and_leaves_carried_rows_alone() -> None
 
 
 def test_a_chunk_that_does_not_fit_into_a_batch_is_an_error_that_names_its_width() -> None:
-    task = Language(TextData(source="agreement", chunk=7, context=2), Tokenizer.train(["a b c d e f g h i j k l"], TokenizerConfig()))
+    task = Language(
+        TextData(source="agreement", chunk=7, context=2),
+        Tokenizer.train(["a b c d e f g h i j k l"], TokenizerConfig()),
+    )
     corpus = task.corpus([Text("a b c d e f g h i j k l " * 3)], "data.train")
     with pytest.raises(SaccadeError, match=r"a chunk of 9 tokens.* does not fit into a batch of 8 tokens"):
         task.plan(corpus, tokens=8, records=None, seed=1, epoch=0)

@@ -112,7 +112,7 @@ def test_patients_with_too_few_visits_are_left_out_and_counted(tmp_path) -> None
     path = written(tmp_path / "v.jsonl", "".join(json.dumps(record) + "\n" for record in LATER))
     records, (note,) = gather(path, data(target=("X",), min_visits=2))
     assert [record.group for record in records] == ["case", "control"]
-    assert "1 left out" in note and "too few visits" in note
+    assert "dropped 1 of 3" in note and "too few visits" in note
 
 
 def test_a_second_table_gives_outcomes_and_their_time(tmp_path) -> None:
@@ -157,7 +157,7 @@ def test_a_malformed_row_is_an_error_with_its_place_or_counted(tmp_path, row: st
         gather(path, data())
     assert all(fact in str(error.value) for fact in [*facts, "data.faults: drop"]), error.value
     records, (note,) = gather(path, data(faults="drop"))
-    assert records == TWO and "1 left out" in note
+    assert records == TWO and "dropped 1 of" in note
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade.data.config import DataConfig, TooLong, check_least
-from saccade.data.files.fields import columns_of, format_of, scan_fields
+from saccade.data.files.fields import columns_of, first_row, format_of, scan_fields
 from saccade.data.files.records import Fault, fault
-from saccade.data.files.tables import TABLES
-from saccade.data.files.tables import Row as Cells
-from saccade.data.memory import WHERE, columns_in, items_of, missing, short
+from saccade.data.memory import WHERE, WRONG_SHAPE, missing, names_of, rows_of_table, short
 from saccade.data.paths import locate
-from saccade.data.reading import FaultCounts, load_parts, valid_records, warnings_about
+from saccade.data.reading import FaultCounts, load_splits, read_records, valid_records
 from saccade.data.splits import Splits
-from saccade.data.toy.visits import Cohort, generate
+from saccade.data.toy.visits import Cohort
 from saccade.errors import InputError
 
 TIME = "a date (2020-01-31) or a number of days"
@@ -82,8 +80,8 @@ class VisitData(DataConfig):
     outcome_time: str | None = None  # its column with the time of the outcomes
     target: tuple[str, ...] = ()  # the outcome is that one of these codes comes later
     gap: float = 0.0  # so many days before an outcome are not read either
-    names: str | None = None  # a table of codes and what they are called, in its first two columns or ``name_columns``
-    name_columns: tuple[str, str] | None = None
+    names: str | None = None  # a table of what codes are called
+    name_columns: tuple[str, str] | None = None  # its columns of codes and names; the first two unless given
     at: Literal["end", "every"] = "end"  # outcomes are predicted after the last visit, or after every visit
     min_visits: int = 1  # patients with fewer are left out, and counted
     max_visits: int = 200
@@ -106,8 +104,20 @@ class VisitData(DataConfig):
         """What the outcomes are called."""
         return (" or ".join(self.target),) if self.target else self.columns.outcome
 
+    def wanted(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The columns to read of a table with these ``names``: that of whole patients, or of a code per row."""
+        own = () if self.target or self.outcomes is not None else self.columns.outcome
+        whole = self.columns.visits in names
+        return (
+            self.columns.patient,
+            *((self.columns.visits,) if whole else (self.columns.time, self.columns.code)),
+            *own,
+        )
+
 
 # What a record is made of ---------------------------------------------------------------------------------------------
+
+Outcome = tuple[tuple[Any, ...], str | None]  # a value per outcome, and the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +129,17 @@ class Row:
     line: int | None = None
     place: str | None = None
 
-    def error(self, name: str, expected: str, found: Any) -> InputError:
+    def error(self, name: str, expected: str, found: Any = None) -> InputError:
         shown = "nothing" if missing(found) or found in ("", [], ()) else short(found)
         field, line = (name, self.line) if self.place is None else (f"{self.place}: {name}", None)
         return InputError(self.where, line=line, field=field, expected=expected, found=shown)
+
+    def text(self, name: str, expected: str) -> str:
+        """A field that must not be empty."""
+        value = self.fields.get(name)
+        if missing(value) or not str(value).strip():
+            raise self.error(name, expected)
+        return str(value).strip()
 
 
 def days_of(time: str) -> float:
@@ -159,11 +176,10 @@ def _codes(value: Any, data: VisitData, names: Mapping[str, str]) -> tuple[str, 
 
 
 def _truths(values: Sequence[Any], data: VisitData, row: Row) -> tuple[int, ...]:
-    found = [TRUTH.get(str(value).strip().lower()) for value in values]
-    for name, value, truth in zip(data.columns.outcome, values, found, strict=False):
-        if truth is None:
+    for name, value in zip(data.columns.outcome, values, strict=True):
+        if str(value).strip().lower() not in TRUTH:
             raise row.error(name, "0 or 1, true or false", value)
-    return tuple(truth for truth in found if truth is not None)
+    return tuple(TRUTH[str(value).strip().lower()] for value in values)
 
 
 def visits_of(value: Any, row: Row, data: VisitData, names: Mapping[str, str] | None = None) -> tuple[Visit, ...]:
@@ -188,90 +204,72 @@ def _merged(events: Iterable[tuple[str, Sequence[str]]]) -> tuple[Visit, ...]:
 
 
 def record_of(
-    patient: str | None,
-    visits: tuple[Visit, ...],
-    outcomes: Sequence[tuple[tuple[Any, ...], str | None]],
-    data: VisitData,
-) -> Patient:
+    patient: str | None, visits: tuple[Visit, ...], outcomes: Sequence[Outcome], data: VisitData, where: str | Path
+) -> Patient | Fault:
     """A patient whose visits end before what is predicted: nothing at or after its time, nor in the ``gap`` before, is read.
 
-    ``outcomes`` are rows of (values, time): an outcome is positive where a row is, and its time is the first of such a row.
+    An outcome is positive where one of ``outcomes`` is, and its time is the first of such a one. A patient without an outcome or
+    with too few visits is excluded: a fault that is skipped and counted.
     """
     if data.target:
         hits = [visit.time for visit in visits if set(data.target).intersection(visit.codes)]
         # Of a patient who never gets the code, the last visit is the one at which it might have come.
         outcomes = [((int(bool(hits)),), hits[0] if hits else visits[-1].time)]
-    target = (
-        outcomes[0][0] if len(outcomes) == 1 else tuple(map(max, zip(*(values for values, _ in outcomes), strict=True)))
-    )
-    times = [days_of(time) for values, time in outcomes if time is not None and any(values) == any(target)]
+    if not outcomes:
+        return fault(0, "without an outcome", where, expected="an outcome", found="none", skipped=True)
+    values = [value for value, _ in outcomes]
+    target = values[0] if len(values) == 1 else tuple(map(max, zip(*values, strict=True)))
+    times = [days_of(time) for value, time in outcomes if time is not None and any(value) == any(target)]
     if times:
         visits = tuple(visit for visit in visits if days_of(visit.time) < min(times) - data.gap)
+    if len(visits) < data.min_visits:
+        reason, expected = "with too few visits before what is predicted", f"{data.min_visits} visits"
+        return fault(0, reason, where, expected=expected, found=str(len(visits)), skipped=True)
     return Patient(visits, target, patient)
 
 
-def patients(
-    rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables | None = None
-) -> Iterator[Patient | Fault]:
+def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables) -> Iterator[Patient | Fault]:
     """Every patient and every fault: rows that are whole patients one by one, those of a long table grouped by patient."""
-    tables, columns, where = tables or Tables(), data.columns, WHERE
-    names = tables.names
+    columns, where, names = data.columns, "", tables.names
     data = replace(data, target=tuple(names.get(code, code) for code in data.target))
     events: dict[str, list[tuple[str, Sequence[str]]]] = {}
     outcomes = dict(tables.outcomes)
+    own = not data.target and data.outcomes is None
     for row in rows:
         if not isinstance(row, Row):
             yield row
             continue
-        where, values = str(row.where), row.fields
+        where = str(row.where)
         try:
-            name = "" if missing(values.get(columns.patient)) else str(values[columns.patient]).strip()
-            own = [] if data.target or data.outcomes is not None else [values.get(column) for column in columns.outcome]
-            if columns.visits in values:
-                visits = visits_of(values[columns.visits], row, data, names)
-                known = [_outcome(own, visits, data, row)] if own else outcomes.get(name, [])
-                yield from _enough(name or None, visits, known, data, where)
+            values = [row.fields.get(column) for column in columns.outcome] if own else []
+            if columns.visits in row.fields:
+                name = str(row.fields[columns.patient]) if row.fields.get(columns.patient) is not None else ""
+                visits = visits_of(row.fields[columns.visits], row, data, names)
+                known = [(_outcomes(values, visits, data, row), None)] if own else outcomes.get(name, [])
+                yield record_of(name or None, visits, known, data, where)
                 continue
-            if not name:
-                raise row.error(columns.patient, "a patient", None)
-            time = tables.time(values.get(columns.time), columns.time, row)
-            codes = _codes(values.get(columns.code), data, names)
+            name = row.text(columns.patient, "a patient")
+            time = tables.time(row.fields.get(columns.time), columns.time, row)
+            codes = _codes(row.fields.get(columns.code), data, names)
             if not codes:
-                raise row.error(columns.code, "a code", None)
+                raise row.error(columns.code, "a code")
             if own:
-                outcomes.setdefault(name, []).append((_truths(own, data, row), None))
+                outcomes.setdefault(name, []).append((_truths(values, data, row), None))
             events.setdefault(name, []).append((time, codes))
         except InputError as error:
             yield Fault(row.line or 0, f"where {error.expected} was expected", error)
     for name, listed in events.items():
-        yield from _enough(name, _merged(listed), outcomes.get(name, []), data, where)
+        yield record_of(name, _merged(listed), outcomes.get(name, []), data, where)
 
 
-def _outcome(own: list[Any], visits: Sequence[Visit], data: VisitData, row: Row) -> tuple[tuple[Any, ...], None]:
-    """The outcomes that a record holds itself: one of each kind, or a list with one per visit."""
-    if not any(isinstance(value, list | tuple) for value in own):
-        return _truths(own, data, row), None
-    if data.at == "end" or any(not isinstance(value, list | tuple) or len(value) != len(visits) for value in own):
+def _outcomes(values: list[Any], visits: Sequence[Visit], data: VisitData, row: Row) -> tuple[Any, ...]:
+    """The outcomes that a whole patient holds: one of each kind, or a list with one per visit."""
+    if not any(isinstance(value, list | tuple) for value in values):
+        return _truths(values, data, row)
+    if data.at == "end" or any(not isinstance(value, list | tuple) or len(value) != len(visits) for value in values):
         expected = f"one outcome, or with data.at: every one for each of {len(visits)} visits"
-        raise row.error(data.columns.outcome[0], expected, own[0])
-    return tuple(_truths(values, data, row) for values in zip(*own, strict=True)), None
-
-
-def _enough(
-    name: str | None, visits: tuple[Visit, ...], outcomes: Sequence[Any], data: VisitData, where: str
-) -> Iterator[Patient | Fault]:
-    """The patient, unless there is no outcome or too few visits: such ones are passed over, and counted."""
-    if not outcomes and not data.target:
-        yield fault(
-            0, "without an outcome", where, expected=f"an outcome of patient {name!r}", found="none", skipped=True
-        )
-        return
-    record = record_of(name, visits, outcomes, data)
-    if len(record.source) >= data.min_visits:
-        yield record
-    else:
-        reason, found = "with too few visits before what is predicted", str(len(record.source))
-        yield fault(0, reason, where, expected=f"{data.min_visits} visits", found=found, skipped=True)
+        raise row.error(data.columns.outcome[0], expected, values[0])
+    return tuple(_truths(each, data, row) for each in zip(*values, strict=True))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -279,30 +277,32 @@ def _enough(
 
 def load_visits(data: VisitData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
-    drawn = generate(data.visits) if data.source is not None else {}
-    return load_parts(data, folder, seed, {name: records_of(part, data) for name, part in drawn.items()}, gather)
+    return load_splits(
+        data, folder, seed, lambda value: records_of([value], data)[0], lambda path, split: gather(path, data)
+    )
 
 
 def gather(path: str | Path, data: VisitData, *, strict: bool = False) -> tuple[list[Patient], list[str]]:
     """The patients of a file or folder, and warnings about them."""
-    path, dropped = Path(path), FaultCounts()
-    found = patients(_rows(path, data), data, Tables.of(path, data))
-    records = list(valid_records(found, data, dropped, strict=strict, called="rows"))
-    return records, warnings_about(path, records, dropped, expected="at least one patient with visits and an outcome")
+    path = Path(path)
+    found, expected = patients(_rows(path, data), data, Tables.of(path, data)), "a patient with visits and an outcome"
+    return read_records(path, found, data, strict=strict, expected=expected, called="rows and patients")
 
 
 def _rows(path: Path, data: VisitData) -> Iterator[Row | Fault]:
     """The rows of a file, their fields called as in ``data.columns``."""
-    published, columns = PUBLISHED.get(str(data.format)), data.columns
+    published = PUBLISHED.get(str(data.format))
     file = _in_folder(path, "DIAGNOSES_ICD") if data.format == "mimic" else path
-    there = _header(file, data)
-    own = () if data.target or data.outcomes is not None else columns.outcome
-    called: tuple[str, ...] = (columns.patient, columns.time, columns.code, *own)
-    if published:
-        wanted = (*(_named(there, known, file) for known in published), *own)
-    else:
-        called = wanted = (columns.patient, columns.visits, *own) if columns.visits in there else called
-    for found in scan_fields(file, wanted, format=None if published else data.format, encoding=data.encoding):
+    called = data.wanted(() if published else _header(file, data))
+    wanted = called if published is None else (*(_named(file, known, data) for known in published), *called[3:])
+    return _scan(file, wanted, called, data, optional=called[:1])
+
+
+def _scan(
+    file: Path, wanted: Sequence[str], called: Sequence[str], data: VisitData, optional: Sequence[str] = ()
+) -> Iterator[Row | Fault]:
+    format = None if str(data.format) in PUBLISHED or optional == () else data.format
+    for found in scan_fields(file, wanted, format=format, encoding=data.encoding, optional=optional):
         if isinstance(found, Fault):
             yield found
         else:
@@ -313,43 +313,31 @@ def _rows(path: Path, data: VisitData) -> Iterator[Row | Fault]:
 class Tables:
     """What other tables say: outcomes by patient, when each visit was, what codes are called."""
 
-    outcomes: Mapping[str, list[tuple[tuple[Any, ...], str | None]]] = field(default_factory=dict)
+    outcomes: Mapping[str, list[Outcome]] = field(default_factory=dict)
     times: Mapping[str, str] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path, data: VisitData) -> Tables:
+        """The tables that ``data`` names beside a file of visits."""
         folder = path if path.is_dir() else path.parent
-        outcomes: dict[str, list[tuple[tuple[Any, ...], str | None]]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         if data.outcomes is not None:
-            file, (known, *_) = (
-                locate(data.outcomes, folder),
-                PUBLISHED.get(str(data.format), ((data.columns.patient,),)),
-            )
-            wanted = (
-                _named(_header(file, data), known, file),
-                *data.columns.outcome,
-                *filter(None, [data.outcome_time]),
-            )
-            for row in _strict(file, wanted, data):
-                name, *values = row.fields.values()
-                time = None if data.outcome_time is None else _time(values.pop(), data.outcome_time, row)
-                outcomes.setdefault(str(name).strip(), []).append((_truths(values, data, row), time))
-        times = names = None
+            file = locate(data.outcomes, folder)
+            patient = _named(file, PUBLISHED.get(str(data.format), ((data.columns.patient,),))[0], data)
+            when = [] if data.outcome_time is None else [data.outcome_time]
+            for row in _pairs(file, (patient, *data.columns.outcome, *when), data):
+                values = [row.fields[name] for name in data.columns.outcome]
+                time = _time(row.fields[when[0]], when[0], row) if when else None
+                outcomes.setdefault(row.text(patient, "a patient"), []).append((_truths(values, data, row), time))
+        times: dict[str, str] | None = None
         if data.format == "mimic":
             file = _in_folder(path, "ADMISSIONS")
-            wanted = tuple(_named(_header(file, data), (name,), file) for name in ("hadm_id", "admittime"))
-            times = {
-                str(visit).strip(): time for visit, time in (row.fields.values() for row in _strict(file, wanted, data))
-            }
-        if data.names is not None:
-            file = locate(data.names, folder)
-            wanted = data.name_columns or tuple(_header(file, data)[:2])
-            names = {
-                str(code).strip(): str(name).strip()
-                for code, name in (row.fields.values() for row in _strict(file, wanted, data))
-            }
-        return cls(outcomes, times, names or {})
+            times = _mapping(file, [_named(file, (name,), data) for name in ("hadm_id", "admittime")], data)
+        if data.names is None:
+            return cls(outcomes, times)
+        file = locate(data.names, folder)
+        return cls(outcomes, times, _mapping(file, data.name_columns or _header(file, data)[:2], data))
 
     def time(self, value: Any, name: str, row: Row) -> str:
         """The time of a row, or of the visit that it names."""
@@ -360,26 +348,33 @@ class Tables:
         return _time(self.times[str(value).strip()], name, row)
 
 
+def _pairs(file: Path, wanted: Sequence[str], data: VisitData) -> Iterator[Row]:
+    """The rows of a second table, read strictly."""
+    for row in _scan(file, wanted, wanted, data):
+        if isinstance(row, Fault):
+            raise row.error
+        yield row
+
+
+def _mapping(file: Path, columns: Sequence[str], data: VisitData) -> dict[str, str]:
+    rows = _pairs(file, columns, data)
+    return {str(row.fields[columns[0]]).strip(): str(row.fields[columns[1]]).strip() for row in rows}
+
+
 def _header(file: Path, data: VisitData) -> list[str]:
-    """What can be named as a column: of tables, which must have a header, their first line."""
+    """What can be named as a column: of tables, which must have a header, their first row."""
     format = None if str(data.format) in PUBLISHED else data.format
-    if (kind := format_of(file, format)) in TABLES:
-        return next((row.cells for row in TABLES[kind](file, data.encoding) if isinstance(row, Cells)), [])
-    return [str(name) for name in columns_of(file, format, data.encoding)]
+    first = first_row(file, format_of(file, format), data.encoding)
+    return first if first is not None else [str(name) for name in columns_of(file, format, data.encoding)]
 
 
-def _strict(file: Path, wanted: Sequence[str], data: VisitData) -> Iterator[Row]:
-    for found in scan_fields(file, wanted, encoding=data.encoding):
-        if isinstance(found, Fault):
-            raise found.error
-        yield Row(dict(zip(wanted, found.values, strict=True)), file, found.line, found.place)
-
-
-def _named(there: Sequence[str], known: Sequence[str], path: Path) -> str:
+def _named(file: Path, known: Sequence[str], data: VisitData) -> str:
     """The column with one of the known names, in capitals or not."""
+    there = _header(file, data)
     name = next((name for name in there if name in known or name.lower() in known), None)
     if name is None:
-        raise InputError(path, expected=f"a column {' or '.join(known)}", found=f"the columns {', '.join(there[:20])}")
+        found = f"the columns {', '.join(there[:20])}"
+        raise InputError(file, expected=f"a column {' or '.join(known)}", found=found)
     return name
 
 
@@ -388,9 +383,8 @@ def _in_folder(folder: Path, name: str) -> Path:
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     file = next((file for file in files if file.name.lower().split(".")[0] == name.lower()), None)
     if file is None:
-        raise InputError(
-            folder, expected=f"a folder with {name}.csv", found="no such file" if files else "no such folder"
-        )
+        found = "no such file" if files else "no such folder"
+        raise InputError(folder, expected=f"a folder with {name}.csv", found=found)
     return file
 
 
@@ -398,31 +392,29 @@ def _in_folder(folder: Path, name: str) -> Path:
 
 
 def records_of(given: Any, data: VisitData, dropped: FaultCounts | None = None) -> list[Patient]:
-    """Patients from a list of records, or from a long table (a DataFrame, a dict of columns, a list of rows as dicts).
-
-    ``data.outcomes`` is a file, and is not read for these: their outcomes stand beside them, or ``data.target`` tells."""
+    """Patients from a list of records, or from a long table (a DataFrame, a dict of columns, a list of rows as dicts). Their
+    outcomes stand beside them, or ``data.target`` tells."""
     data = replace(data, outcomes=None, outcome_time=None)
-    columns = data.columns
-    called = (columns.patient, columns.time, columns.code, *(() if data.target else columns.outcome))
-
-    def of_table(table: Any, names: list[Any]) -> Iterator[Row]:
-        wanted = (columns.patient, columns.visits, *called[3:]) if columns.visits in names else called
-        for number, values in enumerate(zip(*columns_in(table, names, wanted, wanted), strict=True), start=1):
-            yield Row(dict(zip(wanted, values, strict=True)), WHERE, number)
-
-    def of_item(item: Any, number: int) -> Row | Patient:
-        if isinstance(item, Patient):
-            return item
-        if not isinstance(item, Mapping):
-            raise InputError(WHERE, line=number, expected=ACCEPTED, found=short(item))
-        return Row(item, WHERE, number)
-
-    found = patients(items_of(given, ACCEPTED, of_table, of_item), data)
-    records = list(
-        valid_records(
-            found, data, dropped if dropped is not None else FaultCounts(), strict=dropped is None, called="rows"
-        )
-    )
+    counts = FaultCounts() if dropped is None else dropped
+    found = patients(_given(given, data), data, Tables())
+    records = list(valid_records(found, data, counts, strict=dropped is None, called="rows"))
     if not records:
-        raise InputError(WHERE, expected=ACCEPTED, found=f"none: left out were {dropped}" if dropped else "none")
+        raise InputError(WHERE, expected=ACCEPTED, found=f"none: dropped were {counts}" if counts else "none")
     return records
+
+
+def _given(given: Any, data: VisitData) -> Iterator[Row | Patient | Fault]:
+    if isinstance(given, str | bytes | Path) or not isinstance(given, Iterable):
+        raise InputError(WHERE, expected=ACCEPTED, found=short(given))
+    names = names_of(given)
+    if names is not None:
+        wanted = data.wanted(names)
+        for fields in rows_of_table(given, names, wanted):
+            yield Row(dict(zip(wanted, fields.values, strict=True)), WHERE, fields.line)
+        return
+    for number, item in enumerate(given, start=1):
+        if isinstance(item, Mapping):
+            yield Row(item, WHERE, number)
+        else:
+            wrong = fault(number, WRONG_SHAPE, WHERE, expected=ACCEPTED, found=short(item))
+            yield item if isinstance(item, Patient) else wrong
