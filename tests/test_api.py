@@ -75,7 +75,7 @@ def test_a_set_row_is_what_the_network_reads_at_that_step(bundle):
 
 
 def test_an_edit_at_a_site_that_does_not_exist_raises(bundle):
-    with pytest.raises(SaccadeError, match=r"never applied: the model looked at sites decoder\.attention"):
+    with pytest.raises(SaccadeError, match=r"never applied: the model has sites decoder\.attention"):
         bundle.predict("5. Mai 2009", lens=Lens(edits=[Mask([0], site="decoder.atention")]))
 
 

@@ -6,7 +6,7 @@ Each query sees 21 keys (radius 10) whatever S is. *local-m* is a band around th
 around a centre anywhere. Forward is without gradients; training is forward and backward to queries, keys, values, v and centre.
 Peak memory is what a call holds at most beyond its inputs: in training the gradients of keys and values, 2 · N · S · D numbers,
 are in it, and stated beside it. Where the reference would hold more than --most-gigabytes it is left out. The last table is a
-decoder's loop, one query a call, with the gradients of its keys summed by autograd, and in one place by `memory.remember`.
+decoder's loop, one query a call.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from saccade.kernels.local.memory import remember
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -162,10 +160,9 @@ def table(args: argparse.Namespace, kernels: list[str], T: int, kind: str, score
         yield "| " + " | ".join([*cells, f"{size / 1e6:.1f} MB"]) + " |"
 
 
-def decode(attention: Callable[..., Tensor], made: dict[str, Any], remembers: bool) -> None:
+def decode(attention: Callable[..., Tensor], made: dict[str, Any]) -> None:
     """One query a call, as a decoder asks, and the gradients of all of them."""
     query, key, value, centre = tensors = [made[name] for name in ("query", "key", "value", "centre")]
-    memory = remember(key, value) if remembers else None
     rows = [
         attention(
             query[:, t : t + 1],
@@ -174,7 +171,6 @@ def decode(attention: Callable[..., Tensor], made: dict[str, Any], remembers: bo
             centre=centre[:, t : t + 1],
             radius=RADIUS,
             sigma=made["sigma"],
-            memory=memory,
         )
         for t in range(query.shape[1])
     ]
@@ -184,18 +180,17 @@ def decode(attention: Callable[..., Tensor], made: dict[str, Any], remembers: bo
 def decoder_table(args: argparse.Namespace, kernels: list[str]) -> Iterator[str]:
     kernels = [kernel for kernel in kernels if kernel != "reference"]
     yield f"\n### a decoder's loop of {args.steps} steps, local-p, dot: training; time a step\n"
-    yield "| S | " + " | ".join(f"{kernel} | with a memory" for kernel in kernels) + " |"
-    yield "|---|" + "---|---|" * len(kernels)
+    yield "| S | " + " | ".join(kernels) + " |"
+    yield "|---|" + "---|" * len(kernels)
     for S in args.keys:
         made = inputs(args, args.steps, S, "local-p", "dot")
         given = [tensor for tensor in made.values() if isinstance(tensor, Tensor)]
         cells = [f"{S:,}"]
         for kernel in kernels:
             attention = importlib.import_module(f"saccade.kernels.local.{kernel}").local_attention
-            for remembers in (False, True):
-                loop = functools.partial(decode, attention, made, remembers)
-                taken = milliseconds(loop, args.seconds, given[0].is_cuda) / args.steps
-                cells.append(f"{taken:.3f} ms, {peak_bytes(loop, given) / 1e6:.1f} MB")
+            loop = functools.partial(decode, attention, made)
+            taken = milliseconds(loop, args.seconds, given[0].is_cuda) / args.steps
+            cells.append(f"{taken:.3f} ms, {peak_bytes(loop, given) / 1e6:.1f} MB")
         yield "| " + " | ".join(cells) + " |"
 
 

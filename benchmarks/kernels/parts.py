@@ -19,13 +19,17 @@ import triton
 from saccade.kernels.additive import direct, separable_fused
 from saccade.kernels.additive.direct_forms import FORMS
 from saccade.kernels.additive.tables import TILED_RANKS, table_for, tolerance
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 
 def parts() -> dict[str, Callable[[], object]]:
     torch.manual_seed(1)
     query, key, value, grad = (torch.randn(16, 512, 512, device="cuda") * size for size in (0.5, 0.5, 1.0, 1e-2))
-    v, seen, weights = torch.randn(1, 512, device="cuda") / 512**0.5, Seen(), torch.rand(16, 512, 512, device="cuda")
+    v, seen, weights = (
+        torch.randn(1, 512, device="cuda") / 512**0.5,
+        Visibility(),
+        torch.rand(16, 512, 512, device="cuda"),
+    )
     named: dict[str, Callable[[], object]] = {}
     for form in FORMS:
         size = 0.1 if form == "small" else 1.0

@@ -18,17 +18,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.kernels.additive import direct, seen_products, separable_fused
+from saccade.kernels.additive import direct, separable_fused, visible_products
+from saccade.kernels.additive.direct import guarded
+from saccade.kernels.additive.direct_forms import reach_of
 from saccade.kernels.additive.engines import engine
-from saccade.kernels.additive.guarded import guarded
-from saccade.kernels.additive.reach import reach_of
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.additive.tables import TILED_RANKS, table_for, tolerance
 from saccade.kernels.beam_kv import fused as kept
 from saccade.kernels.beam_kv import reference as kept_reference
 from saccade.kernels.decoder import fused as decoder
-from saccade.kernels.decoder import reference as decoder_reference
-from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.decoder import steps as decoder_reference
+from saccade.kernels.decoder.steps import Memory
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.edges import fused as edges
 from saccade.kernels.edges import reference as edges_reference
@@ -37,11 +37,11 @@ from saccade.kernels.local import fused as local
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.location import fused as location
 from saccade.kernels.location import reference as location_reference
+from saccade.kernels.programs import launched
 from saccade.kernels.statistics import fused as statistics
 from saccade.kernels.statistics import reference as statistics_reference
 from saccade.kernels.statistics.reference import Wanted
-from saccade.kernels.trial import launched
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -99,9 +99,9 @@ class Draw:
         B, S = self.sizes.B, self.sizes.S
         return torch.tensor([S - S * item // (B + 1) for item in range(B)], device=self.device)
 
-    def seen(self) -> Seen:
+    def seen(self) -> Visibility:
         B, H, T, S = self.sizes.B, self.sizes.H, self.sizes.T, self.sizes.S
-        return Seen(self.lengths, shift=2, before=S // 2, after=3, mask=self.yes(B, H, T, S))
+        return Visibility(self.lengths, shift=2, before=S // 2, after=3, mask=self.yes(B, H, T, S))
 
 
 def exactly(tensor: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def exactly(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().double()
 
 
-def moved(seen: Seen) -> Seen:
+def moved(seen: Visibility) -> Visibility:
     lengths, mask = (None if each is None else each.cpu() for each in (seen.lengths, seen.mask))
     return replace(seen, lengths=lengths, mask=mask)
 
@@ -146,7 +146,9 @@ def numbered(tensors: tuple[Tensor, ...]) -> Answer:
 # ---- Additive
 
 
-def of_additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, grad: Tensor, heads: int) -> tuple[Tensor, Answer]:
+def of_additive(
+    query: Tensor, key: Tensor, v: Tensor, seen: Visibility, grad: Tensor, heads: int
+) -> tuple[Tensor, Answer]:
     """Scores, −∞ where not seen, and the three gradients, v's for each item."""
     items = len(query) // len(v)
     inputs = [exactly(each).requires_grad_() for each in (query, key, v.repeat(items, 1))]
@@ -155,7 +157,7 @@ def of_additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, grad: Tensor,
     return moved(seen).hide(scores.detach(), heads), dict(zip(("∂query", "∂key", "∂v"), found, strict=True))
 
 
-def additive_inputs(draw: Draw, within: float) -> tuple[Tensor, Tensor, Tensor, Seen, Tensor]:
+def additive_inputs(draw: Draw, within: float) -> tuple[Tensor, Tensor, Tensor, Visibility, Tensor]:
     size, seen = draw.sizes, draw.seen()
     query = draw.uniform(size.N, size.T, size.D, within=within)
     key = draw.uniform(size.N, size.S, size.D, within=within)
@@ -206,19 +208,19 @@ def by_seen_products(draw: Draw, described: bool) -> Iterator[Part]:
     K, W = 8 * size.D, -(-size.S // 8) * 8  # features of a row, and columns that descriptors take
     of_query, of_key = draw.uniform(size.N, size.T, K), draw.uniform(size.N, size.S, K)
     hidden = moved(seen).hide(torch.zeros(size.N, size.T, size.S, device="cpu"), size.H) == -math.inf
-    tile = replace(seen_products.score_tiles(size.N, size.T, size.S), described=described)
+    tile = replace(visible_products.score_tiles(size.N, size.T, size.S), described=described)
     exact = (exactly(of_query) @ exactly(of_key).mT).masked_fill(hidden, 0.0)
-    yield {"scores": seen_products.scores_of(of_query, of_key, seen, size.H, tile=tile)}, {"scores": exact}
+    yield {"scores": visible_products.scores_of(of_query, of_key, seen, size.H, tile=tile)}, {"scores": exact}
     weights = torch.nn.functional.pad(
         draw.uniform(size.N, size.T, size.S).cpu().masked_fill(hidden, 0.0), (0, W - size.S)
     )
     plain = exactly(weights)[..., : size.S]
     weights = weights.to(draw.device)
-    tile = replace(seen_products.weighted_tiles(size.T, K), described=described)
-    found = seen_products.weighted(weights, of_key, seen, size.H, tile=tile)
+    tile = replace(visible_products.weighted_tiles(size.T, K), described=described)
+    found = visible_products.weighted(weights, of_key, seen, size.H, tile=tile)
     yield {"by queries": found}, {"by queries": plain @ exactly(of_key)}
     out = of_key.new_empty(size.N, size.S, K)
-    seen_products.weighted(weights, of_query, seen, size.H, True, out=out, tile=tile)
+    visible_products.weighted(weights, of_query, seen, size.H, True, out=out, tile=tile)
     yield {"by keys": out}, {"by keys": plain.mT @ exactly(of_query)}
 
 
@@ -306,10 +308,6 @@ def by_local(draw: Draw, where: str) -> Iterator[Part]:
     options["lengths"] = lengths
     ours = partial(local.local_attention, **options)
     yield from both_ways(ours, partial(local_reference.local_attention, **plain), inputs, draw)
-    inputs.pop("value")
-    found = local.local_weights(**inputs, **options).weights
-    exact = {name: exactly(tensor) for name, tensor in inputs.items()}
-    yield {"weights": found}, {"weights": local_reference.local_weights(**exact, **plain).weights}
 
 
 # ---- A decoder's steps
@@ -328,7 +326,11 @@ def decoder_inputs(draw: Draw, score: str) -> dict[str, Tensor]:
 def by_step(draw: Draw, score: str) -> Iterator[Part]:
     real, lengths = draw.yes(draw.sizes.B, draw.sizes.S), draw.lengths
     scale = None if score == "additive" else 0.7
-    ours = partial(decoder.step_attention, scale=scale, real=real, lengths=lengths)
+
+    def ours(query: Tensor, key: Tensor, value: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        options = {"v": v, "scale": scale, "real": real, "lengths": lengths}
+        return Memory.of(key, value, **options, steps=1, arithmetic=decoder).step(query)
+
     theirs = partial(decoder_reference.step_attention, scale=scale, real=real.cpu(), lengths=lengths.cpu())
     yield from both_ways(ours, theirs, decoder_inputs(draw, score), draw)
 
@@ -368,10 +370,10 @@ def by_kept(draw: Draw, line: bool) -> Iterator[Part]:
     plain: dict[str, Any] = {"counts": draw.number(items, below=size.S + 1)}
     if line:
         plain["line"] = draw.number(rows, size.S, below=rows) - torch.arange(rows, device=draw.device).unsqueeze(1)
-    found = kept.kept_attention(**inputs, **plain, scale=0.7)
+    found = kept.cached_attention(**inputs, **plain, scale=0.7)
     exact = {name: exactly(tensor) for name, tensor in inputs.items()}
     whole = {name: tensor.cpu() for name, tensor in plain.items()}
-    yield {"context": found}, {"context": kept_reference.kept_attention(**exact, **whole, scale=0.7)}
+    yield {"context": found}, {"context": kept_reference.cached_attention(**exact, **whole, scale=0.7)}
 
 
 def by_trial(draw: Draw) -> Iterator[Part]:

@@ -27,9 +27,9 @@ import saccade
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.statistics import blocked, fused
 from saccade.kernels.statistics.reference import Statistics, Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
-CAUSAL = Seen(after=0)
+CAUSAL = Visibility(after=0)
 Inputs = tuple[Tensor, Tensor, Tensor]
 Forward = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 

@@ -88,7 +88,7 @@ def test_a_lens_sees_every_edge() -> None:
 
 def test_a_lens_that_would_edit_is_refused() -> None:
     lens = Lens(edits=[Boost(site="graph", keys=(1,), factor=2.0)])
-    with pytest.raises(SaccadeError, match="records but cannot edit"):
+    with pytest.raises(SaccadeError, match="not edited"):
         attend_edges(torch.randn(N, D), torch.randn(N, D), torch.randn(N, D), GRAPH, a=torch.randn(D), lens=lens)
 
 
@@ -136,10 +136,10 @@ def test_what_does_not_fit_is_named() -> None:
 COMPILED = """
 import torch
 from saccade.attention.graph import Graph, attend_edges, weigh_edges
-from saccade.kernels.edges import serving
+from saccade.kernels import choose
 
 torch.manual_seed(1)
-serving.BLOCKED_PAYS_FROM = 0
+choose.EDGES_BLOCKED_PAY_FROM = 0
 seen = []
 
 def record(graph, example):

@@ -81,7 +81,7 @@ def test_values_are_the_keys_unless_given() -> None:
     attention = layer("general")
     query, key, _ = inputs(attention)
     torch.testing.assert_close(attention(query, key), attention(query, key, key))
-    with pytest.raises(SaccadeError, match="prepared keys are no values"):
+    with pytest.raises(SaccadeError, match="prepared keys cannot serve as values"):
         attention(query, attention.prepare(key))
 
 

@@ -114,7 +114,7 @@ class Layer(torch.nn.Module):
         (lambda q, k: OwnScore("tests.own:Raising", 5, 5), r"a class made by \(query_width=5, key_width=5\), found OSError"),
         (lambda q, k: OwnNormaliser(lambda z: z.sum(-1))(q), r"expected weights \[2, 3, 5\], as the scores, found \[2, 3\]"),
         (lambda q, k: OwnNormaliser(lambda z: None)(q), r"found a NoneType"),
-        (lambda q, k: OwnWindow("tests.own:Nowhere", 5)(q, torch.tensor([3, 2])), r"to give a Window, found a Tensor"),
+        (lambda q, k: OwnWindow("tests.own:Nowhere", 5)(q, torch.tensor([3, 2])), r"to return a Window, found a Tensor"),
         (lambda q, k: OwnWindow("tests.own:even", 5), r"expected a Window, or a class .* found a function"),
         (lambda q, k: OwnNormaliser("tests.own:torch"), r"expected a function of scores, or a class .* found a module"),
     ],

@@ -17,7 +17,7 @@ from saccade.models import lstmn, recurrent_lm, transformer
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.language import LanguageModel
 from saccade.nn.search.beam_search import Search, search, select
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.selection import Sampling
 from saccade.trace.lens import Lens, assemble
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

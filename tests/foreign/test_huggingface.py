@@ -246,7 +246,7 @@ def test_a_lens_can_look_again_and_keeps_the_records_of_both():
 
 
 def test_an_edit_that_never_applies_is_an_error():
-    with pytest.raises(SaccadeError, match=r"never applied: the model looked at sites encoder\.0\.self"):
+    with pytest.raises(SaccadeError, match=r"never applied: the model has sites encoder\.0\.self"):
         saccade.look(tiny("bert"), tokenizer(), TEXT, edits=[Mask(keys=(0,), site="encoder.9.self")])
 
 

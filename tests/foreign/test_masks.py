@@ -8,7 +8,7 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.foreign.masks import DeferredMask, Sight, recognised, sight_of_mask
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 T, S = 7, 11
 ROWS, KEYS = torch.arange(T)[:, None], torch.arange(S)
@@ -94,4 +94,4 @@ def test_seen_that_is_nothing_stays_nothing():
     assert torch.equal(
         found.block(0, T, torch.device("cpu")).expand(1, 1, T, S), torch.zeros(1, 1, T, S, dtype=torch.bool)
     )
-    assert Sight(T, S, Seen()).block(0, T, torch.device("cpu")) is None
+    assert Sight(T, S, Visibility()).block(0, T, torch.device("cpu")) is None

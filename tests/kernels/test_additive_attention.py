@@ -8,16 +8,16 @@ from torch import Tensor
 
 from saccade.kernels.additive import attention, reference
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 B, H, T, S, D, E = 2, 3, 5, 7, 9, 4
 LENGTHS = torch.tensor([7, 3])
 SEEN = {
-    "everything": Seen(),
-    "lengths": Seen(lengths=LENGTHS),
-    "causal": Seen(shift=1, after=0),
-    "band, some blind": Seen(shift=-2, before=1, after=0),
-    "mask": Seen(mask=torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(3)) < 0.6),
+    "everything": Visibility(),
+    "lengths": Visibility(lengths=LENGTHS),
+    "causal": Visibility(shift=1, after=0),
+    "band, some blind": Visibility(shift=-2, before=1, after=0),
+    "mask": Visibility(mask=torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(3)) < 0.6),
 }
 every_seen = pytest.mark.parametrize("name", SEEN)
 
@@ -28,13 +28,13 @@ def inputs(dtype: torch.dtype = torch.float64, seed: int = 1) -> list[Tensor]:
     return [torch.randn(*shape).to(dtype).requires_grad_() for shape in shapes]
 
 
-def moved(seen: Seen) -> Seen:
+def moved(seen: Visibility) -> Visibility:
     device = torch.get_default_device()
     lengths, mask = (None if each is None else each.to(device) for each in (seen.lengths, seen.mask))
-    return Seen(lengths, seen.shift, seen.before, seen.after, mask)
+    return Visibility(lengths, seen.shift, seen.before, seen.after, mask)
 
 
-def formula(query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen) -> Tensor:
+def formula(query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Visibility) -> Tensor:
     scores = seen.hide(reference.additive_scores(query, key, v.repeat(B, 1)), H)
     blind = (scores == -torch.inf).all(-1, keepdim=True)
     return torch.softmax(scores.masked_fill(blind, 0), -1).masked_fill(blind, 0) @ value
@@ -107,7 +107,7 @@ def test_dropout_drops_the_same_weights_forward_and_backward(kept: bool, monkeyp
     monkeypatch.setitem(attention.WEIGHTS_KEPT, device, 1 << 20 if kept else 0)
     query, key, value, v = inputs()
     torch.manual_seed(5)
-    context = additive_attention(query, key, value, v, Seen(), heads=H, dropout=0.4)
+    context = additive_attention(query, key, value, v, Visibility(), heads=H, dropout=0.4)
     # The contexts are linear in the values, and their gradient is the matrix of dropped weights itself.
     weights = torch.stack([
         torch.autograd.grad(context[:, t, 0].sum(), value, retain_graph=True)[0][..., 0] for t in range(T)
@@ -133,7 +133,7 @@ def test_memory_in_training_does_not_hold_all_pairs(monkeypatch: pytest.MonkeyPa
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        additive_attention(query, key, value, torch.randn(1, 8), Seen())
+        additive_attention(query, key, value, torch.randn(1, 8), Visibility())
     assert max(saved) <= 300 * 8
 
 
@@ -150,4 +150,4 @@ def test_torch_compile_takes_the_operator_whole() -> None:
 def test_no_queries_or_no_keys_give_nothing_or_zeros(sizes: tuple[int, int]) -> None:
     T, S = sizes
     given = [torch.randn(2, T, 3), torch.randn(2, S, 3), torch.randn(2, S, 4), torch.randn(1, 3)]
-    assert torch.equal(additive_attention(*given, Seen()), torch.zeros(2, T, 4))
+    assert torch.equal(additive_attention(*given, Visibility()), torch.zeros(2, T, 4))

@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import direct, direct_forms, reference
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EPS = torch.finfo(torch.float32).eps
@@ -35,7 +35,7 @@ def rows(N: int, T: int, S: int, D: int, G: int = 1, magnitude: float = 1.0) -> 
     return query, key, torch.randn(G, D, device=DEVICE)
 
 
-def dense(seen: Seen, N: int, T: int, S: int, heads: int) -> Tensor:
+def dense(seen: Visibility, N: int, T: int, S: int, heads: int) -> Tensor:
     """What is seen, written out as [N, T, S]."""
     mask = seen.dense(T, S, torch.device(DEVICE))
     if mask is None:
@@ -46,7 +46,7 @@ def dense(seen: Seen, N: int, T: int, S: int, heads: int) -> Tensor:
 
 
 def exact(
-    query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int, grad_scores: Tensor
+    query: Tensor, key: Tensor, v: Tensor, seen: Visibility, heads: int, grad_scores: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Scores and gradients by the reference in float64; ∂v for each item on its own."""
     N = query.shape[0]
@@ -71,11 +71,11 @@ def check(
     query: Tensor,
     key: Tensor,
     v: Tensor,
-    seen: Seen | None = None,
+    seen: Visibility | None = None,
     heads: int = 1,
     form: str | None = None,
 ) -> None:
-    seen = seen or Seen()
+    seen = seen or Visibility()
     (N, T, _), S = query.shape, key.shape[1]
     grad_scores = torch.randn(N, T, S, device=DEVICE).masked_fill(~dense(seen, N, T, S, heads), 0.0)
     scores, grads = exact(query, key, v, seen, heads, grad_scores)
@@ -140,8 +140,8 @@ def test_every_form_serves_the_rows_of_the_narrower_ones(form: str) -> None:
 def test_scores_keep_a_millionth_of_the_norm_of_v() -> None:
     query, key, _ = rows(1, 2, 3, 150)
     v = 0.3 + torch.rand(1, 150, device=DEVICE)  # of one sign: nothing cancels
-    scores, _ = exact(query, key, v, Seen(), 1, torch.zeros(1, 2, 3, device=DEVICE))
-    found = direct.scores(query, key, v, Seen())
+    scores, _ = exact(query, key, v, Visibility(), 1, torch.zeros(1, 2, 3, device=DEVICE))
+    found = direct.scores(query, key, v, Visibility())
     assert (found.double() - scores).abs().max().item() <= 1e-6 * v.abs().sum().item()
 
 
@@ -152,8 +152,8 @@ def test_rows_at_the_edge_of_a_form_do_not_overflow() -> None:
         key[:, 1] = -edge
         v = 1e6 * torch.ones(1, 3, device=DEVICE)
         expected = torch.tensor([3e6, 0.0, 3e6], device=DEVICE).expand(1, 2, 3)
-        torch.testing.assert_close(direct.scores(query, key, v, Seen(), form=form), expected, atol=1.0, rtol=1e-6)
-        for grad in direct.gradients(query, key, v, torch.ones(1, 2, 3, device=DEVICE), Seen(), form=form):
+        torch.testing.assert_close(direct.scores(query, key, v, Visibility(), form=form), expected, atol=1.0, rtol=1e-6)
+        for grad in direct.gradients(query, key, v, torch.ones(1, 2, 3, device=DEVICE), Visibility(), form=form):
             assert grad.isfinite().all()
 
 
@@ -164,13 +164,13 @@ def test_half_types_are_computed_in_float32(dtype: torch.dtype) -> None:
 
 
 WINDOWS = {
-    "lengths": Seen(lengths=torch.tensor([0, 20], device=DEVICE)),
-    "causal": Seen(after=0),
-    "causal further on": Seen(after=0, shift=29),
-    "band": Seen(before=3, after=2, shift=4),
-    "band out of reach": Seen(before=1, after=1, shift=1000),
-    "band wider than a number": Seen(before=1 << 40, after=1 << 40),
-    "band and lengths": Seen(before=5, after=8, shift=-2, lengths=torch.tensor([35, 11], device=DEVICE)),
+    "lengths": Visibility(lengths=torch.tensor([0, 20], device=DEVICE)),
+    "causal": Visibility(after=0),
+    "causal further on": Visibility(after=0, shift=29),
+    "band": Visibility(before=3, after=2, shift=4),
+    "band out of reach": Visibility(before=1, after=1, shift=1000),
+    "band wider than a number": Visibility(before=1 << 40, after=1 << 40),
+    "band and lengths": Visibility(before=5, after=8, shift=-2, lengths=torch.tensor([35, 11], device=DEVICE)),
 }
 
 
@@ -183,17 +183,17 @@ def test_unseen_keys_score_minus_infinity(window: str) -> None:
 @pytest.mark.parametrize("shape", [(1, 5), (2, 3, 5), (2, 2, 3, 5), (1, 2, 3, 1)])
 def test_a_mask_of_any_shape_is_applied(shape: tuple[int, ...]) -> None:
     query, key, v = rows(4, 3, 5, 2)
-    seen = Seen(mask=(torch.arange(math.prod(shape), device=DEVICE) % 3 > 0).view(shape))
+    seen = Visibility(mask=(torch.arange(math.prod(shape), device=DEVICE) % 3 > 0).view(shape))
     expected, _ = exact(query, key, v, seen, 2, torch.zeros(4, 3, 5, device=DEVICE))
     assert_like(direct.scores(query, key, v, seen, heads=2), expected, at_least=1.0)
 
 
 def test_gradients_under_a_mask_are_those_of_what_it_leaves() -> None:
-    check(*rows(2, 2, 3, 2), seen=Seen(mask=torch.tensor([True, False, True], device=DEVICE).view(1, 3)))
+    check(*rows(2, 2, 3, 2), seen=Visibility(mask=torch.tensor([True, False, True], device=DEVICE).view(1, 3)))
 
 
 def test_heads_share_lengths_and_may_have_their_own_v() -> None:
-    seen = Seen(lengths=torch.tensor([3, 1], device=DEVICE))
+    seen = Visibility(lengths=torch.tensor([3, 1], device=DEVICE))
     for G in (2, 4):
         check(*rows(4, 1, 3, 1, G=G), seen=seen, heads=2)
 
@@ -204,7 +204,7 @@ def test_keys_beyond_the_length_may_hold_anything() -> None:
     clean = key.clone()
     key[0, 3:] = math.nan
     clean[0, 3:] = 0.0
-    seen = Seen(lengths=lengths)
+    seen = Visibility(lengths=lengths)
     grad_scores = torch.randn(2, 3, 11, device=DEVICE).masked_fill(~dense(seen, 2, 3, 11, 1), 0.0)
     assert torch.equal(
         direct.scores(query, key, v, seen, form="large"), direct.scores(query, clean, v, seen, form="large")
@@ -218,10 +218,10 @@ def test_infinity_saturates_and_nan_stays_in_its_row() -> None:
     query, key, v = rows(1, 5, 6, 3)
     query[0, 1] = math.inf
     query[0, 2, 0] = math.nan
-    scores = direct.scores(query, key, v, Seen())
+    scores = direct.scores(query, key, v, Visibility())
     assert scores[0, 1].tolist() == pytest.approx([v.sum().item()] * 6, rel=1e-6)
     assert scores.isnan().nonzero()[:, 1].unique().tolist() == [2]
-    grad_query, grad_key, _ = direct.gradients(query, key, v, torch.ones(1, 5, 6, device=DEVICE), Seen())
+    grad_query, grad_key, _ = direct.gradients(query, key, v, torch.ones(1, 5, 6, device=DEVICE), Visibility())
     assert grad_query.isnan().nonzero()[:, 1:].tolist() == [[2, 0]]
     assert grad_key.isnan().nonzero()[:, 2].unique().tolist() == [0]
 
@@ -229,14 +229,14 @@ def test_infinity_saturates_and_nan_stays_in_its_row() -> None:
 def test_the_keys_of_an_item_may_be_shared_between_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = direct.Tiles(warps=2, keys=4, parts=3)
     monkeypatch.setattr(direct, "gradient_tiles", lambda *sizes: shared)
-    check(*rows(2, 3, 19, 2), seen=Seen(before=10, after=4, lengths=torch.tensor([19, 7], device=DEVICE)))
+    check(*rows(2, 3, 19, 2), seen=Visibility(before=10, after=4, lengths=torch.tensor([19, 7], device=DEVICE)))
 
 
 def test_nothing_to_score_is_no_error() -> None:
     for T, S in ((0, 5), (3, 0)):
         query, key, v = rows(2, T, S, 4)
-        assert direct.scores(query, key, v, Seen()).shape == (2, T, S)
-        grads = direct.gradients(query, key, v, torch.zeros(2, T, S, device=DEVICE), Seen())
+        assert direct.scores(query, key, v, Visibility()).shape == (2, T, S)
+        grads = direct.gradients(query, key, v, torch.zeros(2, T, S, device=DEVICE), Visibility())
         assert [list(grad.shape) for grad in grads] == [[2, T, 4], [2, S, 4], [2, 4]]
         assert not any(grad.any() for grad in grads)
 
@@ -250,16 +250,16 @@ def test_rows_that_are_not_contiguous_are_read_right() -> None:
 def test_float64_is_refused_and_told_what_serves() -> None:
     query, key, v = rows(1, 2, 3, 4)
     with pytest.raises(SaccadeError, match=r"float64.*additive\.blocked"):
-        direct.scores(query.double(), key, v, Seen())
+        direct.scores(query.double(), key, v, Visibility())
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:
     query, key, v = rows(2, 3, 4, 5)
     with pytest.raises(SaccadeError, match=r"\[2, 3, 5\], \[2, 4, 4\]"):
-        direct.scores(query, key[..., :4], v, Seen())
+        direct.scores(query, key[..., :4], v, Visibility())
 
 
 def test_an_unknown_form_is_named() -> None:
     query, key, v = rows(1, 2, 3, 4)
     with pytest.raises(SaccadeError, match="small, moderate, wide, large, found 'huge'"):
-        direct.scores(query, key, v, Seen(), form="huge")
+        direct.scores(query, key, v, Visibility(), form="huge")

@@ -11,11 +11,11 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs Triton: its interpreter, or a GPU")
 
-from saccade.kernels.additive import direct, engines, reach, reference
+from saccade.kernels.additive import direct, engines, reference
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.additive.direct_forms import Guard
-from saccade.kernels.additive.guarded import guarded, limit_of
-from saccade.kernels.visibility import Seen
+from saccade.kernels.additive.direct import guarded, limit_of
+from saccade.kernels.additive.direct_forms import Guard, largest
+from saccade.kernels.visibility import Visibility
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU")
 
@@ -35,10 +35,10 @@ def exact(query: Tensor, key: Tensor, v: Tensor, grad: Tensor) -> list[Tensor]:
 
 
 def of(engine: engines.Engine, query: Tensor, key: Tensor, v: Tensor, grad: Tensor) -> list[Tensor]:
-    begun = engine.begin(query, key, v, Seen(), 1)
+    begun = engine.begin(query, key, v, Visibility(), 1)
     kept: dict[str, Any] = {"features": begun.features}
-    scores = engine.finish(begun.raw, v, Seen(), 1)
-    return [scores, *engine.gradients(query, key, v, grad, Seen(), **kept)]
+    scores = engine.finish(begun.raw, v, Visibility(), 1)
+    return [scores, *engine.gradients(query, key, v, grad, Visibility(), **kept)]
 
 
 @pytest.mark.parametrize("name", ["direct", "separable"])
@@ -49,7 +49,7 @@ def test_what_a_narrow_engine_makes_is_replaced_beyond_its_limit_alone(name: str
     found = of(guarded(narrow), *given)
     for each, true in zip(found, exact(*given), strict=True):
         assert (each.double() - true).abs().max() <= 1e-3 * true.abs().max()
-    alone = narrow.scores(*given[:3], Seen())
+    alone = narrow.scores(*given[:3], Visibility())
     agree = torch.allclose(alone.double(), exact(*given)[0], rtol=1e-3, atol=1e-3)
     assert agree == (size < 1)  # beyond its limit the engine alone is wrong: something was replaced
 
@@ -59,7 +59,7 @@ def test_guarded_scores_are_written_beyond_the_limit_alone(reached: float, writt
     query, key, v, _ = inputs(0.01)
     key[1, 3, 2] = reached
     out = torch.full((2, 5, 9), 7.0)
-    direct.scores(query, key, v, Seen(), form="large", out=out, guard=Guard(reach.largest(query, key), 0.5))
+    direct.scores(query, key, v, Visibility(), form="large", out=out, guard=Guard(largest(query, key), 0.5))
     assert bool((out != 7.0).all()) == written
 
 
@@ -78,7 +78,7 @@ def test_a_captured_graph_is_right_for_inputs_that_nobody_foresaw(dtype: torch.d
     given = [each.requires_grad_() for each in (query, key, value, v)]
 
     def both() -> list[Tensor]:
-        context = additive_attention(*given, Seen())
+        context = additive_attention(*given, Visibility())
         return [context, *torch.autograd.grad(context.square().sum(), given)]
 
     side = torch.cuda.Stream()
@@ -103,7 +103,7 @@ def test_an_engine_that_was_guessed_wrong_leaves_no_trace(dtype: torch.dtype) ->
     value = torch.randn(2, 9, 3).to(dtype)
 
     def context(given: list[Tensor]) -> Tensor:
-        return additive_attention(given[0], given[1], value, small[2], Seen())
+        return additive_attention(given[0], given[1], value, small[2], Visibility())
 
     engines._served_last.clear()
     first = [context(small), context(small)]

@@ -9,7 +9,7 @@ import torch
 
 pytest.importorskip("triton", reason="needs Triton: its interpreter, or a GPU")
 
-from saccade.kernels.additive.reach import reach_of
+from saccade.kernels.additive.direct_forms import reach_of
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])

@@ -12,7 +12,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import separable, tables
 from saccade.kernels.additive.tables import Table, table_for
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 from tests.kernels.live import LiveMemory
 
 fused = pytest.importorskip("saccade.kernels.additive.separable_fused", reason="needs triton")
@@ -48,8 +48,8 @@ def eager(query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, dtype: tor
 
 def found(engine: ModuleType, query: Tensor, key: Tensor, v: Tensor, grad_scores: Tensor, **how: Any) -> list[Tensor]:
     how["table"] = how.get("table") or table_of(query, key)
-    scores = engine.scores(query, key, v, Seen(), **how)
-    tensors = [scores, *engine.gradients(query, key, v, grad_scores.float(), Seen(), **how)]
+    scores = engine.scores(query, key, v, Visibility(), **how)
+    tensors = [scores, *engine.gradients(query, key, v, grad_scores.float(), Visibility(), **how)]
     assert all(tensor.dtype == torch.float32 for tensor in tensors)
     return tensors
 
@@ -104,14 +104,14 @@ def test_item_n_takes_row_n_mod_g_of_v(engine: ModuleType, G: int) -> None:
 
 
 SEEN = {
-    "lengths": Seen(lengths=torch.tensor([13, 4, 0], device=DEVICE)),
-    "causal": Seen(shift=2, after=0),
-    "band": Seen(shift=-3, before=2, after=1),
-    "mask": Seen(mask=torch.rand(11, 13, device=DEVICE) < 0.5),
-    "mask of items": Seen(
+    "lengths": Visibility(lengths=torch.tensor([13, 4, 0], device=DEVICE)),
+    "causal": Visibility(shift=2, after=0),
+    "band": Visibility(shift=-3, before=2, after=1),
+    "mask": Visibility(mask=torch.rand(11, 13, device=DEVICE) < 0.5),
+    "mask of items": Visibility(
         mask=torch.rand(3, 1, 13, device=DEVICE) < 0.5, lengths=torch.tensor([13, 4, 6], device=DEVICE)
     ),
-    "mask of heads": Seen(mask=torch.rand(3, 2, 11, 13, device=DEVICE) < 0.5, after=4),
+    "mask of heads": Visibility(mask=torch.rand(3, 2, 11, 13, device=DEVICE) < 0.5, after=4),
 }
 
 
@@ -148,13 +148,15 @@ def test_weights_are_the_softmax_of_the_scores_and_zero_in_rows_that_see_nothing
 
 def test_rows_too_long_for_one_program_are_refused() -> None:
     with pytest.raises(SaccadeError, match="at most 4096 keys in a row, found 4097"):
-        fused.weights(torch.zeros(1, 1, 4097, device=DEVICE), torch.ones(1, 3, device=DEVICE), Seen(), 1, torch.float32)
+        fused.weights(
+            torch.zeros(1, 1, 4097, device=DEVICE), torch.ones(1, 3, device=DEVICE), Visibility(), 1, torch.float32
+        )
 
 
 def test_weights_of_float32_are_not_copied() -> None:
     query, key, v, _ = inputs(0.1, T=3, S=5)
-    products = fused.unfinished(query, key, v, Seen(), table=table_of(query, key))[0]
-    weights, rounded = fused.weights(products, v, Seen(), 1, torch.float32)
+    products = fused.unfinished(query, key, v, Visibility(), table=table_of(query, key))[0]
+    weights, rounded = fused.weights(products, v, Visibility(), 1, torch.float32)
     assert weights is rounded
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, device=DEVICE))
 
@@ -163,8 +165,8 @@ def test_weights_of_float32_are_not_copied() -> None:
 def test_gradients_in_a_dtype_are_those_of_float32_rounded(feature_bytes: int) -> None:
     query, key, v, grad_scores = inputs(0.1, N=1, T=3, S=7, D=5)
     how = {"table": table_of(query, key, (8,)), "feature_bytes": feature_bytes}
-    whole = fused.gradients(query, key, v, grad_scores.float(), Seen(), **how)
-    half = fused.gradients(query, key, v, grad_scores.float(), Seen(), **how, dtype=torch.bfloat16)
+    whole = fused.gradients(query, key, v, grad_scores.float(), Visibility(), **how)
+    half = fused.gradients(query, key, v, grad_scores.float(), Visibility(), **how, dtype=torch.bfloat16)
     assert [each.dtype for each in half] == [torch.bfloat16, torch.bfloat16, torch.float32]
     for one, other in zip(half, whole, strict=True):
         torch.testing.assert_close(one, other.to(one.dtype), rtol=2**-7, atol=0)
@@ -220,8 +222,8 @@ def test_features_of_the_forward_pass_serve_the_backward_pass() -> None:
     table = table_of(query, key)
     kept = fused.query_features(query, v, table), fused.key_features(key, table)
     assert kept[0].shape == (2, 5, 7 * table.rank) and kept[0].dtype == kept[1].dtype == torch.float16
-    ours = fused.gradients(query, key, v, grad_scores.float(), Seen(), table=table, features=kept)
-    again = fused.gradients(query, key, v, grad_scores.float(), Seen(), table=table)
+    ours = fused.gradients(query, key, v, grad_scores.float(), Visibility(), table=table, features=kept)
+    again = fused.gradients(query, key, v, grad_scores.float(), Visibility(), table=table)
     assert all(torch.equal(one, other) for one, other in zip(ours, again, strict=True))
 
 
@@ -278,9 +280,9 @@ def test_float64_and_widths_that_differ_are_refused(engine: ModuleType) -> None:
     query, key, v, _ = inputs(0.4)
     table = table_of(query, key)
     with pytest.raises(SaccadeError, match="found float64"):
-        engine.scores(query.double(), key.double(), v.double(), Seen(), table=table)
+        engine.scores(query.double(), key.double(), v.double(), Visibility(), table=table)
     with pytest.raises(SaccadeError, match="widths 7, 5 and 7"):
-        engine.scores(query, key[..., :5], v, Seen(), table=table)
+        engine.scores(query, key[..., :5], v, Visibility(), table=table)
 
 
 def test_memory_beyond_the_results_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +316,7 @@ def test_products_of_what_is_seen_alone_give_the_same(
         fused.scores(query, key, v, seen, **options),
         *fused.gradients(query, key, v, grad_scores, seen, **options),
     ]
-    monkeypatch.setattr(fused.seen_products, "pays", always)
+    monkeypatch.setattr(fused.visible_products, "pays", always)
     scores, *grads = (
         fused.scores(query, key, v, seen, **options),
         *fused.gradients(query, key, v, grad_scores, seen, **options),

@@ -13,7 +13,7 @@ import torch
 from saccade.attention import fast
 from saccade.kernels.additive import engines
 from saccade.kernels.additive.attention import additive_attention
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kernels" / "curves.py"
 
@@ -42,9 +42,9 @@ def test_each_backward_pass_is_counted_for_the_engine_that_was_asked_for(curves:
     assert fast.additive_attention.keywords == {"engine": asked}
     inputs = [torch.randn(*shape).requires_grad_() for shape in ((2, 3, 5), (2, 7, 5), (2, 7, 4), (1, 5))]
     for _ in range(3):
-        fast.additive_attention(*inputs, Seen()).sum().backward()
+        fast.additive_attention(*inputs, Visibility()).sum().backward()
     with torch.no_grad():
-        additive_attention(*inputs, Seen(), engine=asked)
+        additive_attention(*inputs, Visibility(), engine=asked)
     assert calls == {asked: 3}
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.kernels.decoder import blocked, reference
+from saccade.kernels.decoder import blocked
+from saccade.kernels.decoder import steps as reference
 
 N, S, D, E = 3, 5, 7, 11
 FEW_ROUNDINGS = 8 * torch.finfo(torch.float32).eps

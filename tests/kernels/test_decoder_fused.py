@@ -10,7 +10,9 @@ from torch import Tensor
 
 pytest.importorskip("triton")
 
-from saccade.kernels.decoder import fused, reference
+from saccade.kernels.decoder import fused
+from saccade.kernels.decoder import steps as reference
+from saccade.kernels.decoder.steps import Memory
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {  # N, S, D, E
@@ -40,6 +42,11 @@ def drawn(name: str, score: str, dtype: torch.dtype = torch.float32, magnitude: 
     return tensors
 
 
+def step_attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    """One step over a memory of its own, by the fused programs."""
+    return Memory.of(key, value, **options, steps=1, arithmetic=fused).step(query)
+
+
 def found(function: Any, tensors: dict[str, Tensor], grads: tuple[Tensor, Tensor], **asked: Any) -> dict[str, Tensor]:
     """Context, weights and the gradients of all inputs."""
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
@@ -53,7 +60,7 @@ def compare(name: str, tensors: dict[str, Tensor], tolerance: float, **asked: An
     N, S, _, E = SHAPES[name]
     grads = torch.randn(N, E, device=DEVICE).to(tensors["query"].dtype), torch.randn(N, S, device=DEVICE)
     exact = found(reference.step_attention, {key: x.double() for key, x in tensors.items()}, grads, **asked)
-    for key, tensor in found(fused.step_attention, tensors, grads, **asked).items():
+    for key, tensor in found(step_attention, tensors, grads, **asked).items():
         assert tensor.dtype is (torch.float32 if key == "weights" else tensors["query"].dtype)
         assert_within(tensor, exact[key], tolerance, key)
 
@@ -82,7 +89,7 @@ def test_keys_that_fit_in_one_chunk_never_leave_the_registers(score: str, dtype:
 
 def test_one_key_gets_all_the_weight() -> None:
     compare("one key", drawn("one key", "additive"), 2e-6)
-    assert fused.step_attention(**drawn("one key", "additive"))[1].item() == 1.0
+    assert step_attention(**drawn("one key", "additive"))[1].item() == 1.0
 
 
 @pytest.mark.parametrize("said", ["real", "lengths", "real and lengths"])
@@ -96,8 +103,8 @@ def test_unseen_keys_have_no_part_and_a_query_that_sees_nothing_gets_zeros(said:
     asked = {key: x for key, x in (("real", real), ("lengths", lengths)) if key in said}
     tensors = drawn(name, "additive")
     compare(name, tensors, 2e-6, **asked)
-    seen = reference.seen(asked.get("real"), asked.get("lengths"), tensors["key"])
-    context, weights = fused.step_attention(**tensors, **asked)
+    seen = reference.visible_keys(asked.get("real"), asked.get("lengths"), tensors["key"])
+    context, weights = step_attention(**tensors, **asked)
     assert torch.equal(weights > 0, seen)
     assert torch.equal(context.any(-1), seen.any(-1))
 
@@ -105,12 +112,10 @@ def test_unseen_keys_have_no_part_and_a_query_that_sees_nothing_gets_zeros(said:
 def test_what_stands_at_unseen_keys_does_not_matter() -> None:
     tensors = drawn("a chunk", "additive")
     lengths = torch.tensor([3, 5, 1], device=DEVICE)
-    expected = fused.step_attention(**tensors, lengths=lengths)
+    expected = step_attention(**tensors, lengths=lengths)
     for name in ("key", "value"):
         tensors[name][0, 3:] = float("nan")
-    assert all(
-        torch.equal(one, other) for one, other in zip(fused.step_attention(**tensors, lengths=lengths), expected)
-    )
+    assert all(torch.equal(one, other) for one, other in zip(step_attention(**tensors, lengths=lengths), expected))
 
 
 @pytest.mark.parametrize("magnitude", [1e-4, 1e-2, 0.2, 1.0, 5.0, 30.0, 1e4])
@@ -118,7 +123,7 @@ def test_no_magnitude_of_the_inputs_costs_precision(magnitude: float) -> None:
     tensors = drawn("one item", "additive", magnitude=magnitude)
     grads = torch.randn(1, 5, device=DEVICE), torch.zeros(1, 6, device=DEVICE)
     exact = found(reference.step_attention, {key: x.double() for key, x in tensors.items()}, grads)
-    for key, tensor in found(fused.step_attention, tensors, grads).items():
+    for key, tensor in found(step_attention, tensors, grads).items():
         # The gradient of the scores sums to 0, and where slopes are near 1 little but its rounding is left.
         assert_within(tensor, exact[key], 2e-6, key, at_least=0.0 if key == "v" else 1.0)
 
@@ -131,7 +136,7 @@ def test_tanh_keeps_its_relative_precision(size: float) -> None:
     v = torch.full((D,), 1 / D / max(size, 1e-3), device=DEVICE)
     zero = torch.zeros(1, D, device=DEVICE)
     v.requires_grad_()
-    _, weights = fused.step_attention(zero, key, torch.zeros(1, 2, 1, device=DEVICE), v=v)
+    _, weights = step_attention(zero, key, torch.zeros(1, 2, 1, device=DEVICE), v=v)
     (grad,) = torch.autograd.grad(weights[0, 0], v)
     tanh = torch.tensor(size, dtype=torch.float32).double().tanh()
     first = weights[0, 0].double().item()
@@ -147,8 +152,8 @@ def test_rows_with_other_strides_are_read_right() -> None:
         "value": tensors["value"].mT.contiguous().mT,
     }
     real = (torch.rand(7, 2, device=DEVICE) < 0.7).mT
-    expected = fused.step_attention(**tensors, real=real.contiguous())
-    for one, other in zip(fused.step_attention(**asked, **strided, real=real), expected):
+    expected = step_attention(**tensors, real=real.contiguous())
+    for one, other in zip(step_attention(**asked, **strided, real=real), expected):
         assert torch.equal(one, other)
 
 
@@ -160,7 +165,7 @@ def test_second_derivatives_are_the_references() -> None:
         return torch.autograd.grad(slope.square().sum(), list(leaves.values()))
 
     tensors = drawn("a chunk", "additive")
-    for one, other in zip(penalty(fused.step_attention), penalty(reference.step_attention)):
+    for one, other in zip(penalty(step_attention), penalty(reference.step_attention)):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -168,7 +173,7 @@ def test_an_output_that_no_loss_needs_costs_nothing_and_changes_nothing() -> Non
     tensors = drawn("a chunk", "additive")
     for which in (0, 1):
         by = []
-        for function in (fused.step_attention, reference.step_attention):
+        for function in (step_attention, reference.step_attention):
             leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
             loss = function(**leaves)[which].square().sum()
             by.append(torch.autograd.grad(loss, list(leaves.values()), allow_unused=True))
@@ -178,7 +183,7 @@ def test_an_output_that_no_loss_needs_costs_nothing_and_changes_nothing() -> Non
 
 def test_no_items_and_no_keys_are_no_trouble() -> None:
     for N, S in ((0, 5), (3, 0)):
-        context, weights = fused.step_attention(
+        context, weights = step_attention(
             *(torch.randn(*shape, device=DEVICE) for shape in ((N, 7), (N, S, 7), (N, S, 11)))
         )
         assert context.shape == (N, 11) and weights.shape == (N, S)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.decoder import blocked, reference
-from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.decoder import blocked
+from saccade.kernels.decoder import steps as reference
+from saccade.kernels.decoder.steps import Memory
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, S, D, E = 3, 5, 7, 4
@@ -287,7 +288,7 @@ def test_a_query_of_another_shape_is_refused() -> None:
 
 
 def test_without_triton_or_a_gpu_the_blocked_arithmetic_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from saccade.kernels.decoder import loop
+    from saccade.kernels.decoder import steps as loop
 
     def chosen(device: str, dtype: torch.dtype) -> ModuleType:
         stand_in: Any = type("Keys", (), {"is_cuda": device == "cuda", "dtype": dtype})()

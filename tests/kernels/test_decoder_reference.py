@@ -9,7 +9,7 @@ from saccade.attention.core import attend, weigh
 from saccade.attention.scores import additive, dot
 from saccade.attention.windows import padding
 from saccade.errors import SaccadeError
-from saccade.kernels.decoder.reference import step_attention
+from saccade.kernels.decoder.steps import step_attention
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 N, S, D, E = 3, 5, 7, 11

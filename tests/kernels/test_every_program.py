@@ -19,7 +19,7 @@ if torch.cuda.is_available():
     reason = "takes minutes to compile: benchmarks/kernels/every_program.py is run by itself on a GPU"
     pytest.skip(reason, allow_module_level=True)
 
-from saccade.kernels.additive.reach import reach_of  # noqa: E402
+from saccade.kernels.additive.direct_forms import reach_of  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks" / "kernels"
 
@@ -88,7 +88,9 @@ def test_an_answer_beyond_what_is_allowed_is_told_with_the_programs_that_gave_it
     known = script.programs()
     wrong = script.examine(known, [off_by(error)], "cpu")
     assert len(wrong) == len(told) and all(line.startswith(start) for line, start in zip(wrong, told, strict=True))
-    assert [program.name for program in known if program.faults] == (["additive.reach._reach_kernel"] if told else [])
+    assert [program.name for program in known if program.faults] == (
+        ["additive.direct_forms._reach_kernel"] if told else []
+    )
 
 
 @pytest.mark.parametrize("found", [torch.nan, torch.inf, 0.5])

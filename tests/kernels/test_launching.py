@@ -94,7 +94,7 @@ class OnGpu:
 @pytest.fixture
 def untried(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
     """As at the start of a process with Triton and a GPU; where a program is tried is written down."""
-    trial = pytest.importorskip("saccade.kernels.trial", exc_type=ImportError)
+    trial = pytest.importorskip("saccade.kernels.programs", exc_type=ImportError)
     tried: list[torch.device] = []
     monkeypatch.setattr(launching, "_tried", {})
     monkeypatch.setattr(launching, "_TRITON_FOUND", True)
@@ -116,7 +116,7 @@ def test_where_triton_finds_no_compiler_it_does_not_serve_and_that_is_said_once(
         untried.append(device)
         raise RuntimeError("Failed to find C compiler.\nPlease specify via CC")
 
-    monkeypatch.setattr("saccade.kernels.trial.launched", fail)
+    monkeypatch.setattr("saccade.kernels.programs.launched", fail)
     on_gpu: Any = OnGpu()
     with pytest.warns(
         UserWarning, match="slower kernels serve .* RuntimeError: Failed to find C compiler. Please"
@@ -138,7 +138,7 @@ def test_a_full_gpu_is_not_taken_for_one_without_a_compiler(
     def fail(device: torch.device) -> None:
         raise error
 
-    monkeypatch.setattr("saccade.kernels.trial.launched", fail)
+    monkeypatch.setattr("saccade.kernels.programs.launched", fail)
     on_gpu: Any = OnGpu()
     with pytest.raises(type(error), match="out of memory"):
         has_fused(on_gpu)
@@ -150,7 +150,7 @@ def test_each_gpu_is_tried_by_itself(untried: list[torch.device], monkeypatch: p
         if device.index == 0:
             raise RuntimeError("an old card")
 
-    monkeypatch.setattr("saccade.kernels.trial.launched", launched)
+    monkeypatch.setattr("saccade.kernels.programs.launched", launched)
     first, second = OnGpu(), OnGpu()
     second.device = torch.device("cuda", 1)
     with pytest.warns(UserWarning, match="an old card"):

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from saccade.kernels.local import blocked, reference
-from saccade.kernels.local.memory import remember
 from tests.kernels.recorded import ours, recorded, value_and_gradients
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -97,20 +96,6 @@ def test_second_derivatives_through_the_operator_are_the_formulas_or_are_refused
     torch.testing.assert_close(curvature(through), curvature(formula))
     with pytest.raises(RuntimeError, match=r"create_graph|double backward"):
         curvature(recorded(additive_centres, []))
-
-
-def test_steps_that_remember_their_keys_are_recorded_too() -> None:
-    tensors = drawn()[:3]
-
-    def decoded(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        memory = remember(key, value)
-        steps = (
-            blocked.local_attention(query[:, t : t + 1], key, value, radius=2, shift=t, memory=memory) for t in range(3)
-        )
-        return torch.cat(list(steps), 1)
-
-    found = value_and_gradients(recorded(decoded, []), *tensors)
-    torch.testing.assert_close(found, value_and_gradients(decoded, *tensors))
 
 
 def test_autocast_rounds_the_context_and_no_arithmetic() -> None:

@@ -27,10 +27,9 @@ def rows() -> dict[str, Any]:
 def test_the_gain_of_the_paper_leaves_weights_that_sum_to_less_than_one() -> None:
     # S = 7 and p = 3.5 counted from 1, radius 2: the window {1, …, 5} with 0.2 each, and the sum 0.4916.
     query, key = torch.zeros(1, 1, 3), torch.zeros(1, 7, 3)
-    found = reference.local_weights(query, key, radius=2, sigma=1.0, centre=torch.tensor([[2.5]]))
-    expected = 0.2 * torch.tensor([0.0439, 0.3247, 0.8825, 0.8825, 0.3247])
-    torch.testing.assert_close(found.weights[0, 0], expected, atol=1e-5, rtol=0)
-    assert found.first.tolist() == [[0]]
+    inputs, reach = reference.checked(query, key, key, radius=2, sigma=1.0, centre=torch.tensor([[2.5]]))
+    expected = torch.tensor([0.2 * gain for gain in (0.0439, 0.3247, 0.8825, 0.8825, 0.3247)] + [0.0, 0.0])
+    torch.testing.assert_close(reference.local_weights(inputs, reach, 1.0)[0, 0], expected, atol=1e-5, rtol=0)
 
 
 def test_a_band_with_lengths_is_that_of_the_windows(rows: dict[str, Any]) -> None:
@@ -56,12 +55,13 @@ def test_a_radius_beyond_the_keys_sees_them_all(rows: dict[str, Any]) -> None:
     torch.testing.assert_close(found, attend(*rows.values(), score=dot))
 
 
-def test_weights_of_the_windows_are_those_over_all_keys(rows: dict[str, Any]) -> None:
+def test_the_weights_are_those_of_the_core(rows: dict[str, Any]) -> None:
     centre = torch.rand(N, T, dtype=torch.float64) * (S + 4) - 2
-    found = reference.local_weights(rows["query"], rows["key"], radius=2, centre=centre, sigma=1.0, lengths=LENGTHS)
-    assert found.weights.shape == (N, T, 5)
+    weights = reference.local_weights(
+        *reference.checked(**rows, radius=2, centre=centre, sigma=1.0, lengths=LENGTHS), 1.0
+    )
     window = gaussian(centre, 2) & padding(LENGTHS)
-    torch.testing.assert_close(found.over(S), weigh(rows["query"], rows["key"], score=dot, window=window))
+    torch.testing.assert_close(weights, weigh(rows["query"], rows["key"], score=dot, window=window))
 
 
 def test_a_centre_that_is_no_number_or_far_away_sees_nothing(rows: dict[str, Any]) -> None:

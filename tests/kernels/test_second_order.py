@@ -11,15 +11,15 @@ from torch import Tensor
 from saccade.kernels.additive import attention as additive_attention
 from saccade.kernels.additive import blocked as additive_blocked
 from saccade.kernels.additive import reference as additive_reference
-from saccade.kernels.decoder import reference as decoder_reference
-from saccade.kernels.decoder.loop import Memory
+from saccade.kernels.decoder import steps as decoder_reference
+from saccade.kernels.decoder.steps import Memory
 from saccade.kernels.edges import blocked as edges_blocked
 from saccade.kernels.edges import reference as edges_reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.local import blocked as local_blocked
 from saccade.kernels.local import reference as local_reference
 from saccade.kernels.second_order import gradients_through
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # query [N, S, D], key and value [N, S, D]
 N, S, D = 2, 5, 3
@@ -42,7 +42,7 @@ def pairs() -> dict[str, tuple[Attention, Attention]]:
         return additive_reference.additive_scores(query, key, v).softmax(-1) @ value
 
     def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return additive_attention.additive_attention(query, key, value, v.unsqueeze(0), Seen(), engine="blocked")
+        return additive_attention.additive_attention(query, key, value, v.unsqueeze(0), Visibility(), engine="blocked")
 
     def stepped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return Memory.of(key, value, v=v).step(query[:, 0])[0]

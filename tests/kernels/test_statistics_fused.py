@@ -15,22 +15,22 @@ pytest.importorskip("triton")
 from saccade.errors import SaccadeError
 from saccade.kernels.statistics import fused, reference
 from saccade.kernels.statistics.reference import Statistics, Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 T, S, D = 19, 21, 24  # tiles of 16 × 16: two by two, and vectors of 24 in rows of 32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ALL = Wanted(top=3, entropy=True, maximum=True, received=True)
 SEEN = {  # the interpreter is slow, so batches are of one item where they can be
-    "everything": Seen(),
-    "causal": Seen(after=0),
-    "causal, bottom right": Seen(after=0, shift=S - T),
-    "causal, late": Seen(after=0, shift=-4),
-    "band": Seen(before=2, after=3, shift=1),
-    "band beside the diagonal": Seen(before=-6, after=7),
-    "lengths": Seen(lengths=torch.tensor([18, 0])),
-    "lengths and causal": Seen(lengths=torch.tensor([9]), after=0, shift=2),
-    "mask": Seen(mask=torch.rand(1, T, S, generator=torch.Generator().manual_seed(3)) < 0.2),
-    "mask of keys and band": Seen(mask=(torch.arange(S) % 3 == 1).view(1, 1, S), before=4),
+    "everything": Visibility(),
+    "causal": Visibility(after=0),
+    "causal, bottom right": Visibility(after=0, shift=S - T),
+    "causal, late": Visibility(after=0, shift=-4),
+    "band": Visibility(before=2, after=3, shift=1),
+    "band beside the diagonal": Visibility(before=-6, after=7),
+    "lengths": Visibility(lengths=torch.tensor([18, 0])),
+    "lengths and causal": Visibility(lengths=torch.tensor([9]), after=0, shift=2),
+    "mask": Visibility(mask=torch.rand(1, T, S, generator=torch.Generator().manual_seed(3)) < 0.2),
+    "mask of keys and band": Visibility(mask=(torch.arange(S) % 3 == 1).view(1, 1, S), before=4),
 }
 
 
@@ -46,12 +46,12 @@ def rows(N: int = 1, dtype: torch.dtype = torch.float32, magnitude: float = 1.0)
     return (magnitude * query).to(DEVICE, dtype), key.to(DEVICE, dtype)
 
 
-def moved(seen: Seen) -> Seen:
+def moved(seen: Visibility) -> Visibility:
     lengths, mask = (None if part is None else part.to(DEVICE) for part in (seen.lengths, seen.mask))
-    return Seen(lengths, seen.shift, seen.before, seen.after, mask)
+    return Visibility(lengths, seen.shift, seen.before, seen.after, mask)
 
 
-def expected(query: Tensor, key: Tensor, seen: Seen, scale: float, wanted: Wanted, heads: int = 1) -> Statistics:
+def expected(query: Tensor, key: Tensor, seen: Visibility, scale: float, wanted: Wanted, heads: int = 1) -> Statistics:
     """In float64, from all weights."""
 
     def score(query: Tensor, key: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def test_all_statistics_are_the_references(name: str) -> None:
 
 @pytest.mark.parametrize("k", [1, 3, 16])
 def test_the_k_greatest_come_in_falling_order_and_fillers_weigh_nothing_at_key_0(k: int) -> None:
-    (query, key), seen, wanted = rows(), Seen(after=0), Wanted(top=k)
+    (query, key), seen, wanted = rows(), Visibility(after=0), Wanted(top=k)
     exact = expected(query, key, seen, 1.0, wanted)
     found = fused.statistics(query, key, seen, scale=1.0, wanted=wanted, lse=exact.lse.float())
     assert_same(found, exact)
@@ -100,7 +100,7 @@ def test_the_k_greatest_come_in_falling_order_and_fillers_weigh_nothing_at_key_0
 
 def test_the_residual_is_exactly_0_where_all_that_is_seen_is_kept() -> None:
     query, key = rows()
-    found = fused.statistics(query, key, Seen(before=1, after=2), scale=1.0, wanted=Wanted(top=4))
+    found = fused.statistics(query, key, Visibility(before=1, after=2), scale=1.0, wanted=Wanted(top=4))
     assert found.residual is not None
     assert not found.residual.any()
 
@@ -117,7 +117,7 @@ def test_keys_that_rise_or_fall_tile_by_tile_displace_each_other(name: str, dire
 
 def test_equal_weights_are_named_from_the_lowest_key_where_all_are_seen() -> None:
     query, key = rows()
-    found = fused.statistics(query * 0, key, Seen(), scale=1.0, wanted=Wanted(top=3, maximum=True))
+    found = fused.statistics(query * 0, key, Visibility(), scale=1.0, wanted=Wanted(top=3, maximum=True))
     assert found.top_index is not None
     assert found.argmax is not None
     assert torch.equal(found.top_index, torch.arange(3, device=DEVICE).expand(1, T, 3))
@@ -127,7 +127,7 @@ def test_equal_weights_are_named_from_the_lowest_key_where_all_are_seen() -> Non
 def test_equal_weights_are_kept_apart_and_each_key_once() -> None:
     query, key = rows()
     key = key[:, :1].expand(1, S, D)
-    found = fused.statistics(query, key, Seen(after=4), scale=1.0, wanted=Wanted(top=5))
+    found = fused.statistics(query, key, Visibility(after=4), scale=1.0, wanted=Wanted(top=5))
     assert found.top_index is not None
     assert found.top_weights is not None
     assert (found.top_index.diff(dim=-1) > 0).all()
@@ -141,7 +141,7 @@ def test_equal_weights_are_kept_apart_and_each_key_once() -> None:
 )
 def test_products_are_exact_for_the_inputs_as_they_are_given(dtype: torch.dtype, magnitude: float) -> None:
     query, key = (tensor[:, :11] for tensor in rows(1, dtype, magnitude))
-    seen = Seen(after=0)
+    seen = Visibility(after=0)
     found = fused.statistics(query, key, seen, scale=D**-0.5, wanted=ALL)
     exact = expected(query, key, seen, D**-0.5, ALL)
     if magnitude < 1:  # weights so alike that their order is one of rounding
@@ -155,13 +155,13 @@ def test_products_are_exact_for_the_inputs_as_they_are_given(dtype: torch.dtype,
     ids=["log-sum-exp", "entropy", "maximum", "received"],
 )
 def test_each_is_computed_alone_as_with_the_others(wanted: Wanted) -> None:
-    (query, key), seen = rows(), Seen(after=0, shift=3)
+    (query, key), seen = rows(), Visibility(after=0, shift=3)
     assert_same(fused.statistics(query, key, seen, scale=1.0, wanted=wanted), expected(query, key, seen, 1.0, wanted))
 
 
 def test_heads_may_share_keys_in_groups() -> None:
     query, key = torch.randn(2 * 4, 3, D, device=DEVICE), torch.randn(2 * 2, 5, D, device=DEVICE)
-    seen = Seen(lengths=torch.tensor([4, 2], device=DEVICE))
+    seen = Visibility(lengths=torch.tensor([4, 2], device=DEVICE))
     exact = expected(query, key.repeat_interleave(2, 0), seen, 1.0, Wanted(maximum=True), heads=4)
     assert_same(fused.statistics(query, key, seen, scale=1.0, wanted=Wanted(maximum=True), heads=4), exact)
 
@@ -170,7 +170,7 @@ def test_batch_and_heads_may_be_axes_of_their_own_in_any_layout() -> None:
     B, H, wanted = 2, 2, Wanted(top=9, received=True)
     query = torch.randn(B, 5, H, D, device=DEVICE).transpose(1, 2)
     key = torch.randn(H, B, D, 3, device=DEVICE).permute(1, 0, 3, 2)
-    seen = Seen(mask=torch.rand(B, H, 1, 3, device=DEVICE) < 0.8)
+    seen = Visibility(mask=torch.rand(B, H, 1, 3, device=DEVICE) < 0.8)
     found = fused.statistics(query, key, seen, scale=1.0, wanted=wanted)
     assert_same(found, expected(query.flatten(0, 1), key.flatten(0, 1), seen, 1.0, wanted, heads=H).per_head(H))
 
@@ -178,7 +178,7 @@ def test_batch_and_heads_may_be_axes_of_their_own_in_any_layout() -> None:
 @pytest.mark.parametrize("called", [-math.inf, math.inf])
 def test_a_query_that_sees_nothing_gets_zeros_whatever_its_log_sum_exp_is_called(called: float) -> None:
     query, key = (tensor[:, :11] for tensor in rows())
-    seen = Seen(after=0, shift=-4)
+    seen = Visibility(after=0, shift=-4)
     exact = expected(query, key, seen, 1.0, ALL)
     lse = exact.lse.float()
     assert lse[:, :4].isinf().all()
@@ -189,18 +189,18 @@ def test_a_query_that_sees_nothing_gets_zeros_whatever_its_log_sum_exp_is_called
 @pytest.mark.parametrize(("N", "T", "S"), [(2, 0, 5), (2, 5, 0), (0, 5, 3)])
 def test_no_queries_and_no_keys_give_zeros(N: int, T: int, S: int) -> None:
     query, key = torch.randn(N, T, D, device=DEVICE), torch.randn(N, S, D, device=DEVICE)
-    found = fused.statistics(query, key, Seen(), scale=1.0, wanted=ALL)
-    assert_same(found, expected(query, key, Seen(), 1.0, ALL))
+    found = fused.statistics(query, key, Visibility(), scale=1.0, wanted=ALL)
+    assert_same(found, expected(query, key, Visibility(), 1.0, ALL))
 
 
 def test_what_it_cannot_serve_is_said() -> None:
     query, key = rows(6)
     with pytest.raises(SaccadeError, match=r"float64 of width 24.*statistics.blocked"):
-        fused.statistics(query.double(), key.double(), Seen(), scale=1.0, wanted=ALL)
+        fused.statistics(query.double(), key.double(), Visibility(), scale=1.0, wanted=ALL)
     with pytest.raises(SaccadeError, match=r"found query .*heads=4"):
-        fused.statistics(query, key, Seen(), scale=1.0, wanted=ALL, heads=4)
+        fused.statistics(query, key, Visibility(), scale=1.0, wanted=ALL, heads=4)
     with pytest.raises(SaccadeError, match="65 kept"):
-        fused.statistics(query, torch.randn(6, 70, D, device=DEVICE), Seen(), scale=1.0, wanted=Wanted(top=65))
+        fused.statistics(query, torch.randn(6, 70, D, device=DEVICE), Visibility(), scale=1.0, wanted=Wanted(top=65))
 
 
 @pytest.mark.parametrize("kernel", ["lse", "rows", "keys"])

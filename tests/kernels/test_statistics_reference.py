@@ -13,7 +13,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.statistics.reference import Statistics, Wanted, of_scores, statistics
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import same
 
@@ -56,7 +56,7 @@ def test_queries_that_see_nothing_get_zeros(T: int, S: int) -> None:
 
 def test_lengths_belong_to_items_of_the_batch_and_masks_to_heads() -> None:
     mask = torch.rand(B, H, T, S) < 0.6
-    scores = Seen(lengths=torch.tensor([3, 6]), after=1, mask=mask).hide(torch.zeros(B * H, T, S), H)
+    scores = Visibility(lengths=torch.tensor([3, 6]), after=1, mask=mask).hide(torch.zeros(B * H, T, S), H)
     for item in range(B):
         for head in range(H):
             visible = mask[item, head] & (torch.arange(S) < (3, 6)[item])
@@ -68,8 +68,8 @@ def test_lengths_belong_to_items_of_the_batch_and_masks_to_heads() -> None:
 def test_any_score_is_served_and_half_types_are_computed_in_float32(score: str) -> None:
     query, key, v = torch.randn(B, T, D), torch.randn(B, S, D), torch.randn(D)
     by = partial(dot_scores, scale=0.5) if score == "dot" else partial(additive_scores, v=v)
-    found = statistics(query, key, Seen(after=2), score=by, wanted=ALL)
-    exact = of_scores(Seen(after=2).hide(by(query, key)), ALL)
+    found = statistics(query, key, Visibility(after=2), score=by, wanted=ALL)
+    exact = of_scores(Visibility(after=2).hide(by(query, key)), ALL)
     assert all(torch.equal(found.tensors()[name], tensor) for name, tensor in exact.tensors().items())
     half = of_scores(by(query, key).bfloat16(), ALL)
     assert half.lse.dtype == half.top_weights.dtype == torch.float32  # type: ignore[union-attr]

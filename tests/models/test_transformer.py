@@ -23,8 +23,7 @@ from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import Hypothesis, Search, search
 from saccade.nn.search.constraints import Constraints
 from saccade.nn.search.fast_beam import AHEAD, Recorder
-from saccade.nn.search.sampling import Sampling
-from saccade.nn.search.topk import follow
+from saccade.nn.search.selection import Sampling, follow
 from saccade.task import OutputConstraints
 from saccade.tasks.translate import Translate
 from saccade.trace import Lens, assemble

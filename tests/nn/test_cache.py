@@ -9,7 +9,7 @@ import torch
 
 from saccade.nn import cache
 from saccade.nn.cache import Cache, Room
-from saccade.nn.search.topk import select
+from saccade.nn.search.selection import select
 from saccade.nn.transformer import Decoder, Layout
 
 B, H, D = 3, 2, 8

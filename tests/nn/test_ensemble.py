@@ -15,7 +15,7 @@ from saccade.models.seq2seq import Seq2Seq
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble, mean_log_prob
 from saccade.nn.search.beam_search import Search, search
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.selection import Sampling
 from saccade.trace import Lens, Mask, Set, assemble
 from tests.known import EOS, Looking, words_of
 
@@ -127,7 +127,7 @@ def test_an_edit_reaches_the_member_it_names_or_all_of_them() -> None:
     lens = Lens(edits=[Mask((0,), site="decoder.attention")])
     network(*BATCH, target, lens=lens)
     with pytest.raises(
-        SaccadeError, match=r"never applied: the model looked at sites 1/decoder.attention, 2/decoder.attention"
+        SaccadeError, match=r"never applied: the model has sites 1/decoder.attention, 2/decoder.attention"
     ):
         lens.check()
 

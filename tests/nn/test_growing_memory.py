@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.nn.growing_memory import Tape
+from saccade.models.lstmn import Tape
 
 B, T, WIDTHS = 3, 5, (2, 4)
 

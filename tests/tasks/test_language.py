@@ -20,7 +20,7 @@ from saccade.models.rnnsearch import RNNSearch
 from saccade.models.transformer import LanguageConfig, TransformerLM
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import Search
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.selection import Sampling
 from saccade.recipes.recipe import Recipe, read_recipe
 from saccade.task import OutputConstraints
 from saccade.tasks.language import Language

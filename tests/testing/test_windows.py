@@ -93,7 +93,7 @@ class Fickle(Window):
         (Deaf(), r"composes with other windows by &: window & padding does not show what both show"),
         (Fickle(), r"asked again it shows the same"),
         (Mean, r"queries one at a time"),
-        (Nothing, r"expected forward\(query, lengths\) to give a Window, found a NoneType"),
+        (Nothing, r"expected forward\(query, lengths\) to return a Window, found a NoneType"),
     ],
 )
 def test_a_broken_promise_is_named(part, message):

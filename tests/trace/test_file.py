@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from saccade.errors import InputError
 from saccade.storage import load_tensors, save_tensors
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
-from saccade.trace.file import load, save
-from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, same
+from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, load, same, save
 
 HOSTILE = (
     "</script>",
@@ -188,7 +187,7 @@ class TestRefusal:
         save(whole(), tmp_path / "x.trace")
         tensors, header = load_tensors(tmp_path / "x.trace")
         save_tensors(tmp_path / "x.trace", tensors, {**header, **change})
-        with pytest.raises(InputError, match="whole trace"):
+        with pytest.raises(InputError, match="damaged"):
             load(tmp_path / "x.trace")
 
     @pytest.mark.parametrize("shape", [(), (5,), (5, 3, 2, 1)])

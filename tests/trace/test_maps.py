@@ -84,25 +84,25 @@ class TestLabelled:
 
     @pytest.mark.parametrize("keep", ["all", "top", "statistics"])
     def test_mass_on_keys_is_never_cut_off(self, keep: str) -> None:
-        with pytest.raises(SaccadeError, match="not 0, so they are no padding"):
+        with pytest.raises(SaccadeError, match="not 0, so they are not padding"):
             seen(keep, padded(), k=4).labelled(labels(T, 3))
 
     def test_mass_that_queries_gave_is_never_left_in_what_keys_received(self) -> None:
-        with pytest.raises(SaccadeError, match="no padding"):
+        with pytest.raises(SaccadeError, match="not padding"):
             seen("statistics", padded()).labelled(labels(3, 4))
 
     def test_edges_with_weight_are_never_cut_off(self) -> None:
         lens = Lens()
         lens.observe_edges(Site("gat", "q", "k"), torch.tensor([[0, 1], [1, 4]]), torch.ones(2, 1), keys=5)
-        with pytest.raises(SaccadeError, match="no padding"):
+        with pytest.raises(SaccadeError, match="not padding"):
             lens.trace.labelled({"k": Nodes(list("abcd"))})
-        with pytest.raises(SaccadeError, match="no padding"):
+        with pytest.raises(SaccadeError, match="not padding"):
             lens.trace.labelled({"q": Nodes(["a"])})
 
     def test_nan_is_no_padding(self) -> None:
         weights = padded()
         weights[..., 6] = torch.nan
-        with pytest.raises(SaccadeError, match="no padding"):
+        with pytest.raises(SaccadeError, match="not padding"):
             seen("all", weights).labelled(labels())
 
     @pytest.mark.parametrize(("queries", "keys"), [(6, 7), (5, 8)])
@@ -262,4 +262,4 @@ class TestReprs:
         lens = Lens("top", k=3, detail=["state"])
         assert repr(lens) == "Lens(keep='top', k=3, detail=['state'])"
         lens.observe(Site("self", "q", "q"), torch.rand(1, 1, 3, 3))
-        assert repr(lens).endswith(": looked at self")
+        assert repr(lens).endswith(": recorded self")

@@ -1,4 +1,4 @@
-"""The core: score → window → normalise → read. Every attention mechanism here is one composition over these functions.
+"""The core: score → window → normalise → read. Every attention mechanism here is a composition of these functions.
 
     weights = normalise(score(query, key) where the window is visible, else −inf) · gain     [B, (H,) T, S]
     context = weights · value                                                              [B, (H,) T, E]
@@ -37,7 +37,7 @@ def weigh(
     lens: Lens | None = None,
     site: str | Site = "attention",
 ) -> Float[Tensor, "*batch T S"]:
-    """How much each query looks at each key.
+    """The attention weights of each query over the keys.
 
         weights[t, s] = normaliseₛ(score(query[t], key[s]) if visible(t, s) else −inf) · gain(t, s)
 
@@ -49,9 +49,9 @@ def weigh(
         score: a value of :mod:`saccade.attention.scores`.
         normalise: a value of :mod:`saccade.attention.normalise`.
         window: a value of :mod:`saccade.attention.windows`.
-        offset: where the first query stands, when queries come one at a time; windows, edits and maps go by it.
+        offset: position of the first query, when queries come one at a time; windows, edits and maps use it.
         lens: records the weights, and may edit them.
-        site: the name under which the lens knows this place.
+        site: the name of this place for the lens.
     """
     _check(score, window)
     scores = score(query, key)  # [B, (H,) T, S]
@@ -63,7 +63,7 @@ def weigh(
     if lens is None:
         weights = normalise(scores)
         return weights if gain is None else weights * _beside(gain, weights)
-    return _weigh_under(lens, _told(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+    return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
 
 
 def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
@@ -84,10 +84,10 @@ def attend(
     lens: Lens | None = None,
     site: str | Site = "attention",
 ) -> Float[Tensor, "*batch T E"]:
-    """``read(weigh(query, key, …), value)``: where each query looks, and what it finds there.
+    """The context of each query: ``read(weigh(query, key, …), value)``.
 
-    ``dropout`` is the probability of dropping a weight (pass 0 outside training); the lens sees weights before it. The other
-    arguments are those of :func:`weigh`.
+    ``dropout`` is the probability of dropping a weight (pass 0 outside training); the lens records weights before dropout.
+    The other arguments are those of :func:`weigh`.
 
     >>> import torch
     >>> from saccade.attention.scores import scaled_dot
@@ -105,8 +105,9 @@ def attend(
         if served.run is not None and lens is None:
             return served.run()
         if lens is not None and wanted is not None and served.choice.kernel.endswith(".attention"):
-            found = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
-            return _counted(lens, _told(site, score, normalise, None), *found, key, offset or 0)
+            context, statistics = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
+            site = _described(site, score, normalise, None)
+            return _counted(lens, site, context, statistics, key, offset or 0)
     _, context = look(query, key, value, **options, dropout=dropout, lens=lens, site=site)
     return context
 
@@ -124,7 +125,7 @@ def look(
     lens: Lens | None = None,
     site: str | Site = "attention",
 ) -> tuple[Float[Tensor, "*batch T S"], Float[Tensor, "*batch T E"]]:
-    """``(weights, context)``: :func:`attend` for those who want the weights as well, which are those before dropout."""
+    """``(weights, context)``: :func:`attend` that also returns the weights, before dropout."""
     if lens is None and not dropout:
         served = step(query, key, value, score=score, normalise=normalise, window=window)
         if served is not None:
@@ -146,7 +147,7 @@ def explain_choice(
     window: Window = everywhere,
     offset: int | None = None,
 ) -> str:
-    """Which kernel serves ``attend`` of these, and why a faster one does not; without values, which serves ``weigh``.
+    """Which kernel serves ``attend`` for these inputs, and why a faster one does not; without values, which serves ``weigh``.
 
     >>> import torch
     >>> from saccade.attention.scores import dot
@@ -156,20 +157,20 @@ def explain_choice(
     _check(score, window)
     if value is None:
         return str(score.choice(query, key))
-    found = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
-    return " ".join([str(found.choice), *found.details])
+    served = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
+    return " ".join([str(served.choice), *served.details])
 
 
 def _check(score: object, window: object) -> None:
-    """Names are for recipes and layers; here parts are values, and a name in their place would fail far from its cause."""
-    for name, part, promise in (("score", score, "prepare"), ("window", window, "visible")):
-        if not hasattr(part, promise) or isinstance(part, type):
+    """Raise if a part is a name or a class: recipes and layers take names, this function takes values."""
+    for name, part, method in (("score", score, "prepare"), ("window", window, "visible")):
+        if not hasattr(part, method) or isinstance(part, type):
             found = repr(part) if isinstance(part, str) else getattr(part, "__qualname__", type(part).__name__)
             raise SaccadeError(f"{name}: expected a value of saccade.attention.{name}s, found {found}")
 
 
-def _told(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
-    """The site with the names of its score and its normaliser, for those who explain what a lens saw."""
+def _described(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
+    """The site with the names of its score and its normaliser, which explanations of a trace need."""
     named = repr(normalise) if is_dataclass(normalise) else getattr(normalise, "name", type(normalise).__name__)
     way = str(named) if gain is None else f"{named} · gain"
     return replace(Site.of(site), score=name_of(score), normalise="" if way == "softmax" else way)
@@ -178,7 +179,7 @@ def _told(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | 
 def _counted(
     lens: Lens, site: Site, context: Tensor, statistics: Statistics, key: Tensor | Prepared, offset: int
 ) -> Tensor:
-    """The contexts, after the lens has what it keeps of the weights, which never existed together."""
+    """Pass the statistics of the weights, and the contexts if wanted, to the lens."""
     heads = context.shape[1] if context.dim() == 4 else 1
     keys = key.size if isinstance(key, Prepared) else key.shape[-2]
     lens.observe_statistics(site, statistics.per_head(heads), keys=keys, offset=offset)
@@ -187,7 +188,7 @@ def _counted(
 
 
 def _keep_context(lens: Lens, site: Site, context: Tensor, offset: int) -> None:
-    """Hand the contexts [B, (H,) T, E] to a lens that asked for them: each head's its own."""
+    """Record the contexts [B, (H,) T, E], one per head, if the lens wants them."""
     if lens.wants("context"):
         lens.signal(f"{site.name}.context", site.query, context, offset=offset)
 
@@ -197,7 +198,7 @@ def _weigh_under(
 ) -> Tensor:
     headless = scores.dim() == 3
     if headless:
-        scores = scores.unsqueeze(1)  # the lens always sees heads: [B, H, T, S]
+        scores = scores.unsqueeze(1)  # the lens always gets heads: [B, H, T, S]
     edited = lens.edit_scores(site, scores, offset)
     weights = normalise(edited)
     if gain is not None:
@@ -208,5 +209,5 @@ def _weigh_under(
 
 
 def _beside(part: Tensor, scores: Tensor) -> Tensor:
-    """A window's [B, T, S] beside scores with heads [B, H, T, S]."""
+    """A window's [B, T, S] as [B, 1, T, S] where the scores have heads."""
     return part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part

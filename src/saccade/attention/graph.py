@@ -1,9 +1,9 @@
-"""Attention over a sparse graph: each node looks at its neighbours (GAT, Veličković et al. 2018; GATv2, Brody et al. 2022).
+"""Attention over a sparse graph: each node attends to its neighbours (GAT, Veličković et al. 2018; GATv2, Brody et al. 2022).
 
     e_ij = aᵀ LeakyReLU(q_i + k_j)        α_ij = softmax over the edges of i        out_i = Σ_j α_ij value_j
 
-with q = W_l x and k = W_r x (GATv2). Nothing grows with edges × width, neither the forward nor the backward pass, where a
-fast kernel serves; :func:`explain_edges` says which does. GAT's own score is the same at width 1: see :func:`gat_score`.
+with q = W_l x and k = W_r x (GATv2). Where a fast kernel serves, neither pass stores edges × width numbers;
+:func:`explain_edges` says which kernel does. GAT's own score is the same at width 1: see :func:`gat_score`.
 
 Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 """
@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import SaccadeError
+from saccade.kernels.choose import EdgeChoice, choose_edges
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act
-from saccade.kernels.edges.serving import EdgeChoice, choose_edges
 from saccade.trace.lens import Lens, Site
 
 __all__ = ["Graph", "attend_edges", "explain_edges", "gat_score", "weigh_edges"]
@@ -36,21 +36,21 @@ def attend_edges(
     lens: Lens | None = None,
     site: str | Site = "graph",
 ) -> Float[Tensor, "N *H W"]:
-    """What each node finds at its neighbours: out_i = Σ_j softmax_j(aᵀ act(q_i + k_j)) value_j.
+    """What each node reads from its neighbours: out_i = Σ_j softmax_j(aᵀ act(q_i + k_j)) value_j.
 
     A node without edges gets zeros. In GATv2 the values are the keys: pass ``value=key``.
 
     Args:
-        query: W_l x of the nodes that look, [N, D] or with heads [N, H, D].
-        key: W_r x of the nodes that are looked at, [M, D] or [M, H, D].
-        value: what is read there, [M, W] or [M, H, W].
-        graph: who looks at whom; built once by :meth:`Graph.of` from a list of edges, and kept.
-        a: what the score reads from act(q + k), [D] or [H, D]; None reads the sum, for :func:`gat_score`.
+        query: W_l x of the receivers, [N, D] or with heads [N, H, D].
+        key: W_r x of the senders, [M, D] or [M, H, D].
+        value: values of the senders, [M, W] or [M, H, W].
+        graph: who attends to whom; built once by :meth:`Graph.of` from a list of edges.
+        a: the score's weights of act(q + k), [D] or [H, D]; None: all ones, for :func:`gat_score`.
         act: ``leaky_relu`` or ``tanh``, which makes it the additive score of Bahdanau et al.
-        slope: of ``leaky_relu`` below 0.
-        dropout: the probability of dropping a weight (pass 0 outside training); the lens sees weights before it.
-        lens: records the weights, edge by edge, whatever it keeps elsewhere. It cannot edit them here.
-        site: the name under which the lens knows this place.
+        slope: slope of ``leaky_relu`` below 0.
+        dropout: the probability of dropping a weight (pass 0 outside training); the lens records weights before it.
+        lens: records the weights of all edges, whatever its ``keep``. It cannot edit them here.
+        site: the name of this place for the lens.
 
     >>> graph = Graph.of(torch.tensor([[0, 0, 2], [1, 2, 0]]), receivers=3)
     >>> x = torch.randn(3, 4, 8)  # 3 nodes, 4 heads
@@ -78,7 +78,7 @@ def weigh_edges(
     act: Act = "leaky_relu",
     slope: float = 0.2,
 ) -> Float[Tensor, "E *H"]:
-    """α of every edge, in the order of the list that the graph was made from: to be looked at, without a gradient.
+    """α of every edge, in the order of the list that the graph was built from, without a gradient.
 
     The arguments are those of :func:`attend_edges`.
     """
@@ -93,9 +93,9 @@ def weigh_edges(
 def gat_score(
     receivers: Float[Tensor, "N *H D"], senders: Float[Tensor, "M *H D"], a: Float[Tensor, "*H twoD"]
 ) -> tuple[Float[Tensor, "N *H 1"], Float[Tensor, "M *H 1"]]:
-    """GAT's own score, LeakyReLU(aᵀ [W x_i ‖ W x_j]): query and key of width 1 that add up to what is inside.
+    """GAT's own score, LeakyReLU(aᵀ [W x_i ‖ W x_j]): query and key of width 1 whose sum is the argument.
 
-    The first half of ``a`` reads the node that looks, the second the one it looks at.
+    The first half of ``a`` belongs to the receiver, the second to the sender.
 
         query, key = gat_score(x, x, a)                       # x = W h  [N, H, D], a [H, 2 D]
         out = attend_edges(query, key, x, graph)              # no a: the score is the activation itself
@@ -128,7 +128,7 @@ def _show(
     slope: float,
 ) -> None:
     if lens.edits:
-        raise SaccadeError(f"site {site.name!r} looks along edges, which a lens records but cannot edit: pass edits=()")
+        raise SaccadeError(f"site {site.name!r}: attention over edges can be recorded but not edited; pass edits=()")
     with torch.no_grad():
         weights = choice.weights(query, key, a, graph, act=act, slope=slope)
     lens.observe_edges(site, graph.edges, weights, keys=graph.senders)

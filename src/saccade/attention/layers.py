@@ -1,4 +1,4 @@
-"""Layers that own parameters: ``Attention`` (one head, any score), ``MultiHead``, ``AttentionPool``.
+"""Attention layers with parameters: ``Attention`` (one head, any score), ``MultiHead``, ``AttentionPool``.
 
 Legend: B batch, H heads, T queries, S keys, D width, E width of values.
 """
@@ -17,7 +17,7 @@ from saccade.attention.own import OwnScore
 from saccade.attention.scores import Prepared, Score, additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import Window, everywhere
 from saccade.errors import SaccadeError
-from saccade.kernels.beam_kv.attention import kept_attention
+from saccade.kernels.beam_kv.attention import cached_attention
 from saccade.plugins import is_own
 from saccade.trace.lens import Lens, Site
 
@@ -25,7 +25,7 @@ ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "locat
 
 
 class Attention(nn.Module):
-    """One look: context = Σₛ normalise(score(query, keyₛ)) valueₛ, with the score's parameters.
+    """Attention with one head: context = Σₛ normalise(score(query, keyₛ)) valueₛ, with the score's parameters.
 
     | score | parameters |
     |---|---|
@@ -37,7 +37,7 @@ class Attention(nn.Module):
     | your own: a module, or its class's name ``package.module:Name`` | its own (:mod:`saccade.attention.own`) |
 
     Shapes: query [B, T, query_width], key [B, S, key_width], value [B, S, E] → context [B, T, E]. Without ``value``, the
-    keys are read.
+    keys are the values.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Attention(nn.Module):
                 return dot
 
     def prepare(self, key: Float[Tensor, "B S Dk"]) -> Prepared:
-        """What depends on the keys alone, done once for all steps of a decoder."""
+        """The part of the score that depends on the keys alone, computed once for all steps of a decoder."""
         return self.score.prepare(key)
 
     def forward(
@@ -121,7 +121,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B T E"]:
         if value is None:
             if isinstance(key, Prepared):
-                raise SaccadeError("prepared keys are no values: pass value= beside them")
+                raise SaccadeError("prepared keys cannot serve as values; pass value= too")
             value = key
         return attend(
             query,
@@ -138,7 +138,7 @@ class Attention(nn.Module):
 
 
 class MultiHead(nn.Module):
-    """H looks side by side (Vaswani et al. 2017): concat(head₁ … head_H) W_O, headᵢ = attend(x W_Qⁱ, y W_Kⁱ, y W_Vⁱ).
+    """H heads in parallel (Vaswani et al. 2017): concat(head₁ … head_H) W_O, headᵢ = attend(x W_Qⁱ, y W_Kⁱ, y W_Vⁱ).
 
     Shapes: query [B, T, width], key [B, S, key_width], value [B, S, key_width] → [B, T, width].
     """
@@ -206,13 +206,13 @@ class MultiHead(nn.Module):
         )
 
     def queries(self, query: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T d"]:
-        """x W_Q, a part for each head."""
+        """x W_Q, split into heads."""
         return self._split(self.query(query))
 
     def keys_and_values(
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dk"] | None = None
     ) -> tuple[Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
-        """y W_K and y W_V, a part for each head: done once for keys that are looked at many times."""
+        """y W_K and y W_V, split into heads; compute them once for keys that many queries attend to."""
         return self._split(self.key(key)), self._split(self.value(key if value is None else value))
 
     def look(
@@ -226,7 +226,7 @@ class MultiHead(nn.Module):
         lens: Lens | None = None,
         site: str | Site = "attention",
     ) -> Float[Tensor, "B T D"]:
-        """concat(attend(queryᵢ, keyᵢ, valueᵢ)) W_O over what :meth:`queries` and :meth:`keys_and_values` gave."""
+        """concat(attend(queryᵢ, keyᵢ, valueᵢ)) W_O over the results of :meth:`queries` and :meth:`keys_and_values`."""
         context = attend(
             queries,
             keys,
@@ -244,7 +244,7 @@ class MultiHead(nn.Module):
 
     @property
     def looks_once(self) -> bool:
-        """Whether :meth:`look_once` gives what :meth:`look` would."""
+        """Whether :meth:`look_once` computes the same as :meth:`look`."""
         plain = self.kind == "scaled_dot" and self.normalise is softmax and type(self).look is MultiHead.look
         return plain and not (self.training and self.dropout)
 
@@ -256,11 +256,11 @@ class MultiHead(nn.Module):
         counts: Int[Tensor, " N"],
         line: Int[Tensor, "R P"] | None = None,
     ) -> Float[Tensor, "R 1 D"]:
-        """The look of a decoder's step at what is kept, the first ``counts`` places of each item, without its weights: R / N
-        rows share an item, or each has its line of descent (:mod:`saccade.kernels.beam_kv.reference`)."""
+        """A decoder's step over cached keys, the first ``counts`` positions of each item, without weights: R / N rows share an
+        item, or each has its line of descent (:mod:`saccade.kernels.beam_kv.reference`)."""
         if not self.looks_once:
-            raise SaccadeError("look_once takes scaled_dot and softmax alone, without dropout: use look")
-        context = kept_attention(queries.squeeze(2), keys, values, counts, line, scale=queries.shape[-1] ** -0.5)
+            raise SaccadeError("look_once supports only scaled_dot with softmax and no dropout: use look")
+        context = cached_attention(queries.squeeze(2), keys, values, counts, line, scale=queries.shape[-1] ** -0.5)
         joined: Tensor = self.output(context.flatten(1)).unsqueeze(1)
         return joined
 
@@ -270,7 +270,7 @@ class MultiHead(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """A sequence as one vector, by attention whose query is learned: pooled = Σₛ αₛ hₛ.
+    """Pools a sequence to one vector by attention with a learned query: pooled = Σₛ αₛ hₛ.
 
     | score | weights | parameters |
     |---|---|---|

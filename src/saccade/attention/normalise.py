@@ -1,11 +1,11 @@
-"""From scores to weights: over the last axis, not negative, summing to 1. A score of −inf gets weight 0; a row of nothing
-but −inf gets zeros, never NaN, in the result and in the gradient.
+"""Turns scores into weights over the last axis: non-negative, summing to 1. A score of −inf gets weight 0; a row of only −inf
+gets zeros, never NaN, in the result and in the gradient.
 
 | value | weights of scores z | |
 |---|---|---|
 | ``softmax`` | exp zₛ / Σ exp z | |
 | ``sharpened(β)`` | softmax(β z) | β > 1 sharpens (Graves et al. 2014; Chorowski et al. 2015) |
-| ``smoothed`` | σ(zₛ) / Σ σ(z) | many places at once (Chorowski et al. 2015) |
+| ``smoothed`` | σ(zₛ) / Σ σ(z) | spreads over many keys (Chorowski et al. 2015) |
 | ``sparsemax`` | the point of the simplex nearest to z | Martins & Astudillo 2016 |
 | ``entmax15`` | [z/2 − τ]²₊ | Peters, Niculae & Martins 2019; between the two |
 """
@@ -42,7 +42,7 @@ class Softmax:
         blind = (scores == -math.inf).all(dim=-1, keepdim=True)
         scores = scores.masked_fill(blind, 0.0)
         if self.beta != 1.0 and scores.shape[-1]:
-            # A shift changes nothing: from their maximum down, large scores do not overflow when multiplied.
+            # Subtracting the maximum changes nothing, and large scores do not overflow when multiplied.
             scores = (scores - scores.detach().amax(dim=-1, keepdim=True)) * self.beta
         return torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
 
@@ -54,7 +54,7 @@ softmax = Softmax()
 
 
 def sharpened(beta: float) -> Softmax:
-    """softmax(β z): β > 1 looks at fewer places, β < 1 at more."""
+    """softmax(β z): β > 1 concentrates the weights on fewer keys, β < 1 on more."""
     if not beta > 0:
         raise SaccadeError(f"beta must be positive: got {beta}")
     return Softmax(beta)
@@ -62,10 +62,11 @@ def sharpened(beta: float) -> Softmax:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """σ(z) / Σ σ(z): scores above 0 weigh nearly alike. A shift of the scores matters, so the score wants a bias."""
+    """σ(z) / Σ σ(z): scores above 0 get nearly equal weights. A shift of the scores matters, so the score should have a
+    bias."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
-        # exp(log σ) / Σ exp(log σ): a row of very low scores would be 0 / 0 without the logarithm.
+        # exp(log σ) / Σ exp(log σ): without the logarithm a row of very low scores would be 0 / 0.
         return softmax(functional.logsigmoid(scores))
 
     def __repr__(self) -> str:

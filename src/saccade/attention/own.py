@@ -1,6 +1,6 @@
-"""Scores, normalisers and windows by name: those that come with the package, and those that a user wrote.
+"""Finds scores, normalisers and windows by name: the package's own, and those that a user wrote.
 
-A user's part is named ``package.module:Name``. What each must be:
+A user's part is named ``package.module:Name``. Requirements:
 
 | part | a class derived from torch.nn.Module | or |
 |---|---|---|
@@ -8,8 +8,8 @@ A user's part is named ``package.module:Name``. What each must be:
 | normaliser | made by ``()``; ``forward(scores)`` → weights | a function of scores |
 | window | made by ``(query_width)``; ``forward(query, lengths)`` → a :class:`Window` | a :class:`Window` |
 
-A score may have ``prepare(key)``, which does once what depends on the keys alone; ``forward`` then gets what it returned
-for its key. Parameters are trained, saved and loaded with the network that the part stands in.
+A score may have ``prepare(key)``, which computes once what depends on the keys alone; ``forward`` then gets its result as
+the key. Parameters are trained, saved and loaded with the network that contains the part.
 
 Legend: B batch, H heads, T queries, S keys, D width.
 """
@@ -36,7 +36,7 @@ NORMALISERS: dict[str, Normaliser] = {"softmax": softmax, "sparsemax": sparsemax
 
 @dataclass(frozen=True)
 class Choices:
-    """What a Config's field may name: ``shipped`` parts, or a user's, which ``own`` finds and checks.
+    """Allowed values of a Config field: ``shipped`` parts, or a user's, which ``own`` loads and checks.
 
     ``score: Annotated[str, Choices(("dot", "general"), own_score)] = "dot"``
     """
@@ -58,7 +58,7 @@ class Choices:
 
 
 def own_score(name: str) -> type[nn.Module]:
-    """A user's score, still a class."""
+    """A user's score class."""
     score: type[nn.Module] = load_class(name, nn.Module, "torch.nn.Module")
     _check_made_by(name, score, "query_width", "key_width")
     return score
@@ -86,7 +86,7 @@ def own_window(name: str) -> Any:
 
 
 def _check_made_by(name: str, part: Any, *widths: str) -> None:
-    """A class can be made from what it will be given: said now, not when the data has been read."""
+    """Fail early if the class cannot be constructed from these widths."""
     if not isinstance(part, type):
         return
     try:
@@ -105,13 +105,13 @@ def normaliser(name: str) -> Normaliser:
 
 
 class OwnPart(nn.Module):
-    """A user's part in its place. ``part`` is what they wrote; ``name`` is what errors call it."""
+    """Wraps a user's part. ``part`` is what they wrote; ``name`` is its name in errors."""
 
     name: str
     part: Any
 
     def _take(self, part: Any, find: Callable[[str], Any], **widths: int) -> None:
-        """The part itself, from its name, its class, or as it comes."""
+        """Set ``part`` from its name, its class, or the object itself."""
         found = find(part) if isinstance(part, str) else part
         self.name = part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)
         if isinstance(found, type):
@@ -124,7 +124,7 @@ class OwnPart(nn.Module):
 
 
 class OwnScore(OwnPart):
-    """A user's score as the core knows scores. ``part``: its name, its class, or the module itself."""
+    """A user's score with the interface of the package's scores. ``part``: its name, its class, or the module itself."""
 
     def __init__(self, part: str | type[nn.Module] | nn.Module, query_width: int, key_width: int) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class OwnScore(OwnPart):
             return Prepared(key)
         ready = self._run("prepare(key) to work", self.part.prepare, key)
         if not isinstance(ready, Tensor) or ready.dim() < 2 or ready.shape[:-1] != key.shape[:-1]:
-            expected = f"prepare(key) to give {[*key.shape[:-1], '…']}, a vector a key"
+            expected = f"prepare(key) to return {[*key.shape[:-1], '…']}, one vector per key"
             raise PartError(self.name, expected=expected, found=_shape(ready))
         return Prepared(ready)
 
@@ -168,7 +168,7 @@ class OwnNormaliser(OwnPart):
 
 
 class OwnWindow(OwnPart):
-    """A user's window: what it shows each query, given where the items end. ``part``: its name, its class, the module
+    """A user's window, which may depend on the queries and the items' lengths. ``part``: its name, its class, the module
     itself, or a window."""
 
     def __init__(self, part: str | type[nn.Module] | nn.Module | Window, query_width: int) -> None:
@@ -180,12 +180,12 @@ class OwnWindow(OwnPart):
             return self.part
         window = self._run("forward(query, lengths) to work", self.part, query, lengths)
         if not isinstance(window, Window):
-            raise PartError(self.name, expected="forward(query, lengths) to give a Window", found=kind_of(window))
+            raise PartError(self.name, expected="forward(query, lengths) to return a Window", found=kind_of(window))
         return window
 
 
 def shipped_parameters(network: nn.Module) -> Iterator[nn.Parameter]:
-    """The parameters that are the network's own to initialise: those of users' parts are not."""
+    """The network's own parameters, without those of users' parts, which initialise themselves."""
     own = {id(parameter) for part in network.modules() if isinstance(part, OwnPart) for parameter in part.parameters()}
     return (parameter for parameter in network.parameters() if id(parameter) not in own)
 

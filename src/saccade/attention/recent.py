@@ -1,8 +1,8 @@
-"""A window around the place where the last query looked (Chorowski et al. 2015, section 2.4).
+"""A window around the median of the previous query's weights (Chorowski et al. 2015, section 2.4).
 
-    visible(s)  =  |s − p| ≤ radius,    p = median of the last query's weights: the first key by which half of them are reached
+    visible(s)  =  |s − p| ≤ radius,    p = median of the previous query's weights: the first key up to which they sum to half
 
-Long inputs take no longer than short ones, and a place that resembles the right one, far away, is not mistaken for it.
+Long inputs cost no more than short ones, and similar keys far away are not confused with the right one.
 
 Legend: B batch, H heads, T queries, S keys.
 """
@@ -20,7 +20,7 @@ from saccade.errors import SaccadeError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Around(Window):
-    """Keys at most ``radius`` away from the median of the last query's weights. No gradient flows through the median."""
+    """Keys at most ``radius`` away from the median of the previous query's weights. The median has no gradient."""
 
     weights: Float[Tensor, "*batch T S"]
     radius: int
@@ -40,7 +40,7 @@ class Around(Window):
 
 
 def around(weights: Float[Tensor, "*batch T S"], radius: int) -> Around:
-    """Look within ``radius`` keys of the median of ``weights`` [B, (H,) T, S], which the query before had.
+    """Attend within ``radius`` keys of the median of ``weights`` [B, (H,) T, S], those of the previous query.
 
     >>> import torch
     >>> from saccade.attention.core import weigh
@@ -55,7 +55,7 @@ def around(weights: Float[Tensor, "*batch T S"], radius: int) -> Around:
 
 
 def median(weights: Float[Tensor, "*batch S"]) -> Int[Tensor, "*batch"]:
-    """The first key by which half of the weights are reached; 0 where there are none."""
+    """The first key up to which the weights sum to half; 0 where there are none."""
     reached = weights.detach().float().cumsum(-1)
     half = reached[..., -1:] / 2
     return (reached < half).sum(-1)

@@ -1,4 +1,4 @@
-"""How well a query and a key match. Each score is a frozen value: called with query and key, it gives scores [B, (H,) T, S].
+"""Scores: how well a query and a key match. A score is a frozen value; called with query and key, it returns [B, (H,) T, S].
 
 | value | score(q, k) | whose |
 |---|---|---|
@@ -6,12 +6,12 @@
 | ``scaled_dot`` | qᵀk / √D | Vaswani et al. 2017 |
 | ``general(W)`` | qᵀ W k | Luong et al. 2015 |
 | ``additive(v, W, U)`` (= ``concat``) | vᵀ tanh(W q + U k) | Bahdanau et al. 2015 |
-| ``location(W)`` | (W q)ₛ: where to look, from the query alone | Luong et al. 2015 |
+| ``location(W)`` | (W q)ₛ: from the query alone | Luong et al. 2015 |
 | ``cosine(β)`` | β cos(q, k) | Graves et al. 2014 |
 | ``location_aware(v, W, U, F, L)`` | vᵀ tanh(W q + U k + L (F ∗ α) + b), α the last query's weights | Chorowski et al. 2015 |
 
-A score of −inf means "not visible". ``score.prepare(key)`` does once what depends on the keys alone; what it returns goes
-where the key goes.
+A score of −inf means "not visible". ``score.prepare(key)`` computes once what depends on the keys alone; pass its result in
+place of the key.
 
 Legend: B batch, H heads, T queries, S keys, D width.
 """
@@ -29,8 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.kernels.choose import Choice, Request, choose
-from saccade.kernels.location.serving import choose_location_aware
+from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Prepared:
 
 @runtime_checkable
 class Score(Protocol):
-    """What a score must do."""
+    """The interface of a score."""
 
     def prepare(self, key: Tensor) -> Prepared: ...
 
@@ -56,7 +55,7 @@ class Score(Protocol):
 
 
 def name_of(score: Score) -> str:
-    """What a score is called: ``additive``, ``scaled_dot``, …; a user's own by its name or its class.
+    """The name of a score: ``additive``, ``scaled_dot``, …; a user's own by its name or its class.
 
     >>> name_of(scaled_dot), name_of(cosine())
     ('scaled_dot', 'cosine')
@@ -67,7 +66,7 @@ def name_of(score: Score) -> str:
 
 
 class _Score:
-    """A score made of: a projected query, prepared keys, and the kernel of ``op`` over them."""
+    """Base of scores that apply the kernel of ``op`` to a projected query and prepared keys."""
 
     op = "dot"
 
@@ -75,7 +74,7 @@ class _Score:
         return Prepared(key)
 
     def project(self, query: Tensor) -> Tensor:
-        """What the score makes of the query before it meets the keys."""
+        """The part of the score that depends on the query alone."""
         return query
 
     def _ready(self, key: Tensor | Prepared) -> Tensor:
@@ -213,7 +212,7 @@ concat = additive
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Location(_Score):
-    """(W q)ₛ: the query alone says where to look. Keys beyond the rows of W are not visible."""
+    """(W q)ₛ: weights depend on the query alone. Keys beyond the rows of W are not visible."""
 
     weight: Float[Tensor, "places D"]
 
@@ -256,7 +255,7 @@ class Cosine(_Score):
 
 
 def cosine(beta: float | Tensor = 1.0) -> Cosine:
-    """β cos(q, k): content addressing (Graves et al. 2014). A negative β would seek the least alike; it is refused."""
+    """β cos(q, k): content addressing (Graves et al. 2014). β must be positive."""
     if not isinstance(beta, Tensor) and not beta > 0:
         raise SaccadeError(f"beta must be positive: got {beta}")
     return Cosine(beta)
@@ -275,7 +274,7 @@ class LocationAware(_Score):
     previous: Float[Tensor, "*batch T S"] | None = None
 
     def after(self, weights: Float[Tensor, "*batch T S"] | None) -> LocationAware:
-        """The same score for the query that follows those weights; after None, for the first."""
+        """The same score for the query that follows these weights; None for the first query."""
         return replace(self, previous=weights)
 
     def prepare(self, key: Tensor) -> Prepared:
@@ -307,16 +306,16 @@ def location_aware(
     location_weight: Float[Tensor, "D C"],
     bias: Float[Tensor, " D"] | None = None,
 ) -> LocationAware:
-    """vᵀ tanh(W q + U k + L (F ∗ α) + b) (Chorowski et al. 2015): a score that knows where the last query looked.
+    """vᵀ tanh(W q + U k + L (F ∗ α) + b) (Chorowski et al. 2015): a score that depends on the previous query's weights.
 
-    α are the last query's weights, F [C, 2r + 1] are C filters that reach r keys to each side, L [D, C] mixes what they
-    find. Queries come one at a time, and the weights are the state: what one step returns goes into the next.
+    α are the previous query's weights, F [C, 2r + 1] are C filters that reach r keys to each side, L [D, C] mixes their
+    outputs. Queries come one at a time, and the weights are the state: pass those of one step to the next.
 
-        previous = None                                           # the first step has looked at the first key
+        previous = None                                           # before the first step all weight is on the first key
         for query in queries:                                     # [B, 1, Dq]
             weights = weigh(query, prepared, score=score.after(previous), normalise=smoothed)
             previous = weights
 
-    Hidden keys must weigh 0, as :func:`weigh` sees to. With L = 0 it is ``additive``. ``smoothed`` wants the bias b.
+    Hidden keys must have weight 0, as :func:`weigh` ensures. With L = 0 it is ``additive``. Use the bias b with ``smoothed``.
     """
     return LocationAware(v, query_weight, key_weight, filters, location_weight, bias)

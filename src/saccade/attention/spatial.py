@@ -5,7 +5,7 @@
 f, g, h and v are 1×1 convolutions and γ is a learned number that starts at 0, so a fresh block is the identity. The dot
 products are not scaled.
 
-Legend: B batch, C channels, H height, W width, N = H · W places that look, M places that are looked at.
+Legend: B batch, C channels, H height, W width, N = H · W queries, M keys.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from saccade.trace.lens import Lens, Site
 
 
 class SelfAttention2d(nn.Module):
-    """Every place of a feature map looks at every other: y = γ · v(attend(g(x), f(x), h(x))) + x.
+    """Every position of a feature map attends to every other: y = γ · v(attend(g(x), f(x), h(x))) + x.
 
     Args:
         channels: C.
         reduced: width of f and g; C / 8 unless given.
         values: width of h; C / 2 unless given, as in the authors' code (their paper says C / 8).
-        keys: ``every`` place is looked at, as in the paper; or ``pooled``, the authors' code: keys and values are the
-            maximum of each 2×2 places, a quarter of the memory.
+        keys: ``every`` position is a key, as in the paper; or ``pooled``, the authors' code: keys and values are the
+            maximum of each 2×2 positions, a quarter of the memory.
         spectral: normalise the four convolutions by their largest singular value (Miyato et al. 2018), as a GAN needs it.
         bias: give the convolutions a bias; neither the paper nor its code does.
 
-    Shapes: x [B, C, H, W] → [B, C, H, W]. The lens sees [N, M]: M = N, or ⌊H / 2⌋ · ⌊W / 2⌋ with pooled keys; places
+    Shapes: x [B, C, H, W] → [B, C, H, W]. The lens records [N, M]: M = N, or ⌊H / 2⌋ · ⌊W / 2⌋ with pooled keys; positions
     are counted row by row, and :meth:`axes` labels them.
 
-    At first only γ has a gradient. Leave it out of weight decay, or the block may never leave 0.
+    At first only γ has a gradient. Exclude it from weight decay, or the block may never leave 0.
 
     >>> block, image = SelfAttention2d(16), torch.randn(2, 16, 5, 7)
     >>> bool((block(image) == image).all())
@@ -88,9 +88,11 @@ class SelfAttention2d(nn.Module):
         query, key, value = self.query(x), self.key(x), self.value(x)
         if self.pooled:
             key, value = functional.max_pool2d(key, 2), functional.max_pool2d(value, 2)
-        looked = attend(_places(query), _places(key), _places(value), score=dot, lens=lens, site=site)  # [B, N, values]
-        found: Tensor = self.output(looked.mT.unflatten(2, x.shape[2:]))
-        return self.gamma * found + x
+        context = attend(
+            _places(query), _places(key), _places(value), score=dot, lens=lens, site=site
+        )  # [B, N, values]
+        change: Tensor = self.output(context.mT.unflatten(2, x.shape[2:]))
+        return self.gamma * change + x
 
     def axes(self, height: int, width: int, site: str = "self", image: Tensor | None = None) -> dict[str, Grid]:
         """The axes of a trace taken at ``site`` of a map of this size: ``trace.labelled(block.axes(16, 16))``.

@@ -1,8 +1,8 @@
-"""``attend`` under a lens that keeps the greatest weights or statistics: neither needs the T × S weights to exist.
+"""``attend`` under a lens that keeps the greatest weights or statistics, without storing the T × S weights.
 
 The contexts come from the kernel that serves without a lens, the statistics from another that goes over the scores again, a
-tile or a block of queries at a time; memory grows with T + S. The log-sum-exp of each row is the forward pass's own where it
-gives one.
+tile or a block of queries at a time; memory grows with T + S. The log-sum-exp of each row comes from the forward pass where
+it returns one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.launching import has_fused
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 KEPT_IN_REGISTERS = 64
-"""The fused kernel keeps up to so many weights a row."""
+"""The most weights per row that the fused kernel keeps."""
 
 
 def attend_and_count(
@@ -45,36 +45,38 @@ def attend_and_count(
     if plan.run is None:
         raise ValueError("statistics without weights need a kernel for the contexts")
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
-    seen = window.seen(Extent(T, S, offset, query.device, query.dtype))
+    visibility = window.visibility(Extent(T, S, offset, query.device, query.dtype))
     heads = query.shape[1] if query.dim() == 4 else 1
     if isinstance(score, Additive):
         with torch.no_grad():
-            found = _additive(*score.operands(query, key), seen, heads, normalise.beta, wanted)
+            found = _additive(*score.operands(query, key), visibility, heads, normalise.beta, wanted)
         return plan.run(), found
     projected, ready, factor = score.operands(query, key)
     scale = factor * normalise.beta
-    context, lse = _flash(projected, ready, value, seen, scale, dropout)
+    context, lse = _flash(projected, ready, value, visibility, scale, dropout)
     if context is None:
         context = plan.run()
     with torch.no_grad():
-        return context, _dot(projected, ready, seen, heads, scale, wanted, lse)
+        return context, _dot(projected, ready, visibility, heads, scale, wanted, lse)
 
 
-def _additive(query: Tensor, key: Tensor, v: Tensor, seen: Seen, heads: int, beta: float, wanted: Wanted) -> Statistics:
+def _additive(
+    query: Tensor, key: Tensor, v: Tensor, visibility: Visibility, heads: int, beta: float, wanted: Wanted
+) -> Statistics:
     query, key, _ = one_dtype(query, key, key)
-    query, key = (each.flatten(0, -3).contiguous() for each in (query, key))
+    query, key = (tensor.flatten(0, -3).contiguous() for tensor in (query, key))
     v = v.reshape(-1, v.shape[-1]).to(query.dtype) * beta
     engine, _ = engine_for(query, key)
 
     def scores(rows: slice, keys: slice) -> Tensor:
-        return engine.scores(query[:, rows].contiguous(), key[:, keys].contiguous(), v, Seen(), heads=heads)
+        return engine.scores(query[:, rows].contiguous(), key[:, keys].contiguous(), v, Visibility(), heads=heads)
 
     shape = (*query.shape[:2], key.shape[1])
-    return blocked.statistics(scores, shape, seen, like=query, wanted=wanted, heads=heads)
+    return blocked.statistics(scores, shape, visibility, like=query, wanted=wanted, heads=heads)
 
 
 def _dot(
-    query: Tensor, key: Tensor, seen: Seen, heads: int, scale: float, wanted: Wanted, lse: Tensor | None
+    query: Tensor, key: Tensor, visibility: Visibility, heads: int, scale: float, wanted: Wanted, lse: Tensor | None
 ) -> Statistics:
     query, key, _ = one_dtype(query, key, key)
     flat_query, flat_key = query.flatten(0, -3), key.flatten(0, -3)
@@ -82,25 +84,27 @@ def _dot(
         from saccade.kernels.statistics import fused
 
         options: dict[str, Any] = {"scale": scale, "wanted": wanted, "heads": heads}
-        return fused.statistics(flat_query, flat_key, seen, **options, lse=None if lse is None else lse.flatten(0, -2))
+        return fused.statistics(
+            flat_query, flat_key, visibility, **options, lse=None if lse is None else lse.flatten(0, -2)
+        )
 
     def scores(rows: slice, keys: slice) -> Tensor:
         return dot_scores(flat_query[:, rows], flat_key[:, keys], scale)
 
     shape = (*flat_query.shape[:2], flat_key.shape[1])
-    return blocked.statistics(scores, shape, seen, like=flat_query, wanted=wanted, heads=heads)
+    return blocked.statistics(scores, shape, visibility, like=flat_query, wanted=wanted, heads=heads)
 
 
 def _flash(
-    query: Tensor, key: Tensor, value: Tensor, seen: Seen, scale: float, dropout: float
+    query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, scale: float, dropout: float
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Contexts and log-sum-exp of PyTorch's flash attention, or (None, None) where it does not serve."""
+    """Contexts and log-sum-exp of PyTorch's flash attention, or (None, None) where it does not apply."""
     query, key, value = one_dtype(query, key, value)
     D, E, T, S = query.shape[-1], value.shape[-1], query.shape[-2], key.shape[-2]
     serves = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16) and D == E and D % 8 == 0 and D <= 256
-    if not serves or not (seen.everything or (seen.causal and T == S)) or math.prod(query.shape) == 0:
+    if not serves or not (visibility.everything or (visibility.causal and T == S)) or math.prod(query.shape) == 0:
         return None, None
-    headed = [each if each.dim() == 4 else each.unsqueeze(1) for each in (query, key, value)]
-    found = torch.ops.aten._scaled_dot_product_flash_attention(*headed, dropout, seen.causal, scale=scale)
+    headed = [tensor if tensor.dim() == 4 else tensor.unsqueeze(1) for tensor in (query, key, value)]
+    found = torch.ops.aten._scaled_dot_product_flash_attention(*headed, dropout, visibility.causal, scale=scale)
     context, lse = found[0], found[1].detach()
     return (context, lse) if query.dim() == 4 else (context.squeeze(1), lse.squeeze(1))

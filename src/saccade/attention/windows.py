@@ -1,5 +1,5 @@
-"""What a query may look at. A window says which keys are visible (True = may look) and may carry a gain that multiplies
-after normalising. Windows are frozen values and compose with ``&``: visible to all, gains multiplied.
+"""Windows: which keys a query may attend to (True = visible), and optionally a gain that multiplies the weights after
+normalising. Windows are frozen values and compose with ``&``: visible in both, gains multiplied.
 
 ``everywhere`` · ``causal`` · ``band(radius)`` (Luong's local-m) · ``gaussian(centre, radius)`` (his local-p) ·
 ``padding(lengths)`` · ``mask(seen)``
@@ -17,12 +17,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.visibility import Seen, beside
+from saccade.kernels.visibility import Visibility, beside
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The queries and keys a window is asked about; ``offset`` is where the first query stands (None: it was not said)."""
+    """The queries and keys that a window applies to; ``offset`` is the position of the first query (None: not given)."""
 
     queries: int
     keys: int
@@ -41,25 +41,25 @@ class Extent:
 
 
 class Window:
-    """Everything is visible, nothing is changed: what other windows narrow."""
+    """All keys are visible and weights unchanged; the base of the other windows."""
 
     def __init_subclass__(cls) -> None:
-        # A window of one's own that derives from a shipped one must not keep the other's way of telling kernels.
-        if "visible" in cls.__dict__ and "seen" not in cls.__dict__:
-            cls.seen = Window.seen  # type: ignore[method-assign]
+        # A subclass that overrides `visible` must not inherit a `visibility` that says something else.
+        if "visible" in cls.__dict__ and "visibility" not in cls.__dict__:
+            cls.visibility = Window.visibility  # type: ignore[method-assign]
 
     def visible(self, extent: Extent) -> Bool[Tensor, "... S"] | None:
-        """[T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter; None: all of it."""
+        """[T, S], [B, T, S] or [B, H, T, S], with size 1 where an axis does not matter; None: all visible."""
         return None
 
     def gain(self, extent: Extent) -> Float[Tensor, "... S"] | None:
-        """What weights are multiplied by after normalising; None: nothing."""
+        """The factor of the weights after normalising; None: 1."""
         return None
 
-    def seen(self, extent: Extent) -> Seen:
-        """What ``visible`` says, as kernels take it: a window that is a length or a band says so, and is skipped by."""
+    def visibility(self, extent: Extent) -> Visibility:
+        """``visible`` as kernels take it: lengths and bands are given as such, so that kernels can skip tiles."""
         visible = self.visible(extent)
-        return Seen() if visible is None else Seen(mask=torch.atleast_2d(visible))
+        return Visibility() if visible is None else Visibility(mask=torch.atleast_2d(visible))
 
     def __and__(self, other: Window) -> Window:
         parts = (*_parts(self), *_parts(other))
@@ -74,17 +74,17 @@ everywhere = Window()
 
 @dataclass(frozen=True, repr=False)
 class All(Window):
-    """Windows on one another."""
+    """Several windows combined."""
 
     parts: tuple[Window, ...]
 
     def visible(self, extent: Extent) -> Tensor | None:
-        seen: Tensor | None = None
+        visible: Tensor | None = None
         for part in self.parts:
             mask = part.visible(extent)
             if mask is not None:
-                seen = mask if seen is None else torch.logical_and(*beside(seen, mask))
-        return seen
+                visible = mask if visible is None else torch.logical_and(*beside(visible, mask))
+        return visible
 
     def gain(self, extent: Extent) -> Tensor | None:
         total: Tensor | None = None
@@ -94,11 +94,11 @@ class All(Window):
                 total = factor if total is None else torch.mul(*beside(total, factor))
         return total
 
-    def seen(self, extent: Extent) -> Seen:
-        seen = Seen()
+    def visibility(self, extent: Extent) -> Visibility:
+        visibility = Visibility()
         for part in self.parts:
-            seen = seen & part.seen(extent)
-        return seen
+            visibility = visibility & part.visibility(extent)
+        return visibility
 
     def __repr__(self) -> str:
         return " & ".join(repr(part) for part in self.parts)
@@ -106,7 +106,7 @@ class All(Window):
 
 @dataclass(frozen=True, repr=False)
 class Causal(Window):
-    """A query sees the keys up to its own position. Called with an alignment, it says how T ≠ S is meant."""
+    """A query sees the keys up to its own position. Called with an alignment, it defines the case T ≠ S."""
 
     align: Literal["top-left", "bottom-right"] | None = None
 
@@ -118,8 +118,8 @@ class Causal(Window):
     def visible(self, extent: Extent) -> Tensor:
         return extent.key_positions <= extent.query_positions + self._shift(extent)  # [T, S]
 
-    def seen(self, extent: Extent) -> Seen:
-        return Seen(shift=(extent.offset or 0) + self._shift(extent), after=0)
+    def visibility(self, extent: Extent) -> Visibility:
+        return Visibility(shift=(extent.offset or 0) + self._shift(extent), after=0)
 
     def _shift(self, extent: Extent) -> int:
         if self.align is None and extent.offset is None and extent.queries != extent.keys:
@@ -147,10 +147,10 @@ class Band(Window):
         middle = extent.query_positions if self.centre is None else self.centre.detach().floor().unsqueeze(-1)
         return (extent.key_positions - middle).abs() <= self.radius  # [(B, (H,)) T, S]
 
-    def seen(self, extent: Extent) -> Seen:
+    def visibility(self, extent: Extent) -> Visibility:
         if self.centre is not None:
-            return super().seen(extent)
-        return Seen(shift=extent.offset or 0, before=self.radius, after=self.radius)
+            return super().visibility(extent)
+        return Visibility(shift=extent.offset or 0, before=self.radius, after=self.radius)
 
     def __repr__(self) -> str:
         return f"band({self.radius})"
@@ -202,12 +202,12 @@ class Padding(Window):
             return self.keep.unsqueeze(-2)  # [B, 1, S]
         return (extent.key_positions < self.keep.unsqueeze(-1)).unsqueeze(-2)  # [B, 1, S]
 
-    def seen(self, extent: Extent) -> Seen:
-        return Seen(lengths=self.keep) if self.lengths_of_items else super().seen(extent)
+    def visibility(self, extent: Extent) -> Visibility:
+        return Visibility(lengths=self.keep) if self.lengths_of_items else super().visibility(extent)
 
     @property
     def lengths_of_items(self) -> bool:
-        """Whether it is a length an item, [B], and no mask nor a length a head."""
+        """Whether it is one length per item, [B], rather than a mask or a length per head."""
         return self.keep.dtype != torch.bool and self.keep.dim() == 1
 
     def __repr__(self) -> str:

@@ -33,7 +33,7 @@ from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.launching import has_fused
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 from saccade.trace.lens import Lens, Record, Site
 
 OURS: ContextVar[bool] = ContextVar("ours", default=False)
@@ -175,7 +175,7 @@ def _normalised(scores: Tensor, sinks: Tensor | None) -> Tensor:
 
 
 def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
-    seen = call.sight.seen or Seen()
+    seen = call.sight.seen or Visibility()
     key, value = call.repeated(call.key), call.repeated(call.value)
     if _flashes(call, seen, wanted):  # it gives each row's log-sum-exp too, which saves a pass over the scores
         usual = call.scale == call.query.shape[-1] ** -0.5
@@ -187,7 +187,7 @@ def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
     return _contexts(call, key, value, seen)
 
 
-def _flashes(call: Call, seen: Seen, wanted: Wanted) -> bool:
+def _flashes(call: Call, seen: Visibility, wanted: Wanted) -> bool:
     """Whether ``attend`` has flash attention compute the contexts. For few scores it takes the weights in the model's type."""
     (B, H, T, _), S = call.query.shape, call.key.shape[-2]
     half = call.query.dtype in (torch.float16, torch.bfloat16)
@@ -200,7 +200,7 @@ def _is_fused(call: Call, wanted: Wanted) -> bool:
     return has_fused(call.query) and call.query.dtype != torch.float64 and kept <= KEPT_IN_REGISTERS
 
 
-def _statistics(call: Call, key: Tensor, seen: Seen, wanted: Wanted) -> Statistics:
+def _statistics(call: Call, key: Tensor, seen: Visibility, wanted: Wanted) -> Statistics:
     (T, S), H = (call.query.shape[-2], key.shape[-2]), call.heads
     if _is_fused(call, wanted):
         from saccade.kernels.statistics import fused
@@ -215,7 +215,7 @@ def _statistics(call: Call, key: Tensor, seen: Seen, wanted: Wanted) -> Statisti
     return blocked.statistics(scores, (len(query), T, S), seen, like=query, wanted=wanted, heads=H).per_head(H)
 
 
-def _contexts(call: Call, key: Tensor, value: Tensor, seen: Seen) -> Tensor:
+def _contexts(call: Call, key: Tensor, value: Tensor, seen: Visibility) -> Tensor:
     """PyTorch's attention takes lengths and bands, but for the causal one, as a mask alone: it gets a block of queries at a
     time, and of the keys those that the block can see."""
     B, H, T, _ = call.query.shape

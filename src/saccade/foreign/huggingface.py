@@ -24,7 +24,7 @@ from saccade.foreign.attention import Call, attend_under
 from saccade.foreign.masks import DeferredMask, Sight, everything, of_real_keys, recognised, sight_of_mask
 from saccade.foreign.session import LookSession
 from saccade.kernels.dtypes import working_dtype
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 from saccade.trace.lens import Lens, Site
 
 NAME = "saccade"
@@ -145,7 +145,11 @@ def mask_forward(batch_size: int, kv_length: int, kv_offset: int = 0, **rule: An
     if function in (causal_mask_function, bidirectional_mask_function):
         shift = before - kv_offset
         # One query that has everything before it, as when a model writes, sees all keys.
-        seen = Seen(shift=shift, after=0) if function is causal_mask_function and shift < kv_length - 1 else Seen()
+        seen = (
+            Visibility(shift=shift, after=0)
+            if function is causal_mask_function and shift < kv_length - 1
+            else Visibility()
+        )
         sight = Sight(T, kv_length, seen if real is None else seen & of_real_keys(real))
     else:
         sight = recognised(rows, T, kv_length, device, real)
@@ -217,7 +221,7 @@ def _sight(
         return *sight_of_mask(mask[..., :S], T, S), None, 0
     follows = getattr(module, "is_causal", False) if is_causal is None else is_causal
     if follows and T > 1:
-        return Sight(T, S, Seen(after=0)), None, None, 0
+        return Sight(T, S, Visibility(after=0)), None, None, 0
     return everything(T, S), None, None, 0
 
 

@@ -4,8 +4,8 @@ A mask arrives as a tensor, or as a rule that gives any of its rows. From three 
 
     visible(n, t, s)  =  real(n, s)  and  t + low ≤ s ≤ t + high,
 
-and the guess is compared with every row, a block at a time. Where it holds the kernels take it (:class:`Seen`); where not,
-rows are made as they are needed.
+and the guess is compared with every row, a block at a time. Where it holds the kernels take it (:class:`Visibility`);
+where not, rows are made as they are needed.
 
 Legend: B batch, H heads, T queries, S keys, t queries in a block. 1 stands where an axis does not matter.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 BLOCK_NUMBERS = 1 << 22
 """Numbers of a mask, or scores, that are held at a time."""
@@ -37,7 +37,7 @@ class Sight:
 
     queries: int
     keys: int
-    seen: Seen | None = None
+    seen: Visibility | None = None
     rows: Rows | None = None
 
     def block(self, start: int, stop: int, device: torch.device) -> Tensor | None:
@@ -61,7 +61,7 @@ class Sight:
 
 
 def everything(T: int, S: int) -> Sight:
-    return Sight(T, S, Seen())
+    return Sight(T, S, Visibility())
 
 
 def sight_of_mask(mask: Tensor, T: int, S: int) -> tuple[Sight, Tensor | None]:
@@ -104,24 +104,24 @@ def recognised(rows: Rows, T: int, S: int, device: torch.device, real: Tensor | 
     return guess
 
 
-def of_real_keys(real: Tensor) -> Seen:
+def of_real_keys(real: Tensor) -> Visibility:
     """Keys [B, S] as lengths, where each row is a beginning, or as a mask [B, 1, S]."""
     if bool(real.all()):
-        return Seen()
+        return Visibility()
     lengths = real.sum(-1)
     if bool(((torch.arange(real.shape[-1], device=real.device) < lengths.unsqueeze(-1)) == real).all()):
-        return Seen(lengths=lengths)
-    return Seen(mask=real.unsqueeze(-2))
+        return Visibility(lengths=lengths)
+    return Visibility(mask=real.unsqueeze(-2))
 
 
-def _band(rows: Rows, T: int, S: int, real: Tensor) -> Seen:
+def _band(rows: Rows, T: int, S: int, real: Tensor) -> Visibility:
     """The narrowest band that three rows fit in; a side that no real key lies beyond is open."""
     samples = sorted({0, T // 2, T - 1})
     places = torch.arange(S, device=real.device)
     visible = torch.stack([rows(t, t + 1)[:, 0, 0] for t in samples]) & real  # [samples, B, S]
     sees = visible.any(-1)
     if not bool(sees.any()):
-        return Seen()
+        return Visibility()
     last = torch.where(visible, places, -1).amax(-1)  # [samples, B]
     first = torch.where(visible, places, S).amin(-1)
     diagonal = torch.tensor(samples, device=real.device).unsqueeze(-1)
@@ -132,7 +132,7 @@ def _band(rows: Rows, T: int, S: int, real: Tensor) -> Seen:
     open_before = bool((first[-1] == begins).all()) and bool(sees[-1].all())
     # The diagonal of a causal band is where it ends, so that it is known for one.
     shift = low if open_after else high
-    return Seen(None, shift, None if open_before else shift - low, None if open_after else high - shift)
+    return Visibility(None, shift, None if open_before else shift - low, None if open_after else high - shift)
 
 
 # ---- A mask that is a rule -------------------------------------------------------------------------------------------

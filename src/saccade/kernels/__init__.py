@@ -1,5 +1,5 @@
-"""The arithmetic of attention: one folder an operation, torch alone beneath it.
+"""The arithmetic of attention: one folder per operation, on torch (and Triton) alone.
 
-`reference.py` is the operation as its formula reads; the other files give the same result faster or in less memory.
-`choose.py` picks one for a request and says why.
+`reference.py` is the formula; the other files compute the same result faster or in less memory. `choose.py` picks one for a
+call and says why.
 """

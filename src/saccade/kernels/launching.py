@@ -1,8 +1,8 @@
-"""Whether Triton's programs can be launched on a tensor's device, on which device they are, and how to launch them again.
+"""Checks whether Triton can run on a tensor's device, and launches its programs with little host overhead.
 
-Triton finds out at every launch which compiled program serves its arguments, which takes the host longer than the launch
-itself. What it finds depends on the types of the tensors, on whether they begin at multiples of 16 bytes, and on the numbers
-and constants: :func:`launch` remembers it by those.
+At every launch Triton looks up the compiled program for its arguments, which takes the host longer than the launch itself.
+The result depends on the dtypes of the tensors, on whether they start at multiples of 16 bytes, and on the numbers and
+constants: :func:`launch` caches it by those.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ def triton_installed() -> bool:
     return _TRITON_FOUND
 
 
-_TRITON_FOUND = find_spec("triton") is not None  # no cache: torch.compile, which records through one, would warn of it
+_TRITON_FOUND = find_spec("triton") is not None  # no lru_cache: torch.compile traces through it with a warning
 
 
 def has_fused(tensor: Tensor) -> bool:
-    """Whether Triton serves this tensor's device: it is installed, and can compile and launch a program there."""
+    """Whether Triton runs on this tensor's device: it is installed, and can compile and launch a program there."""
     return tensor.is_cuda and triton_installed() and _compiles(tensor)
 
 
-def hindrances(tensor: Tensor) -> list[str]:
-    """What keeps Triton from serving this tensor's device, in words; nothing where it serves."""
-    found = []
+def why_not_fused(tensor: Tensor) -> list[str]:
+    """The reasons why Triton does not run on this tensor's device; empty where it does."""
+    reasons = []
     if not tensor.is_cuda:
-        found.append(f"the tensors are on {tensor.device.type}, not on a CUDA device")
+        reasons.append(f"the tensors are on {tensor.device.type}, not on a CUDA device")
     if not triton_installed():
-        found.append("triton is not installed")
+        reasons.append("triton is not installed")
     elif tensor.is_cuda and not has_fused(tensor):
-        found.append("triton cannot compile here")
-    return found
+        reasons.append("triton cannot compile here")
+    return reasons
 
 
 def _compiles(tensor: Tensor) -> bool:
-    """Found out once a device, by a small program: without a C compiler, as in many containers, Triton launches nothing."""
-    if torch.compiler.is_compiling():  # whose usual backend needs Triton too; what is tried would be recorded
+    """Tested once per device with a small program: without a C compiler, as in many containers, Triton cannot launch."""
+    if torch.compiler.is_compiling():  # its default backend needs Triton too, and the trial would be traced
         return True
     device = tensor.device.index
     if device not in _tried:
-        if _is_fake(tensor) or torch.cuda.is_current_stream_capturing():  # nothing can be tried now
+        if _is_fake(tensor) or torch.cuda.is_current_stream_capturing():  # no trial is possible now
             return True
         _tried[device] = _try_on(tensor.device)
     return _tried[device]
@@ -63,17 +63,15 @@ def _is_fake(tensor: Tensor) -> bool:
 
 def _try_on(device: torch.device) -> bool:
     try:
-        from saccade.kernels.trial import launched
+        from saccade.kernels.programs import launched
 
         launched(device)
-    except (
-        Exception
-    ) as error:  # whatever stands in the way: no compiler, another driver, a cache that cannot be written
+    except Exception as error:  # no compiler, another driver, a cache that cannot be written, …
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if "out of memory" in reason.lower():  # of PyTorch or of Triton, which has no error of its own for it
+        if "out of memory" in reason.lower():  # from PyTorch, or from Triton, which has no error class for it
             raise
         warnings.warn(
-            f"Triton cannot compile here, so slower kernels serve on the GPU. It says {reason[:200]}", stacklevel=2
+            f"Triton cannot compile here, so slower kernels serve on the GPU. Its error: {reason[:200]}", stacklevel=2
         )
         return False
     return True
@@ -83,7 +81,7 @@ _tried: dict[int | None, bool] = {}
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """Triton launches on the current GPU, which need not be the tensor's."""
+    """Makes the tensor's GPU the current one, on which Triton launches."""
     if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
         return _NOTHING
     return torch.cuda.device(tensor.device)
@@ -94,7 +92,7 @@ def launch(
 ) -> None:
     """``program[(programs,)](*tensors, *numbers, **constants)`` on the first tensor's device.
 
-    The constants that are parameters of the program are its last ones; the others are Triton's own options.
+    Constants that are parameters of the program are its last parameters; the others are Triton's options.
     """
     pointers = [tensor.data_ptr() for tensor in tensors]
     aligned = True

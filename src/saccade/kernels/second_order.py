@@ -1,7 +1,7 @@
-"""Gradients that will be differentiated again.
+"""Computes gradients that can be differentiated again.
 
-A kernel's own backward pass is a constant to autograd. Asked for with ``create_graph=True``, its gradients come from the
-plain operations that say the same, right to any order at their cost in memory.
+A kernel's own backward pass is a constant to autograd. With ``create_graph=True`` its gradients come from the equivalent
+plain operations instead, which are differentiable to any order and need more memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ def gradients_through(
     needed: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
     """The gradients of those inputs of ``function(*inputs)`` that need one, given those of its outputs."""
-    # Views, because an input may be another one, or come of it: values that are the keys, a query that read the keys at
-    # the step before. The path between them is not this function's, and autograd would follow it.
-    apart = [None if each is None else each.view_as(each) for each in inputs]
-    found = function(*apart)
-    outputs = found if isinstance(found, tuple) else (found,)
+    # Views, because one input may be another one or depend on it (values that are the keys, a query that read the keys at
+    # the step before), and autograd would follow that path, which is not part of this function.
+    apart = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+    result = function(*apart)
+    outputs = result if isinstance(result, tuple) else (result,)
     given = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
     wanted = {
-        number: each for number, (each, need) in enumerate(zip(apart, needed, strict=True)) if need and each is not None
+        number: tensor
+        for number, (tensor, need) in enumerate(zip(apart, needed, strict=True))
+        if need and tensor is not None
     }
     if not given or not wanted:
         return (None,) * len(apart)
@@ -35,7 +37,7 @@ def gradients_through(
         list(wanted.values()),
         [grad.to(output.dtype) for output, grad in given],
         create_graph=True,
-        allow_unused=True,  # an output need not depend on every input: weights do not on the values
+        allow_unused=True,  # weights, for example, do not depend on the values
     )
-    of = dict(zip(wanted, gradients, strict=True))
-    return tuple(of.get(number) for number in range(len(apart)))
+    by_number = dict(zip(wanted, gradients, strict=True))
+    return tuple(by_number.get(number) for number in range(len(apart)))

@@ -1,6 +1,6 @@
-"""Which keys a query sees, as kernels take it: lengths and a diagonal band, which they can skip by, and a mask for all else.
+"""Says which keys each query sees, as kernels take it: lengths and a diagonal band, which let them skip tiles, and a mask.
 
-    seen(n, t, s)  =  s < lengths[n]  and  t + shift − before ≤ s ≤ t + shift + after  and  mask[n, t, s]
+    visible(n, t, s)  =  s < lengths[n]  and  t + shift − before ≤ s ≤ t + shift + after  and  mask[n, t, s]
 
 Legend: B batch, H heads, T queries, S keys.
 """
@@ -16,14 +16,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 OPEN = 1 << 30
-"""A side of the band that is open."""
+"""Stands for an open side of the band."""
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Everything, until one of its parts says less. ``None`` leaves that side open.
+class Visibility:
+    """Everything is visible, unless one of the parts restricts it. ``None`` means no restriction.
 
-    ``mask`` is [T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter.
+    ``mask`` is [T, S], [B, T, S] or [B, H, T, S], with size 1 where an axis does not matter.
     """
 
     lengths: Int[Tensor, " B"] | None = None
@@ -33,18 +33,18 @@ class Seen:
     mask: Bool[Tensor, "... S"] | None = None
 
     def fits(self, batch: Sequence[int]) -> bool:
-        """Whether it speaks of this batch, [B] or [B, H], and would not widen it."""
+        """Whether it matches this batch, [B] or [B, H], without broadcasting it to more items."""
         if self.lengths is not None and self.lengths.shape != batch[:1]:
             return False
-        own = () if self.mask is None else self.mask.shape[:-2]
-        return len(own) <= len(batch) and all(size in (1, whole) for size, whole in zip(own, batch, strict=False))
+        axes = () if self.mask is None else self.mask.shape[:-2]
+        return len(axes) <= len(batch) and all(size in (1, whole) for size, whole in zip(axes, batch, strict=False))
 
     @property
     def everything(self) -> bool:
         return self.lengths is None and self.before is None and self.after is None and self.mask is None
 
-    def __and__(self, other: Seen) -> Seen:
-        """What both leave visible."""
+    def __and__(self, other: Visibility) -> Visibility:
+        """What is visible in both."""
         if self.lengths is None or other.lengths is None:
             lengths = other.lengths if self.lengths is None else self.lengths
         else:
@@ -53,16 +53,16 @@ class Seen:
             mask = other.mask if self.mask is None else self.mask
         else:
             mask = torch.logical_and(*beside(self.mask, other.mask))
-        # Each says before and after of its own diagonal; together they speak of the first one's.
+        # Each counts before and after from its own diagonal; the result counts from the first one's.
         shift = self.shift if self.banded or not other.banded else other.shift
-        ours, theirs = ((each, shift - each.shift) for each in (self, other))
-        before = [each.before + moved for each, moved in (ours, theirs) if each.before is not None]
-        after = [each.after - moved for each, moved in (ours, theirs) if each.after is not None]
-        return Seen(lengths, shift, min(before, default=None), min(after, default=None), mask)
+        both = [(part, shift - part.shift) for part in (self, other)]
+        before = [part.before + moved for part, moved in both if part.before is not None]
+        after = [part.after - moved for part, moved in both if part.after is not None]
+        return Visibility(lengths, shift, min(before, default=None), min(after, default=None), mask)
 
     @property
     def causal(self) -> bool:
-        """Nothing but: a query sees the keys up to its own place, both counted from 0."""
+        """Whether it is exactly this: a query sees the keys up to its own position, both counted from 0."""
         return (
             self.after == 0 and self.shift == 0 and self.before is None and self.lengths is None and self.mask is None
         )
@@ -71,15 +71,15 @@ class Seen:
     def banded(self) -> bool:
         return self.before is not None or self.after is not None
 
-    def rows(self, start: int, stop: int) -> Seen:
-        """The same for the queries ``start``, …, ``stop − 1`` alone."""
+    def rows(self, start: int, stop: int) -> Visibility:
+        """The visibility of the queries ``start``, …, ``stop − 1`` alone."""
         mask = self.mask
         if mask is not None and mask.shape[-2] > 1:
             mask = mask[..., start:stop, :]
         return replace(self, shift=self.shift + start, mask=mask)
 
-    def keys(self, start: int, stop: int) -> Seen:
-        """The same for the keys ``start``, …, ``stop − 1`` alone, the first of which is then key 0."""
+    def keys(self, start: int, stop: int) -> Visibility:
+        """The visibility of the keys ``start``, …, ``stop − 1`` alone, renumbered from 0."""
         mask, lengths = self.mask, self.lengths
         if mask is not None and mask.shape[-1] > 1:
             mask = mask[..., start:stop]
@@ -88,27 +88,27 @@ class Seen:
         return replace(self, shift=self.shift - start, mask=mask, lengths=lengths)
 
     def dense(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "... S"] | None:
-        """All of it as one mask [T, S], [B, T, S] or [B, H, T, S] (1 where an axis does not matter), or None."""
+        """One mask [T, S], [B, T, S] or [B, H, T, S] (size 1 where an axis does not matter), or None if all is visible."""
         keys = torch.arange(S, device=device)
         diagonal = torch.arange(T, device=device).unsqueeze(-1) + self.shift  # [T, 1]
-        seen = self.mask
+        visible = self.mask
         if self.before is not None:
-            seen = _and(seen, keys >= diagonal - self.before)
+            visible = _and(visible, keys >= diagonal - self.before)
         if self.after is not None:
-            seen = _and(seen, keys <= diagonal + self.after)
+            visible = _and(visible, keys <= diagonal + self.after)
         if self.lengths is not None:
-            seen = _and(seen, keys < self.lengths.to(device)[:, None, None])  # [B, 1, S]
-        return seen
+            visible = _and(visible, keys < self.lengths.to(device)[:, None, None])  # [B, 1, S]
+        return visible
 
     def bounds(self) -> tuple[int, int]:
-        """The band as t + low ≤ s ≤ t + high; an open side is further than any key, and sums with it stay within 32 bits."""
+        """The band as t + low ≤ s ≤ t + high; an open side lies beyond every key, and sums with it fit in 32 bits."""
         low = -OPEN if self.before is None else max(-OPEN, min(OPEN, self.shift - self.before))
         high = OPEN if self.after is None else max(-OPEN, min(OPEN, self.shift + self.after))
         return low, high
 
     def pointers(self, beside: Tensor) -> tuple[Tensor, Tensor, tuple[int, int, int, int]]:
         """Lengths, and the mask with its strides over batch, head, query and key (0 where an axis does not matter), on the
-        device of ``beside``, which also stands, never read, for a part that is absent."""
+        device of ``beside``, which is also passed, unread, in place of an absent part."""
         lengths = beside if self.lengths is None else self.lengths.to(beside.device)
         if self.mask is None:
             return lengths, beside, (0, 0, 0, 0)
@@ -119,7 +119,7 @@ class Seen:
         return lengths, mask.view(torch.uint8), (b, h, t, s)
 
     def hide(self, scores: Float[Tensor, "N T S"], heads: int = 1) -> Float[Tensor, "N T S"]:
-        """−∞ where a key is not seen; N are the items of the batch, each with ``heads`` heads."""
+        """Scores with −∞ where a key is not visible; N = batch × ``heads``."""
         _, T, S = scores.shape
         visible = self.dense(T, S, scores.device)
         if visible is None:
@@ -135,7 +135,7 @@ def _and(one: Tensor | None, other: Tensor) -> Tensor:
 
 
 def beside(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """[B, T, S] beside [B, H, T, S]: the head axis goes in the middle, not in front."""
+    """Makes [B, T, S] and [B, H, T, S] broadcast: the head axis is inserted in the middle, not in front."""
     if one.dim() == 3 and other.dim() == 4:
         one = one.unsqueeze(1)
     elif one.dim() == 4 and other.dim() == 3:

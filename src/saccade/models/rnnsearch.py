@@ -6,7 +6,10 @@
     state       sᵢ = GRU([E yᵢ₋₁; cᵢ], sᵢ₋₁)
     output      tᵢ = maxout(U_o sᵢ₋₁ + V_o E yᵢ₋₁ + C_o cᵢ),  p(yᵢ) = softmax(W_o tᵢ)       sᵢ₋₁, as in appendix A.2.2
 
-``copy`` lets the output also take a source word from where it looks (:mod:`saccade.nn.copying`), which is not the paper's.
+    copy        p(y) = g · softmax(logits)(y) + (1 − g) · Σ_{j: xⱼ = y} αᵢⱼ,  g = σ(wᵀ[sᵢ₋₁; E yᵢ₋₁; cᵢ] + b)   ``copy: true``
+
+Copying source words is not part of the paper (See, Liu & Manning 2017). Source and target share one vocabulary; with a
+vocabulary of sub-words every word can be copied, whether it occurred in training or not.
 
 Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabulary.
 """
@@ -26,8 +29,8 @@ from saccade.attention.fast import Steps, steps_over
 from saccade.attention.own import Choices, NormaliserName, OwnScore, OwnWindow, normaliser, own_score, own_window
 from saccade.attention.scores import Prepared, Score, additive
 from saccade.attention.windows import Window, padding
+from saccade.errors import SaccadeError
 from saccade.nn.config import check
-from saccade.nn.copying import Copying
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
 from saccade.plugins import is_own
@@ -203,3 +206,29 @@ class RNNSearch(EncoderDecoder):
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)
+
+
+class Copying(nn.Module):
+    """Mixes a network's logits with its attention weights; what it returns are log-probabilities, which are logits too."""
+
+    def __init__(self, width: int, source_size: int, target_size: int) -> None:
+        super().__init__()
+        if source_size != target_size:
+            raise SaccadeError(
+                "model.copy: expected one vocabulary for source and target (data.shared: true), "
+                f"found {source_size:,} source and {target_size:,} target tokens"
+            )
+        self.gate = nn.Linear(width, 1)
+
+    def forward(
+        self,
+        logits: Float[Tensor, "B T V"],
+        weights: Float[Tensor, "B T S"],
+        source: Int[Tensor, "B S"],
+        known: Float[Tensor, "B T w"],
+    ) -> Float[Tensor, "B T V"]:
+        written = torch.sigmoid(self.gate(known)).float()  # g: [B, T, 1]
+        copied = (1 - written) * weights.float()
+        mixed = written * torch.softmax(logits.float(), dim=-1)
+        mixed = mixed.scatter_add(-1, source.unsqueeze(1).expand_as(copied), copied)
+        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()

@@ -1,4 +1,4 @@
-"""One lens, one trace: what a model looked at, over named axes, recorded, edited, saved without loss."""
+"""Lens and trace: record, edit and save what a model attends to, over named axes."""
 
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
 from saccade.trace.edits import Boost, Edit, Even, Mask, Set

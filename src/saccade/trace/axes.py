@@ -1,7 +1,7 @@
-"""What the rows and columns of an attention map stand for.
+"""Axes: what the rows and columns of an attention map stand for.
 
-An axis is a list of labels and whatever a view needs to draw them: the characters a token covers, the image behind a
-grid of patches, the sound behind frames. Axes nest: a word's axis may name the sentence axis it lies in.
+An axis is a list of labels and what a view needs to draw them: the characters that a token covers, the image behind a grid
+of patches, the audio behind frames. Axes nest: a word axis may name the sentence axis that it lies in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from saccade.storage import same_bits
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Labels, one a position; ``within[i]`` is the position on the axis ``parent`` that position i lies in."""
+    """Labels, one per position; ``within[i]`` is the position on the axis ``parent`` that position i lies in."""
 
     labels: tuple[str, ...]
     parent: str | None = None
@@ -32,7 +32,7 @@ class Axis:
                 object.__setattr__(self, field.name, _tuples(content))
         if self.parent is not None and len(self.within) != len(self.labels):
             raise SaccadeError(
-                f"an axis that nests in {self.parent!r} needs one parent position a label: "
+                f"an axis that nests in {self.parent!r} needs one parent position per label: "
                 f"got {len(self.within)} for {len(self.labels)} labels"
             )
 
@@ -89,12 +89,12 @@ class Grid(Axis):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.height * self.width != len(self.labels):
-            raise SaccadeError(f"a grid of {self.height} × {self.width} has as many labels: got {len(self.labels)}")
+            raise SaccadeError(f"labels: expected {self.height} × {self.width} of them, found {len(self.labels)}")
 
 
 @dataclass(frozen=True, eq=False)
 class Frames(Axis):
-    """Frames of a sound, ``seconds`` apart; ``spectrogram`` [bands, frames], ``audio`` [samples] at ``rate`` Hz."""
+    """Frames of a recording, ``seconds`` apart; ``spectrogram`` [bands, frames], ``audio`` [samples] at ``rate`` Hz."""
 
     seconds: float = 0.0
     spectrogram: Tensor | None = None
@@ -105,7 +105,7 @@ class Frames(Axis):
 
 @dataclass(frozen=True, eq=False)
 class Nodes(Axis):
-    """Nodes of a graph; ``places`` [nodes, 2] where they are drawn."""
+    """Nodes of a graph; ``places`` [nodes, 2] are their drawing positions."""
 
     places: Tensor | None = None
     kind: ClassVar[str] = "nodes"
@@ -161,7 +161,7 @@ def _from_json(part: Any, store: Mapping[str, Tensor]) -> Any:
 def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:
     whole = tuple(part)
     if not any(issubclass(kind, list | tuple) for kind in set(map(type, whole))):
-        return whole  # labels by the ten thousand need not be looked at one by one
+        return whole  # tens of thousands of labels need not be checked one by one
     return tuple(_tuples(item) if isinstance(item, list | tuple) else item for item in whole)
 
 

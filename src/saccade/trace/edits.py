@@ -1,9 +1,9 @@
-"""Writing through the lens: what if it had looked there?
+"""Edits: change attention through the lens.
 
-``Mask`` narrows the window, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set``
-replaces a row after normalising and gain, ``Even`` makes all that may be seen weigh the same. An edit speaks of a site, and
-may name one head and one step; ``None`` means all of them. A key that is not there yet, where keys grow with what is
-written, is passed over; one that never comes is an error of the look as a whole (:meth:`saccade.trace.Lens.check`).
+``Mask`` hides keys, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set`` replaces a row after
+normalising and gain, ``Even`` gives all visible keys the same weight. An edit applies to a site, and may name one head and one
+step; ``None`` means all of them. Where keys grow with the output, a key that does not exist yet is ignored; one that never
+exists is an error (:meth:`saccade.trace.Lens.check`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Edit:
     step: int | None = None
 
     def __post_init__(self) -> None:
-        # Edits also come from files and from the network, where a type is only a promise.
+        # Edits also come from files and requests, whose types are not checked.
         if not (self.site is None or isinstance(self.site, str)):
             raise SaccadeError(f"site must be the name of a site: got {self.site!r}")
         for name in ("head", "step"):
@@ -55,7 +55,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mask(Edit):
-    """Nothing may look at ``keys``."""
+    """Hides ``keys``."""
 
     keys: tuple[int, ...]
 
@@ -69,7 +69,7 @@ class Mask(Edit):
 
 @dataclass(frozen=True)
 class Boost(Edit):
-    """Each of ``keys`` weighs ``factor`` times as much, before the row is normalised."""
+    """Multiplies the weight of each of ``keys`` by ``factor``, before the row is normalised."""
 
     keys: tuple[int, ...]
     factor: float
@@ -79,7 +79,7 @@ class Boost(Edit):
         object.__setattr__(self, "keys", _keys(self.keys))
         number = isinstance(self.factor, int | float)
         if not number or not self.factor > 0 or math.isinf(self.factor):
-            raise SaccadeError(f"factor must be a positive number: got {self.factor!r} (to forbid a key, use Mask)")
+            raise SaccadeError(f"factor must be a positive number: got {self.factor!r} (to hide a key, use Mask)")
 
     def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
         return _add(self, scores, where, math.log(self.factor))
@@ -87,7 +87,7 @@ class Boost(Edit):
 
 @dataclass(frozen=True)
 class Set(Edit):
-    """The row becomes ``row``, one weight a key, as it stands: it is not normalised again."""
+    """Replaces the row by ``row``, one weight per key, without normalising it."""
 
     row: tuple[float, ...]
 
@@ -100,7 +100,7 @@ class Set(Edit):
     def after(self, weights: Tensor, where: tuple[slice, slice]) -> Tensor:
         S = weights.shape[-1]
         if len(self.row) != S:
-            raise SaccadeError(f"a row to set has one weight a key: expected {S} weights, found {len(self.row)}")
+            raise SaccadeError(f"row: expected {S} weights, one per key, found {len(self.row)}")
         heads, queries = where
         changed = weights.clone()
         changed[:, heads, queries] = torch.tensor(self.row, dtype=weights.dtype, device=weights.device)
@@ -109,7 +109,7 @@ class Set(Edit):
 
 @dataclass(frozen=True)
 class Even(Edit):
-    """All keys that may be seen weigh the same, however many there are at a step."""
+    """Gives all visible keys the same weight."""
 
     def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
         heads, queries = where
@@ -121,8 +121,8 @@ class Even(Edit):
     def after(self, weights: Tensor, where: tuple[slice, slice]) -> Tensor:
         heads, queries = where
         changed = weights.clone()
-        seen = (changed[:, heads, queries] > 0).to(weights.dtype)  # a gain has made them unequal again
-        changed[:, heads, queries] = seen / seen.sum(-1, keepdim=True).clamp_min(1)
+        visible = (changed[:, heads, queries] > 0).to(weights.dtype)  # a gain may have made them unequal again
+        changed[:, heads, queries] = visible / visible.sum(-1, keepdim=True).clamp_min(1)
         return changed
 
 
@@ -161,9 +161,7 @@ def _add(edit: Mask | Boost, scores: Tensor, where: tuple[slice, slice], amount:
     S = scores.shape[-1]
     heads, queries = where
     addend = scores.new_zeros(S)
-    addend[[key for key in edit.keys if key < S]] = (
-        amount  # the others are not there yet: the lens tells if they never come
-    )
+    addend[[key for key in edit.keys if key < S]] = amount  # `Lens.check` reports keys that never exist
     changed = scores.clone()
     changed[:, heads, queries] = changed[:, heads, queries] + addend
     return changed

@@ -1,4 +1,4 @@
-"""The lens: whatever a model looks at passes through it. It records, and it can write (see :mod:`saccade.trace.edits`).
+"""The lens: all attention of a model passes through it. It records, and it can edit (see :mod:`saccade.trace.edits`).
 
 Legend: N rows of a batch (in a beam: items × hypotheses), H heads, T queries, S keys, k kept per row.
 """
@@ -26,8 +26,8 @@ DETAILS = ("scores", "context", "state", "outputs", "beam")
 
 @dataclass(frozen=True)
 class Site:
-    """A place in a model where it looks, and the axes its queries and keys lie on. Who looks there may say by which
-    score and which normaliser; that makes no other place of it."""
+    """A place in a model where it attends, and the axes of its queries and keys. The names of its score and normaliser are
+    optional and do not count when sites are compared."""
 
     name: str
     query: str
@@ -42,7 +42,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Record:
-    """What was kept of one call at one site: tensors [N, H, T, …] (received mass: [N, H, S]; signals: [N, (H,) T, n])."""
+    """What was recorded of one call at one site: tensors [N, H, T, …] (received mass: [N, H, S]; signals: [N, (H,) T, n])."""
 
     site: Site
     kind: str
@@ -65,14 +65,14 @@ class Record:
 
 
 class Lens:
-    """Records what a model looks at, and edits it.
+    """Records a model's attention, and edits it.
 
     Args:
         keep: ``"all"`` weights; the ``"top"`` k of each row and the residual mass; or ``"statistics"`` (entropy,
             maximum and its place, mass received by each key).
-        k: how many weights a row keeps with ``keep="top"``.
+        k: number of weights to keep per row with ``keep="top"``.
         edits: :class:`Mask`, :class:`Boost`, :class:`Set`, :class:`Even` values, applied in this order.
-        detail: what a step-through needs besides the weights: any of ``scores, context, state, outputs, beam``.
+        detail: what to record besides the weights: any of ``scores, context, state, outputs, beam``.
 
     >>> lens = Lens()
     >>> # context = attend(query, key, value, score=scaled_dot, lens=lens, site="self")
@@ -97,69 +97,69 @@ class Lens:
         self.keep, self.k = keep, k
         self.edits, self.detail = edits, detail
         self.records: list[Record] = []
-        self._reach: dict[int, int] = {}  # by the numbers of the edits that applied: how many keys there were at most
-        self._seen: set[str] = set()
+        self._most_keys: dict[int, int] = {}  # number of each applied edit → the most keys it met
+        self._sites: set[str] = set()
 
     def __repr__(self) -> str:
         parts = [f"keep={self.keep!r}", *([f"k={self.k}"] if self.keep == "top" else [])]
         parts += [f"edits={list(self.edits)}"] if self.edits else []
         parts += [f"detail={sorted(self.detail)}"] if self.detail else []
-        seen = ", ".join(sorted(self._seen))
-        return f"Lens({', '.join(parts)})" + (f": looked at {seen}" if seen else "")
+        sites = ", ".join(sorted(self._sites))
+        return f"Lens({', '.join(parts)})" + (f": recorded {sites}" if sites else "")
 
     def wants(self, part: str) -> bool:
         return part in self.detail
 
     def fresh(self) -> Lens:
-        """A lens with the same settings and no records: a search looks through one a step and sorts out what stays."""
+        """A lens with the same settings and no records: a search uses one per step."""
         lens = Lens(self.keep, k=self.k, edits=self.edits, detail=self.detail)
-        lens._reach, lens._seen = self._reach, self._seen
+        lens._most_keys, lens._sites = self._most_keys, self._sites
         return lens
 
-    # Writing ------------------------------------------------------------------------------------------------------
+    # Editing ------------------------------------------------------------------------------------------------------
 
     def edit_scores(self, site: Site, scores: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
-        """Masks, boosts and scores that are made even, before normalising."""
+        """Apply Mask, Boost and Even to the scores, before normalising."""
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, scores)
             if where is not None and isinstance(edit, Mask | Boost | Even):
-                self._reach[number] = max(self._reach.get(number, 0), scores.shape[-1])
+                self._most_keys[number] = max(self._most_keys.get(number, 0), scores.shape[-1])
                 scores = edit.before(scores, where)
         return scores
 
     def edit_weights(self, site: Site, weights: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
-        """Rows that are set or made even, after normalising and gain."""
+        """Apply Set and Even to the weights, after normalising and gain."""
         for number, edit in enumerate(self.edits):
             where = edit.rows(site.name, offset, weights)
             if where is not None and isinstance(edit, Set | Even):
-                self._reach[number] = max(self._reach.get(number, 0), weights.shape[-1])
+                self._most_keys[number] = max(self._most_keys.get(number, 0), weights.shape[-1])
                 weights = edit.after(weights, where)
         return weights
 
     def check(self) -> None:
-        """Raise when an edit never applied, or names a key that there never was: a misspelt site or a step that never came
-        must not pass for "no effect"."""
+        """Raise if an edit never applied, or names a key that never existed: a misspelt site or a step beyond the output must
+        not look like "no effect"."""
         for number, edit in enumerate(self.edits):
-            if number not in self._reach:
-                seen = ", ".join(sorted(self._seen)) or "none"
-                raise SaccadeError(f"{edit} never applied: the model looked at sites {seen}")
+            if number not in self._most_keys:
+                sites = ", ".join(sorted(self._sites)) or "none"
+                raise SaccadeError(f"{edit} never applied: the model has sites {sites}")
         self._check_keys()
 
     def _check_keys(self) -> None:
-        for number, most in self._reach.items():
+        for number, most in self._most_keys.items():
             edit = self.edits[number]
             beyond = [key for key in edit.keys if key >= most] if isinstance(edit, Mask | Boost) else []
             if beyond:
-                there = f"there are {most} keys (0 to {most - 1})" if most else "there are no keys"
-                raise SaccadeError(f"{type(edit).__name__}: {there}, found key {beyond[0]}")
+                keys = f"there are {most} keys (0 to {most - 1})" if most else "there are no keys"
+                raise SaccadeError(f"{type(edit).__name__}: {keys}, found key {beyond[0]}")
 
     # Recording ----------------------------------------------------------------------------------------------------
 
     def observe(
         self, site: Site, weights: Float[Tensor, "N H T S"], *, offset: int = 0, scores: Tensor | None = None
     ) -> None:
-        """Keep what was asked for of these weights (seen before dropout)."""
-        self._seen.add(site.name)
+        """Record these weights (before dropout) as ``keep`` says."""
+        self._sites.add(site.name)
         weights = weights.detach()
         S = weights.shape[-1]
         if self.keep == "all":
@@ -169,11 +169,11 @@ class Lens:
             self.records.append(Record(site, "dense", offset, tensors, S))
         elif self.keep == "top":
             kept, index = weights.topk(min(self.k, S), dim=-1)
-            # The sum of what is left, not a difference of sums: exactly 0 when nothing is, and never below.
+            # A sum of the rest, not a difference of sums: exactly 0 when nothing is left, and never negative.
             residual = weights.scatter(-1, index, 0.0).sum(-1)
             self.records.append(Record(site, "top", offset, {"index": index, "weights": kept, "residual": residual}, S))
         else:
-            # A row without keys has no greatest weight; one empty key stands in.
+            # A row without keys has no maximum; pad it with one empty key.
             maximum, argmax = (weights if S else torch.nn.functional.pad(weights, (0, 1))).max(-1)
             entropy = torch.special.entr(weights).sum(-1) + 0.0  # -0 becomes 0
             tensors = {"entropy": entropy, "maximum": maximum, "argmax": argmax, "received": weights.sum(-2)}
@@ -181,72 +181,72 @@ class Lens:
 
     @property
     def wanted(self) -> Wanted | None:
-        """What to compute of weights for :meth:`observe_statistics`; None where the weights themselves are kept."""
+        """The statistics that :meth:`observe_statistics` needs; None where the weights themselves are recorded."""
         if self.keep == "all":
             return None
         return Wanted(top=self.k) if self.keep == "top" else Wanted(entropy=True, maximum=True, received=True)
 
     @property
     def counted(self) -> Wanted | None:
-        """What it wants, where statistics are all it wants of the weights: no scores are kept, and nothing is edited."""
+        """The same, but None also where edits or scores need the weights."""
         return None if self.edits or self.wants("scores") else self.wanted
 
     def observe_statistics(self, site: Site, statistics: Statistics, *, keys: int, offset: int = 0) -> None:
-        """Keep what a kernel computed without storing weights: what :meth:`observe` would have kept of them.
+        """Record statistics that a kernel computed without storing weights: what :meth:`observe` would record of them.
 
-        Tensors are [N, H, T, …] (``statistics.per_head(H)``), and ``keys`` is S. Of equal weights either may be kept, and
-        those beyond the keys that a query sees stand at key 0 with weight 0.
+        Tensors are [N, H, T, …] (``statistics.per_head(H)``), and ``keys`` is S. Of equal weights either may be kept;
+        surplus entries have key 0 and weight 0.
         """
         if self.keep == "top":
             names = {"index": "top_index", "weights": "top_weights", "residual": "residual"}
         elif self.keep == "statistics":
             names = {name: name for name in ("entropy", "maximum", "argmax", "received")}
         else:
-            raise SaccadeError(
-                "a lens with keep='all' keeps the weights themselves, not their statistics: use observe()"
-            )
-        found = statistics.tensors()
-        missing = [name for name in names.values() if name not in found]
+            raise SaccadeError("a lens with keep='all' records weights, not statistics: use observe()")
+        computed = statistics.tensors()
+        missing = [name for name in names.values() if name not in computed]
         if missing:
             raise SaccadeError(f"keep={self.keep!r} needs {', '.join(missing)}: compute {self.wanted}")
-        self._seen.add(site.name)
-        tensors = {name: found[theirs].detach() for name, theirs in names.items()}
+        self._sites.add(site.name)
+        tensors = {name: computed[theirs].detach() for name, theirs in names.items()}
         self.records.append(Record(site, self.keep, offset, tensors, keys))
 
     def observe_edges(self, site: Site, edges: Tensor, weights: Float[Tensor, "E H"], *, keys: int) -> None:
-        """Keep the weights of a sparse graph: ``edges`` [2, E] holds (query, key)."""
+        """Record the weights of a sparse graph: ``edges`` [2, E] holds (query, key)."""
         tensors = {"edges": edges.unsqueeze(0), "weights": weights.detach().T.unsqueeze(0)}
         self.records.append(Record(site, "edges", 0, tensors, keys))
 
     def signal(self, name: str, axis: str, values: Float[Tensor, "N *heads T n"], *, offset: int = 0) -> None:
-        """Keep a vector a position: a context, a state; or one a head and position, [N, H, T, n]."""
+        """Record one vector per position (a context, a state), or one per head and position, [N, H, T, n]."""
         self.records.append(Record(Site(name, axis, axis), "signal", offset, {"values": values.detach()}))
 
-    # Handing over -------------------------------------------------------------------------------------------------
+    # Traces -------------------------------------------------------------------------------------------------
 
     @property
     def traces(self) -> list[Trace]:
-        """One trace an item of the batch."""
+        """One trace per item of the batch."""
         if not self.records:
             raise SaccadeError("nothing was recorded: pass this lens to attend() or to a model first")
         self._check_keys()
         sizes = {record.size for record in self.records}
         if len(sizes) != 1:
             found = ", ".join(map(str, sorted(sizes)))
-            raise SaccadeError(f"one lens saw batches of different sizes ({found} inputs): use a new lens for each")
+            raise SaccadeError(
+                f"one lens recorded batches of different sizes ({found} inputs): use a new lens for each"
+            )
         return [assemble(self.records, item) for item in range(self.records[0].size)]
 
     @property
     def trace(self) -> Trace:
-        """The trace, where one input was looked at; a batch has ``traces``."""
+        """The trace of a single input; a batch has ``traces``."""
         traces = self.traces
         if len(traces) != 1:
-            raise SaccadeError(f"{len(traces)} inputs were looked at together: use lens.traces[i]")
+            raise SaccadeError(f"expected one input, found a batch of {len(traces)}: use lens.traces[i]")
         return traces[0]
 
 
 def assemble(records: Sequence[Record], item: int) -> Trace:
-    """One row's records as a trace: the steps of a decoder become the rows of one map a site and head."""
+    """One row's records as a trace: the steps of a decoder become the rows of one map per site and head."""
     runs: list[list[Record]] = []
     for record in records:
         run = next((run for run in reversed(runs) if run[-1].site == record.site and run[-1].kind == record.kind), None)
@@ -272,10 +272,10 @@ def assemble(records: Sequence[Record], item: int) -> Trace:
 
 
 def _ways(records: Sequence[Record]) -> dict[str, dict[str, str]]:
-    """By which score each site looks, and by which normaliser where it is no softmax: as far as they were told."""
+    """The score of each site, and its normaliser where it is not softmax, as far as they are known."""
     scores = {record.site.name: record.site.score for record in records if record.site.score}
     others = {record.site.name: record.site.normalise for record in records if record.site.normalise}
-    return {name: found for name, found in (("scores", scores), ("normalise", others)) if found}
+    return {name: names for name, names in (("scores", scores), ("normalise", others)) if names}
 
 
 def _unused(name: str, taken: Mapping[str, Signal]) -> str:
@@ -286,7 +286,7 @@ def _unused(name: str, taken: Mapping[str, Signal]) -> str:
 
 def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
     first, keys = run[0], max(record.keys for record in run)
-    parts = {name: [_at_hand(record.tensors[name][item]) for record in run] for name in first.tensors}
+    parts = {name: [_on_host(record.tensors[name][item]) for record in run] for name in first.tensors}
     H = parts["weights" if first.kind != "statistics" else "maximum"][0].shape[0]
     return [
         AttentionMap(
@@ -295,8 +295,8 @@ def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
             key=first.site.key,
             kind=first.kind,
             tensors={
-                name: each[0] if name == "edges" else _join(name, [part[head] for part in each], keys)
-                for name, each in parts.items()
+                name: tensors[0] if name == "edges" else _join(name, [part[head] for part in tensors], keys)
+                for name, tensors in parts.items()
             },
             head=head,
             step=first.offset,
@@ -306,8 +306,8 @@ def _maps(run: Sequence[Record], item: int) -> list[AttentionMap]:
     ]
 
 
-def _at_hand(tensor: Tensor) -> Tensor:
-    """The tensor on the host, in memory of its own: what a model does next with its weights does not reach the trace."""
+def _on_host(tensor: Tensor) -> Tensor:
+    """A copy of the tensor on the host: a model that changes its weights later does not change the trace."""
     return tensor.to("cpu", copy=True)
 
 
@@ -316,7 +316,7 @@ def _join(name: str, parts: list[Tensor], keys: int) -> Tensor:
     if name == "received":
         return torch.stack([_widen(part, keys) for part in parts]).sum(0)
     if parts[0].dim() == 2:
-        # Self-attention over a growing sequence has one key more at each step: absent keys score -inf and weigh 0.
+        # Self-attention over a growing sequence has one more key per step: absent keys have score -inf and weight 0.
         widest = max(part.shape[1] for part in parts)
         parts = [_widen(part, widest, -math.inf if name == "scores" else 0) for part in parts]
     return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -1,4 +1,8 @@
-"""Attention maps and the trace that holds them: everything a model looked at for one input, over named axes.
+"""Attention maps and traces: a model's attention on one input, over named axes; and the file of a trace.
+
+The file is one safetensors file: the tensors bit for bit, everything else in the JSON header, whose ``format`` and ``version``
+say how to read the rest. Version 1 has axes and maps of every kind (dense, top, statistics, edges), signals, outputs, the
+beam's tree and ``about``; later versions may add to it, not change it.
 
 Legend: T queries, S keys, k kept per row, E edges, n width of a state.
 """
@@ -9,19 +13,19 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from saccade.errors import SaccadeError
-from saccade.storage import same_bits
-from saccade.trace.axes import Axis
+from saccade.errors import InputError, SaccadeError
+from saccade.storage import load_tensors, same_bits, save_tensors
+from saccade.trace.axes import Axis, axis_from_json, axis_to_json
 
-# Which function draws or writes a trace, by the file's ending, in a terminal (no ending) or in a notebook; found only
-# when used, so a trace needs no view to exist.
+# The function that draws or writes a trace, by the file's ending, for a terminal (no ending) or a notebook; imported when
+# used, so that a trace does not depend on the views.
 RENDERERS = {
     "": "saccade.views.terminal.show:show",
     "notebook": "saccade.views.html.notebook:show",
@@ -29,17 +33,17 @@ RENDERERS = {
     ".png": "saccade.views.figure.figure:save",
     ".svg": "saccade.views.figure.figure:save",
     ".pdf": "saccade.views.figure.figure:save",
-    ".trace": "saccade.trace.file:save",
+    ".trace": "saccade.trace.maps:save",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """What one head at one site looked at, for queries ``step``, ``step + 1``, …
+    """The attention of one head at one site, for queries ``step``, ``step + 1``, …
 
     ``kind`` says what was kept, and so which tensors there are:
 
-    - ``dense``: weights [T, S], and scores [T, S] when asked for;
+    - ``dense``: weights [T, S], and scores [T, S] if recorded;
     - ``top``: index [T, k], weights [T, k] in falling order, residual [T] (the mass that was not kept);
     - ``statistics``: entropy [T] (in nats), maximum [T], argmax [T], received [S] (mass summed over queries);
     - ``edges``: edges [2, E] (query, key), weights [E].
@@ -56,19 +60,20 @@ class AttentionMap:
 
     @property
     def weights(self) -> Tensor:
-        """Dense weights [T, S]. From ``top`` and ``edges`` maps, what was not kept is 0; statistics have no weights."""
+        """Dense weights [T, S]. In ``top`` and ``edges`` maps, weights that were not recorded are 0; statistics have no
+        weights."""
         if self.kind == "dense":
             return self.tensors["weights"]
         if self.kind == "top":
             kept = self.tensors["weights"]
-            # Rows that kept fewer are filled up with weight 0 at key 0, which must not overwrite what is there: add.
+            # Short rows are padded with weight 0 at key 0, which must not overwrite that key's weight: add.
             return kept.new_zeros(kept.shape[0], self.keys).scatter_add(1, self.tensors["index"], kept)
         if self.kind == "edges":
             queries, keys = self.tensors["edges"]
             dense = self.tensors["weights"].new_zeros(self.queries, self.keys)
             return dense.index_put((queries, keys), self.tensors["weights"], accumulate=True)
         raise SaccadeError(
-            f"the map of {self.site!r} kept statistics only: look with keep='all' or keep='top' for weights"
+            f"the map of {self.site!r} has statistics only: record with keep='all' or keep='top' for weights"
         )
 
     @property
@@ -85,9 +90,9 @@ class AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A vector for each position of an axis, from position ``step`` on: a context, a state.
+    """One vector per position of an axis, from position ``step`` on: a context, a state.
 
-    ``values`` is [T, n], or [T, H, n] where each of H heads has one: the contexts of multi-head attention.
+    ``values`` is [T, n], or [T, H, n] with one per head: the contexts of multi-head attention.
     """
 
     axis: str
@@ -113,8 +118,8 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A beam's tree. Node i was written at ``step[i]`` after node ``parent[i]`` (−1: the start); ``log_prob`` is the
-    sum on the way to it, ``ended`` says that it closed a hypothesis, ``chosen`` that it leads to the prediction."""
+    """A beam's tree. Node i was written at ``step[i]`` after node ``parent[i]`` (−1: the start); ``log_prob`` is the sum on
+    the path to it, ``ended`` whether it ended a hypothesis, ``chosen`` whether it is on the path of the prediction."""
 
     labels: tuple[str, ...]
     parent: Tensor
@@ -130,9 +135,9 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Everything kept of one look: maps, signals, outputs and the beam's tree over named axes.
+    """Everything recorded on one input: maps, signals, outputs and the beam's tree over named axes.
 
-    ``about`` is plain data that says whose trace it is: model, input, output, scores.
+    ``about`` is plain data about the trace: model, input, output, scores.
     """
 
     axes: Mapping[str, Axis] = field(default_factory=dict)
@@ -144,43 +149,45 @@ class Trace:
 
     @property
     def sites(self) -> dict[str, tuple[int | None, ...]]:
-        """Where the model looked, in the order it did, and the heads of each site."""
-        found: dict[str, dict[int | None, None]] = {}
+        """The sites in order of first use, and the heads of each."""
+        sites: dict[str, dict[int | None, None]] = {}
         for map in self.maps:
-            found.setdefault(map.site, {})[map.head] = None
-        return {site: tuple(heads) for site, heads in found.items()}
+            sites.setdefault(map.site, {})[map.head] = None
+        return {site: tuple(heads) for site, heads in sites.items()}
 
     @property
     def last_look(self) -> str | None:
-        """The last site that looks from one axis at another (an alignment), else the last of all; None without maps."""
+        """The last site between two different axes (an alignment), else the last of all; None without maps."""
         across = [map for map in self.maps if map.query != map.key] or self.maps
         return across[-1].site if across else None
 
     def only(self, site: str | None = None, head: int | None = None) -> Trace:
-        """The same trace with the maps of one ``site``, of one ``head``, or of both; an error lists what there is."""
+        """The same trace with the maps of one ``site``, of one ``head``, or of both; an error lists the available ones."""
         if site is None and head is None:
             return self
         sites = self.sites
         if site is not None and site not in sites:
             raise SaccadeError(f"site: expected one of {', '.join(sites) or 'none'}, found {site!r}")
-        heads = list(dict.fromkeys(each for name in sites if site in (None, name) for each in sites[name]))
+        heads = list(dict.fromkeys(number for name in sites if site in (None, name) for number in sites[name]))
         if head is not None and head not in heads:
             at = f" at {site}" if site is not None else ""
             raise SaccadeError(f"head: expected one of {', '.join(map(str, heads)) or 'none'}{at}, found {head}")
         maps = tuple(map for map in self.maps if site in (None, map.site) and head in (None, map.head))
-        # A picture of the one head that is left still says which of several it was.
+        # A picture of one head still says which of several it is.
         return replace(self, maps=maps, about=self.about if head is None else {**self.about, "head": head})
 
     def map(self, site: str | None = None, head: int | None = None) -> AttentionMap:
-        """The one map at ``site`` (and ``head``); an error that lists what there is when it is not one."""
-        found = [map for map in self.maps if site in (None, map.site) and head in (None, map.head)]
-        if len(found) != 1:
-            there = ", ".join(sorted({f"{map.site}[{map.head}]" for map in self.maps})) or "none"
-            raise SaccadeError(f"expected one map at site={site!r}, head={head}, found {len(found)}; maps: {there}")
-        return found[0]
+        """The one map at ``site`` (and ``head``); an error lists the available ones where there is not exactly one."""
+        matches = [map for map in self.maps if site in (None, map.site) and head in (None, map.head)]
+        if len(matches) != 1:
+            available = ", ".join(sorted({f"{map.site}[{map.head}]" for map in self.maps})) or "none"
+            raise SaccadeError(
+                f"expected one map at site={site!r}, head={head}, found {len(matches)}; maps: {available}"
+            )
+        return matches[0]
 
     def labelled(self, axes: Mapping[str, Axis], **about: Any) -> Trace:
-        """The same trace with its axes labelled. An axis shorter than its maps cuts off padding: keys that weigh 0."""
+        """The same trace with labelled axes. An axis shorter than its maps cuts off padding: keys of weight 0."""
         maps = tuple(_cut(map, axes) for map in self.maps)
         signals = {
             name: replace(signal, values=signal.values[: max(0, len(axes[signal.axis]) - signal.step)])
@@ -195,21 +202,21 @@ class Trace:
 
     def show(self, site: str | None = None, head: int | None = None) -> None:
         """Draw the trace: in a notebook the explorer's page, in a terminal a heatmap; all of it, or one site and head as
-        :meth:`only` chooses them."""
+        in :meth:`only`."""
         _renderer("notebook" if _in_notebook() else "")(self.only(site, head))
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows of a trace at the end of a cell; None (its text) where the explorer is not built."""
+        """What a notebook shows for a trace at the end of a cell; None (its text) where the explorer is not built."""
         try:
             return str(importlib.import_module("saccade.views.html.page").frame(self))
         except SaccadeError:
             return None
 
     def save(self, path: str | Path, *, site: str | None = None, head: int | None = None, **options: Any) -> Path:
-        """Write ``x.html`` (the explorer), ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); the ending says
-        which.
+        """Write ``x.html`` (the explorer), ``x.png``, ``x.svg``, ``x.pdf`` or ``x.trace`` (without loss); by the
+        ending.
 
-        ``site`` and ``head`` choose one of them, as :meth:`only` does; pages and pictures also take ``title``, pictures
+        ``site`` and ``head`` select maps, as in :meth:`only`; pages and pictures also take ``title``, pictures
         ``dpi``.
         """
         path = Path(path)
@@ -224,13 +231,11 @@ class Trace:
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """The trace that ``save("x.trace")`` wrote."""
-        from saccade.trace.file import load
-
         return load(path)
 
 
 def _described(trace: Trace) -> list[str]:
-    """A trace in a few lines: whose it is, sites that are alike together, axes with their sizes."""
+    """A trace in a few lines: model, input and output; similar sites grouped; axes with their sizes."""
     about, sites = trace.about, trace.sites
     words = [f"{about[name]!r:.60}" for name in ("input", "output") if isinstance(about.get(name), str)]
     lines = [" ".join(["Trace", *([f"of {about['model']}:"] if "model" in about else []), " → ".join(words)]).rstrip()]
@@ -258,7 +263,7 @@ def _renderer(ending: str) -> Callable[..., Any]:
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel of IPython runs this: Jupyter, Lab, VS Code, Colab. Its terminal has no kernel."""
+    """Whether this runs in an IPython kernel: Jupyter, Lab, VS Code, Colab. IPython's terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
@@ -267,7 +272,7 @@ def _in_notebook() -> bool:
 def _cut(map: AttentionMap, axes: Mapping[str, Axis]) -> AttentionMap:
     queries = max(0, len(axes[map.query]) - map.step) if map.query in axes else map.queries
     keys = len(axes[map.key]) if map.key in axes else map.keys
-    # The last nodes of a graph may look at nothing, and its edges do not say how many nodes there are.
+    # The last nodes of a graph may have no edges, so the edges do not say how many nodes there are.
     if (queries > map.queries and map.kind != "edges") or keys > map.keys:
         raise SaccadeError(
             f"the axes of {map.site!r} have more labels than its map: "
@@ -279,7 +284,7 @@ def _cut(map: AttentionMap, axes: Mapping[str, Axis]) -> AttentionMap:
     if bool((lost != 0).any()):
         raise SaccadeError(
             f"{map.site!r}: weights beyond the {queries} × {keys} labels ({map.query} × {map.key}) are not 0, "
-            "so they are no padding"
+            "so they are not padding"
         )
     return replace(map, tensors=tensors, keys=keys)
 
@@ -296,14 +301,14 @@ def _cut_top(tensors: Mapping[str, Tensor], queries: int, keys: int) -> Cut:
     kept = {name: tensor[:queries] for name, tensor in tensors.items()}
     outside = kept["index"] >= keys
     lost = kept["weights"][outside]
-    # Weights fall, so with nothing lost those beyond the number of keys are fillers of weight 0.
+    # Weights are in falling order, so with nothing lost those beyond the number of keys are padding of weight 0.
     index, weights = kept["index"].masked_fill(outside, 0)[:, :keys], kept["weights"][:, :keys]
     return {**kept, "index": index, "weights": weights}, lost
 
 
 def _cut_statistics(tensors: Mapping[str, Tensor], queries: int, keys: int) -> Cut:
     kept = {name: tensor[:keys] if name == "received" else tensor[:queries] for name, tensor in tensors.items()}
-    # The mass received is a sum over queries, so only queries that saw nothing can be taken out of it.
+    # The mass received is a sum over queries, so only queries that see nothing can be removed from it.
     return kept, torch.cat([tensors["received"][keys:], tensors["maximum"][queries:]])
 
 
@@ -322,12 +327,10 @@ _CUTS: dict[str, Callable[[Mapping[str, Tensor], int, int], Cut]] = {
 
 
 def same(one: Trace, other: Trace) -> bool:
-    """Whether two traces hold the same, bit for bit."""
-    from saccade.trace.file import unpack
-
+    """Whether two traces are equal, bit for bit."""
     (ours, header), (theirs, other_header) = unpack(one), unpack(other)
     return (
-        # As text: NaN equals NaN there, and a tuple equals the list that it becomes in a file.
+        # As text, where NaN equals NaN, and a tuple equals the list that it becomes in a file.
         _text(header) == _text(other_header)
         and ours.keys() == theirs.keys()
         and all(same_bits(ours[name], theirs[name]) for name in ours)
@@ -336,3 +339,146 @@ def same(one: Trace, other: Trace) -> bool:
 
 def _text(header: Mapping[str, Any]) -> str:
     return json.dumps(header, sort_keys=True, default=repr)
+
+
+# ---- The file of a trace -----------------------------------------------------------------------------------------------
+
+
+FORMAT = "saccade-trace"
+VERSION = 1
+
+
+def save(trace: Trace, path: str | Path) -> None:
+    tensors, header = unpack(trace)
+    save_tensors(path, tensors, header)
+
+
+def load(path: str | Path) -> Trace:
+    tensors, header = load_tensors(path)
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(path, expected="a trace", found="a saccade file of another kind")
+    if header.get("version") != VERSION:
+        raise InputError(path, expected=f"a trace of version {VERSION}", found=f"version {header.get('version')!r}")
+    try:
+        trace = pack(tensors, header)
+        for map in trace.maps:
+            _check(map, trace)
+        for name, signal in trace.signals.items():
+            if signal.values.dim() not in (2, 3):  # [T, n], or with heads [T, H, n]
+                raise SaccadeError(f"signal {name!r} has shape {list(signal.values.shape)}")
+        return trace
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, SaccadeError) as error:
+        raise InputError(path, expected="a complete trace", found=f"a damaged one: {error}") from None
+
+
+def unpack(trace: Trace) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of a trace by name, and everything else as JSON."""
+    store: dict[str, Tensor] = {}
+    axes = {name: axis_to_json(axis, store, f"axes.{name}") for name, axis in trace.axes.items()}
+    maps = [_keep(map, store, f"maps.{number}", skip="tensors") for number, map in enumerate(trace.maps)]
+    for number, map in enumerate(trace.maps):
+        maps[number]["tensors"] = {name: f"maps.{number}.{name}" for name in map.tensors}
+        store |= {f"maps.{number}.{name}": tensor for name, tensor in map.tensors.items()}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "axes": axes,
+        "maps": maps,
+        "signals": {name: _keep(signal, store, f"signals.{name}") for name, signal in trace.signals.items()},
+        "outputs": None if trace.outputs is None else _keep(trace.outputs, store, "outputs"),
+        "tree": None if trace.tree is None else _keep(trace.tree, store, "tree"),
+        "about": dict(trace.about),
+    }
+    return store, header
+
+
+def pack(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Trace:
+    """The trace that :func:`unpack` took apart."""
+    maps = (
+        AttentionMap(**{**part, "tensors": {name: tensors[key] for name, key in part["tensors"].items()}})
+        for part in header["maps"]
+    )
+    outputs, tree = header["outputs"], header["tree"]
+    return Trace(
+        axes={name: axis_from_json(part, tensors) for name, part in header["axes"].items()},
+        maps=tuple(maps),
+        signals={name: Signal(**_restore(part, tensors)) for name, part in header["signals"].items()},
+        outputs=None if outputs is None else Outputs(**_restore(outputs, tensors)),
+        tree=None if tree is None else Tree(**_restore(tree, tensors)),
+        about=_with_output_kind(header["about"]),
+    )
+
+
+# Traces written before tasks declared the kind of their output say only the task's name.
+OUTPUT_KINDS = {"translate": "text", "point": "order", "classify": "label", "label": "tags", "rank": "ranking"}
+OUTPUT_KINDS |= {"language": "continuation", "pretrain": "text", "vectors": "text"}
+
+
+def _with_output_kind(about: dict[str, Any]) -> dict[str, Any]:
+    kind = OUTPUT_KINDS.get(str(about.get("task")))
+    return about if kind is None or "output_kind" in about else {**about, "output_kind": kind}
+
+
+# The tensors of each kind of map, and their shapes: T queries, k kept per row, S keys, E edges.
+SHAPES: dict[str, dict[str, str]] = {
+    "dense": {"weights": "TS"},
+    "top": {"index": "Tk", "weights": "Tk", "residual": "T"},
+    "statistics": {"entropy": "T", "maximum": "T", "argmax": "T", "received": "S"},
+    "edges": {"edges": "2E", "weights": "E"},
+}
+
+
+def _check(map: AttentionMap, trace: Trace) -> None:
+    """Raise unless a map from a file has the shapes of its kind and only valid indices: views rely on that."""
+    if map.kind not in SHAPES:
+        raise SaccadeError(f"unknown kind of map {map.kind!r}")
+    sizes = {"S": map.keys, "2": 2}
+    for name, letters in SHAPES[map.kind].items():
+        shape = tuple(map.tensors[name].shape)
+        if len(shape) != len(letters) or any(
+            sizes.setdefault(*pair) != pair[1] for pair in zip(letters, shape, strict=True)
+        ):
+            raise SaccadeError(f"{name} of {map.site!r} has shape {list(shape)}")
+    for places, size in _places(map):
+        if places.is_floating_point() or bool(((places < 0) | (places >= size)).any()):
+            raise SaccadeError(f"the map of {map.site!r} has an index out of range")
+    for axis, size in ((map.query, map.step + map.queries), (map.key, map.keys)):
+        if axis in trace.axes and len(trace.axes[axis]) < size:
+            raise SaccadeError(f"the axis {axis!r} has {len(trace.axes[axis])} labels for {size} positions")
+
+
+def _places(map: AttentionMap) -> list[tuple[Tensor, int]]:
+    """The tensors of a map that hold positions, and how many positions there are."""
+    if map.kind == "top":
+        return [(map.tensors["index"], map.keys)]
+    if map.kind == "statistics":
+        return [(map.tensors["argmax"], max(map.keys, 1))]
+    if map.kind == "edges":
+        return list(zip(map.tensors["edges"], (map.queries, map.keys), strict=True))
+    return []
+
+
+def _keep(part: Any, store: dict[str, Tensor], prefix: str, skip: str = "") -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name in (each.name for each in fields(part)):
+        content = getattr(part, name)
+        if name == skip:
+            continue
+        if isinstance(content, Tensor):
+            store[f"{prefix}.{name}"] = content
+            content = {"tensor": f"{prefix}.{name}"}
+        elif isinstance(content, tuple):
+            content = [list(item) if isinstance(item, tuple) else item for item in content]
+        document[name] = content
+    return document
+
+
+def _restore(document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, part in document.items():
+        if isinstance(part, dict):
+            part = tensors[part["tensor"]]
+        elif isinstance(part, list):
+            part = tuple(tuple(item) if isinstance(item, list) else item for item in part)
+        content[name] = part
+    return content

@@ -9,8 +9,7 @@ import torch
 
 from saccade.errors import SaccadeError
 from saccade.nn.search.beam_search import Diverse, Sampling, Search
-from saccade.nn.search.constraints import Barred, Constraints, Lattice, NoRepeats, holds
-from saccade.nn.search.required_phrases import Phrase
+from saccade.nn.search.constraints import Barred, Constraints, Lattice, NoRepeats, Phrase, holds
 from tests.known import EOS, Looking
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

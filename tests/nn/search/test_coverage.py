@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.nn.search.beam_search import Search
-from saccade.nn.search.source_attention import LEAST, Looked
+from saccade.nn.search.beam_search import LEAST, Looked, Search
 from saccade.trace import Lens, Set, assemble
 from tests.known import EOS, Looking, words_of
 

@@ -27,9 +27,19 @@ from saccade.models.transformer import Transformer
 from saccade.nn.cuda_graphs import EagerDevice
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search.beam_search import Hypothesis, Search, search
-from saccade.nn.search.bookkeeping import BeamBookkeeping, Goal, Steps
-from saccade.nn.search.fast_beam import AHEAD, Beams, Recorder, Stepping, SyncPolicy, exact_room, halved_room
-from saccade.nn.search.topk import largest
+from saccade.nn.search.fast_beam import (
+    AHEAD,
+    BeamBookkeeping,
+    Beams,
+    Goal,
+    Recorder,
+    Stepping,
+    Steps,
+    SyncPolicy,
+    exact_room,
+    halved_room,
+)
+from saccade.nn.search.selection import largest
 from saccade.tasks.decoding import read_and_search
 
 module = sys.modules["saccade.nn.search.beam_search"]

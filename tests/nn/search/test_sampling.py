@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from saccade.nn.search.beam_search import Search
-from saccade.nn.search.sampling import Sampling, draw
+from saccade.nn.search.selection import Sampling, draw
 from tests.known import BOS, EOS, Looking
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

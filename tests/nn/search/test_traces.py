@@ -7,7 +7,7 @@ import torch
 
 from saccade.nn.search.beam_search import Diverse, Search
 from saccade.nn.search.constraints import Constraints, Lattice
-from saccade.nn.search.sampling import Sampling
+from saccade.nn.search.selection import Sampling
 from saccade.trace import Lens, assemble
 from tests.known import BOS, EOS, Looking, words_of
 

@@ -1,15 +1,15 @@
-"""Additive attention from queries, keys and values to contexts, in memory that grows with neither T × S × D nor T × S.
+"""Additive attention from queries, keys and values to contexts, in memory that grows neither with T × S × D nor with T × S.
 
     context_t = Σ_s softmax_s(vᵀ tanh(q_t + k_s)) · value_s
 
-Works through blocks of queries. The scores and their gradients come from an engine (engines.py); where all weights together
-are small they are kept for the backward pass, else each row keeps the logarithm of its sum and its weights are made again.
+It processes blocks of queries. The scores and their gradients come from an engine (engines.py). Where all weights together
+are small they are saved for the backward pass; otherwise only each row's log-sum-exp is, and the weights are recomputed.
 With G the gradient of the contexts and W the weights,
 
     ∂value = Wᵀ G      ∂scores = W ∘ (G valueᵀ − rowsum(W ∘ G valueᵀ))      ∂q, ∂k, ∂v: the engine's, from ∂scores
 
-Under torch.compile it is the operator ``saccade::additive_attention``, which passes through whole; elsewhere it is a function
-of autograd, which costs the host less.
+Under torch.compile it is the operator ``saccade::additive_attention``, which is traced as one node; elsewhere it is an
+autograd function, which has less host overhead.
 
 Legend: N batch × heads, G different v (1, the heads, or N), T queries, S keys, D width, E width of values.
 """
@@ -26,18 +26,18 @@ from torch import Tensor
 
 from saccade.kernels.additive import reference
 from saccade.kernels.additive.engines import CODES, Begun, Engine, engine_begun, engine_for, engine_of
-from saccade.kernels.dtypes import working_dtype
+from saccade.kernels.dtypes import without_autocast, working_dtype
 from saccade.kernels.second_order import gradients_through
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 WEIGHTS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 26}
 """Weights in one block of queries: on a GPU enough to fill it, on a CPU 16 MB."""
 
 WEIGHTS_KEPT = {"cpu": 1 << 22, "cuda": 1 << 25}
-"""Up to so many weights are kept for the backward pass rather than made again (128 MB on a GPU)."""
+"""Up to so many weights are saved for the backward pass rather than recomputed (128 MB on a GPU)."""
 
 FEATURES_KEPT = 1 << 28
-"""Up to so many bytes of an engine's features are kept for it as well."""
+"""Up to so many bytes of an engine's features are saved as well."""
 
 
 def additive_attention(
@@ -45,27 +45,29 @@ def additive_attention(
     key: Float[Tensor, "N S D"],
     value: Float[Tensor, "N S E"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     dropout: float = 0.0,
     engine: str = "auto",
 ) -> Float[Tensor, "N T E"]:
-    """Context [N, T, E]; a query that sees nothing gets zeros. ``v`` of item n is row n mod G.
+    """Context [N, T, E]; a query that sees nothing gets zeros. Item n takes row n mod G of ``v``.
 
-    ``seen`` speaks of the batch of N / heads items. ``engine`` is one of those of engines.py, or "auto".
+    ``visibility`` refers to the batch of N / heads items. ``engine`` is one of `engines.NAMES`, or "auto".
     """
     if not torch.compiler.is_compiling():
-        found: Tensor = _Attention.apply(query, key, value, v, seen, heads, dropout, engine, torch.is_grad_enabled())
-        return found
+        options = visibility, heads, dropout, engine, torch.is_grad_enabled()
+        attended: Tensor = _Attention.apply(query, key, value, v, *options)
+        return attended
     seed = torch.randint(2**31, (), device="cpu")
-    options = (seen.lengths, seen.mask, seen.shift, seen.before, seen.after, heads, dropout, seed, engine)
-    context: Tensor = torch.ops.saccade.additive_attention(query, key, value, v, *options)[0]
+    window = (visibility.lengths, visibility.mask, visibility.shift, visibility.before, visibility.after)
+    operator = torch.ops.saccade.additive_attention
+    context: Tensor = operator(query, key, value, v, *window, heads, dropout, seed, engine)[0]
     return context
 
 
 class _Attention(torch.autograd.Function):
-    """query, key, value, v and what else :func:`additive_attention` takes → context."""
+    """The arguments of :func:`additive_attention` → context."""
 
     @staticmethod
     def forward(
@@ -74,7 +76,7 @@ class _Attention(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         v: Tensor,
-        seen: Seen,
+        visibility: Visibility,
         heads: int,
         dropout: float,
         engine: str,
@@ -82,15 +84,15 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         seed = torch.randint(2**31, (), device="cpu") if dropout else _NO_SEED
         features: tuple[Tensor, ...] = ()
-        with _exactly(query):
+        with without_autocast(query):
             if len(_blocks(query, key.shape[1])) == 1:
-                chosen, begun = engine_begun(query, key, v, seen, heads, engine)
-                if recording and sum(each.nbytes for each in begun.features) <= FEATURES_KEPT:
+                chosen, begun = engine_begun(query, key, v, visibility, heads, engine)
+                if recording and sum(part.nbytes for part in begun.features) <= FEATURES_KEPT:
                     features = begun.features
             else:
                 (chosen, _), begun = engine_for(query, key, engine), None
-            context, kept, sums = _forward(chosen, query, key, value, v, seen, heads, dropout, seed, begun)
-        ctx.options = (seen, heads, dropout, seed)
+            context, kept, sums = _forward(chosen, query, key, value, v, visibility, heads, dropout, seed, begun)
+        ctx.options = (visibility, heads, dropout, seed)
         ctx.engine = chosen
         ctx.save_for_backward(query, key, value, v, kept, sums, *features)
         return context
@@ -98,21 +100,15 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, v, kept, sums, *features = ctx.saved_tensors
-        seen, heads, dropout, seed = ctx.options
+        visibility, heads, dropout, seed = ctx.options
         if torch.is_grad_enabled():
-            # Gradients that will be differentiated again come from the formula, right to any order at its cost in memory.
             needed = ctx.needs_input_grad[:4]
-            again = _differentiable(query, key, value, v, seen, heads, dropout, seed, grads[0], needed)
+            again = _differentiable(query, key, value, v, visibility, heads, dropout, seed, grads[0], needed)
             return *again, *_NO_GRADIENTS
-        with _exactly(query):
-            grad, made = grads[0].contiguous(), (kept, sums, tuple(features))
-            found = _backward(ctx.engine, grad, query, key, value, v, *made, seen, heads, dropout, seed)
-        return *found, *_NO_GRADIENTS
-
-
-def _exactly(query: Tensor) -> torch.autocast:
-    """Without autocast, which would round what is float32 on purpose: the dtypes were settled before the call."""
-    return torch.autocast(query.device.type, enabled=False)
+        with without_autocast(query):
+            grad, saved = grads[0].contiguous(), (kept, sums, tuple(features))
+            gradients = _backward(ctx.engine, grad, query, key, value, v, *saved, visibility, heads, dropout, seed)
+        return *gradients, *_NO_GRADIENTS
 
 
 _NO_GRADIENTS = (None,) * 5  # of the window, the heads, dropout, the engine's name and whether gradients are recorded
@@ -133,10 +129,10 @@ def _operator(
     query: Tensor, key: Tensor, value: Tensor, v: Tensor, lengths: Tensor | None, mask: Tensor | None, shift: int,
     before: int | None, after: int | None, heads: int, dropout: float, seed: Tensor, engine: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    seen = Seen(lengths, shift, before, after, mask)
+    visibility = Visibility(lengths, shift, before, after, mask)
     chosen, _ = engine_for(query, key, engine)
-    with _exactly(query):
-        return *_forward(chosen, query, key, value, v, seen, heads, dropout, seed), chosen.code()
+    with without_autocast(query):
+        return *_forward(chosen, query, key, value, v, visibility, heads, dropout, seed), chosen.code()
 
 
 @_operator.register_fake
@@ -152,7 +148,7 @@ def _(
     return value.new_empty(N, T, value.shape[-1]), kept, sums, torch.empty(CODES, dtype=torch.float64)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     query, key, value, v, lengths, mask, *numbers = inputs
     ctx.shape, ctx.numbers = (lengths, mask), numbers
     ctx.save_for_backward(query, key, value, v, *output[1:])
@@ -161,9 +157,9 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 def _backward_of(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor | None, ...]:
     query, key, value, v, kept, sums, code = ctx.saved_tensors
     (lengths, mask), (shift, before, after, heads, dropout, seed, _) = ctx.shape, ctx.numbers
-    seen = Seen(lengths, shift, before, after, mask)
+    visibility = Visibility(lengths, shift, before, after, mask)
     if torch.is_grad_enabled():
-        found = _differentiable(query, key, value, v, seen, heads, dropout, seed, grad, ctx.needs_input_grad[:4])
+        found = _differentiable(query, key, value, v, visibility, heads, dropout, seed, grad, ctx.needs_input_grad[:4])
     else:
         options = (lengths, mask, shift, before, after, heads, dropout, seed)
         found = torch.ops.saccade.additive_attention_backward(
@@ -172,7 +168,7 @@ def _backward_of(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor
     return *found, *([None] * 9)
 
 
-_operator.register_autograd(_backward_of, setup_context=_remember)
+_operator.register_autograd(_backward_of, setup_context=_setup)
 
 
 @torch.library.custom_op(
@@ -187,9 +183,11 @@ def _backward_operator(
     lengths: Tensor | None, mask: Tensor | None, shift: int, before: int | None, after: int | None, heads: int,
     dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    seen = Seen(lengths, shift, before, after, mask)
-    with _exactly(query):
-        return _backward(engine_of(code, query), grad, query, key, value, v, kept, sums, (), seen, heads, dropout, seed)
+    visibility = Visibility(lengths, shift, before, after, mask)
+    with without_autocast(query):
+        return _backward(
+            engine_of(code, query), grad, query, key, value, v, kept, sums, (), visibility, heads, dropout, seed
+        )
 
 
 @_backward_operator.register_fake
@@ -203,28 +201,28 @@ def _(
 
 
 def _forward(
-    engine: Engine, query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float,
+    engine: Engine, query: Tensor, key: Tensor, value: Tensor, v: Tensor, visibility: Visibility, heads: int, dropout: float,
     seed: Tensor, begun: Begun | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The contexts, and for the backward pass either all weights or each row's log-sum-exp; the other is empty.
 
-    ``begun`` is what the engine has of all queries, where they are one block.
+    ``begun`` is what the engine has already computed, where all queries are one block.
     """
     N, S = query.shape[0], key.shape[1]
     keeping = _kept(query, S)
     parts: list[tuple[Tensor, Tensor]] = []
     for rows in _blocks(query, S):
-        part = seen.rows(rows.start, rows.stop)
+        part = visibility.rows(rows.start, rows.stop)
         raw = (engine.begin(query[:, rows], key, v, part, heads) if begun is None else begun).raw
         if engine.weights is not None and keeping and not dropout and engine.longest >= S:
             weights, rounded = engine.weights(raw, v, part, heads, value.dtype)
             parts.append((torch.bmm(rounded, value), weights))
             continue
         scores = engine.finish(raw, v, part, heads)
-        weights = _softmax(scores, seen)
+        weights = _softmax(scores, visibility)
         context = torch.bmm(_dropped(weights, dropout, seed, rows).to(value.dtype), value)
         parts.append((context, weights if keeping else torch.logsumexp(scores, dim=-1)))
-    context, kept = (_joined(each) for each in zip(*parts, strict=True)) if parts else (
+    context, kept = (_joined(part) for part in zip(*parts, strict=True)) if parts else (
         value.new_empty(N, 0, value.shape[-1]), query.new_empty(N, 0, S, dtype=working_dtype(query.dtype))
     )  # fmt: skip
     return (context, kept, kept.new_empty(0)) if keeping else (context, kept.new_empty(0), kept)
@@ -232,31 +230,31 @@ def _forward(
 
 def _backward(
     engine: Engine, grad: Tensor, query: Tensor, key: Tensor, value: Tensor, v: Tensor, kept: Tensor, sums: Tensor,
-    features: tuple[Tensor, ...], seen: Seen, heads: int, dropout: float, seed: Tensor,
+    features: tuple[Tensor, ...], visibility: Visibility, heads: int, dropout: float, seed: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     working = working_dtype(query.dtype)
     of_queries: list[Tensor] = []
-    totals: list[Tensor] = []  # of the values, the keys and v, an item each
+    totals: list[Tensor] = []  # gradients of the values, the keys and, per item, v
     blocks = _blocks(query, key.shape[1])
-    summing = working if len(blocks) > 1 else value.dtype  # what one block gives is rounded where it is written
+    summing = working if len(blocks) > 1 else value.dtype  # the result of a single block is rounded where it is written
     extra: dict[str, Any] = {"dtype": summing} if engine.rounds else {}
-    if features:  # of one block, the only one
+    if features:  # saved only where there is one block
         extra["features"] = features
     for rows in blocks:
-        part, grad_rows = seen.rows(rows.start, rows.stop), grad[:, rows]
+        part, grad_rows = visibility.rows(rows.start, rows.stop), grad[:, rows]
         if kept.dim() == 3:
             weights = kept[:, rows]
         else:
             scores = engine.scores(query[:, rows], key, v, part, heads=heads)
-            # A row that sees nothing has the sum −∞; 0 in its place leaves its weights at exp(−∞) = 0.
+            # A row that sees nothing has log-sum-exp −∞; with 0 in its place its weights are exp(−∞) = 0.
             weights = torch.exp(scores - sums[:, rows].masked_fill(sums[:, rows] == -math.inf, 0.0).unsqueeze(-1))
         of_value = _product(_dropped(weights, dropout, seed, rows).to(grad.dtype).mT, grad_rows, summing)
         grad_weights = _dropped(_product(grad_rows, value.mT, working), dropout, seed, rows)
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, working)
         of_query, *others = engine.gradients(query[:, rows], key, v, grad_scores, part, heads=heads, **extra)
         of_queries.append(of_query.to(query.dtype))
-        found = [of_value, *others]
-        totals = [total.add_(each) for total, each in zip(totals, found, strict=True)] if totals else found
+        parts = [of_value, *others]
+        totals = [total.add_(part) for total, part in zip(totals, parts, strict=True)] if totals else parts
     if not totals:
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value), torch.zeros_like(v)
     of_value, of_key, of_v = totals
@@ -269,31 +267,31 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _differentiable(
-    query: Tensor, key: Tensor, value: Tensor, v: Tensor, seen: Seen, heads: int, dropout: float, seed: Tensor,
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, visibility: Visibility, heads: int, dropout: float, seed: Tensor,
     grad: Tensor, needed: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    def plainly(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
+    def formula(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> Tensor:
         spread = v.repeat(len(query) // len(v), 1)  # [N, D]
         scores = reference.additive_scores(query, key, spread)
-        weights, blocks = _softmax(seen.hide(scores, heads), seen), _blocks(query, key.shape[1])
+        weights, blocks = _softmax(visibility.hide(scores, heads), visibility), _blocks(query, key.shape[1])
         weights = torch.cat([_dropped(weights[:, rows], dropout, seed, rows) for rows in blocks], 1)
         return weights.to(value.dtype) @ value
 
-    return gradients_through(plainly, (query, key, value, v), (grad,), needed)
+    return gradients_through(formula, (query, key, value, v), (grad,), needed)
 
 
-# ---- Their parts ------------------------------------------------------------------------------------------------------
+# ---- Helpers ------------------------------------------------------------------------------------------------------
 
 
-def _softmax(scores: Tensor, seen: Seen) -> Tensor:
-    if seen.everything:
+def _softmax(scores: Tensor, visibility: Visibility) -> Tensor:
+    if visibility.everything:
         return torch.softmax(scores, dim=-1)
     blind = (scores == -math.inf).all(dim=-1, keepdim=True)
     return torch.softmax(scores.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
 
 
 def _dropped(weights: Tensor, dropout: float, seed: Tensor, rows: slice) -> Tensor:
-    """Weights, or their gradients, after dropout: the same rows are dropped the same way each time they are made."""
+    """Weights, or their gradients, after dropout; recomputed rows are dropped the same way."""
     if not dropout:
         return weights
     if dropout == 1:
@@ -304,7 +302,7 @@ def _dropped(weights: Tensor, dropout: float, seed: Tensor, rows: slice) -> Tens
 
 
 def _product(one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
-    """A batch of matrix products in ``dtype``; a GPU multiplies half precision and adds in float32, and need not round."""
+    """A batch of matrix products in ``dtype``; a GPU accumulates half precision in float32 and need not round."""
     if one.dtype == dtype:
         return torch.bmm(one, other)
     if one.is_cuda:

@@ -1,12 +1,12 @@
 """Additive scores, vᵀ tanh(q + k), in bounded memory, forward and backward.
 
-Works through tiles of queries × keys small enough for the processor's cache and computes tanh again in the backward
-pass, so the T × S × D sums never exist together. With g the gradient of the scores,
+It processes tiles of queries × keys that fit in the processor's cache and recomputes tanh in the backward pass, so the
+T × S × D sums never exist at once. With g the gradient of the scores,
 
     ∂q_t = v ∘ Σ_s g_ts (1 − tanh²(q_t + k_s))     ∂k_s = v ∘ Σ_t g_ts (1 − tanh²(q_t + k_s))
     ∂v   = Σ_ts g_ts tanh(q_t + k_s)
 
-Beyond inputs, outputs and their gradients it holds one prepared copy of q and of k and two tiles. float16 and bfloat16
+Besides inputs, outputs and their gradients it holds one prepared copy of q and of k and two tiles. float16 and bfloat16
 are computed in float32 and rounded once, at the end. Legend: N batch (flattened), T queries, S keys, D width.
 """
 
@@ -25,10 +25,12 @@ from saccade.kernels.additive import reference
 from saccade.kernels.additive.tanh_tiles import tanh_of_sums
 from saccade.kernels.dtypes import result_dtype, working_dtype
 from saccade.kernels.second_order import gradients_through
+from saccade.kernels.tiling import slices
 
 TILE_ELEMENTS = 1 << 20
-"""Numbers in one tile. In float32 two tiles are 8 MB: they stay in the last-level cache, and a call's overhead is lost
-in its work. Of 2^17 to 2^23 it was among the fastest on a processor with 0.5 MB of second and 32 MB of third-level cache."""
+"""Numbers in one tile. In float32 two tiles are 8 MB: they stay in the last-level cache, and the overhead of a call is small
+beside its work. It was among the fastest of 2^17 to 2^23 on a processor with 0.5 MB of second and 32 MB of third-level
+cache."""
 
 
 def additive_scores(
@@ -42,7 +44,7 @@ def additive_scores(
     scores: Tensor = _AdditiveScores.apply(
         query.to(dtype).expand(*batch, T, D).reshape(N, T, D),
         key.to(dtype).expand(*batch, S, D).reshape(N, S, D),
-        v.to(working_dtype(dtype)).expand(*batch, D).reshape(N, D),  # summed over the batch before it is rounded
+        v.to(working_dtype(dtype)).expand(*batch, D).reshape(N, D),  # its gradient is summed before it is rounded
     )
     return scores.reshape(*batch, T, S)
 
@@ -60,7 +62,7 @@ class _AdditiveScores(torch.autograd.Function):
         (grad_scores,) = grads
         query, key, v = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return gradients_through(_plainly, (query, key, v), grads, ctx.needs_input_grad)
+            return gradients_through(_formula, (query, key, v), grads, ctx.needs_input_grad)
         return gradients_of(query, key, v, grad_scores, ctx.needs_input_grad)
 
 
@@ -110,7 +112,7 @@ def gradients_of(
     )
 
 
-def _plainly(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+def _formula(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return reference.additive_scores(query, key, v.to(query.dtype))
 
 
@@ -120,23 +122,16 @@ def _tiles(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice, Te
     S = key.shape[1]
     n, t, s = tile_sides(N, T, S, D)
     buffers = query.new_empty(2, n * t * s * D)
-    for items, queries, keys in itertools.product(_slices(N, n), _slices(T, t), _slices(S, s)):
+    for items, queries, keys in itertools.product(slices(0, N, n), slices(0, T, t), slices(0, S, s)):
         shape = (items.stop - items.start, queries.stop - queries.start, keys.stop - keys.start, D)
         tile, scratch = buffers[:, : math.prod(shape)].view(2, *shape)
         yield items, queries, keys, tile, scratch
 
 
 def tile_sides(N: int, T: int, S: int, D: int) -> tuple[int, int, int]:
-    """How many batch items, queries and keys share a tile of TILE_ELEMENTS: whole items, or else a square of pairs."""
+    """Batch items, queries and keys per tile of TILE_ELEMENTS: whole items, or else a square of pairs."""
     pairs = max(1, TILE_ELEMENTS // max(1, D))
     if pairs >= T * S:
         return min(N, pairs // max(1, T * S)), T, S
     t = min(T, max(math.isqrt(pairs), pairs // S))
     return 1, t, min(S, pairs // t)
-
-
-def _slices(length: int, most: int) -> list[slice]:
-    """Cut a length into the fewest pieces of at most `most`, equal within one, so that none is too short for a call."""
-    pieces = math.ceil(length / most) if length else 1
-    edges = [length * piece // pieces for piece in range(pieces + 1)]
-    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]

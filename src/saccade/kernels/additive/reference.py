@@ -1,6 +1,6 @@
 """Additive scores (Bahdanau et al. 2015, A.1.2): score(q, k) = vᵀ tanh(q + k), q and k already projected.
 
-Keeps the whole sum q + k, T × S × D numbers: the specification, and the quickest for a decoder's single step.
+It holds the whole sum q + k, T × S × D numbers: the specification, and the fastest for a decoder's single step.
 Legend: T queries, S keys, D width, H heads.
 """
 
@@ -29,7 +29,7 @@ def additive_scores(
 
 
 def check_widths(query: Tensor, key: Tensor, v: Tensor) -> None:
-    """A width of 1 would broadcast in silence, so equal widths are asked for by name."""
+    """Raise unless the widths are equal: a width of 1 would broadcast silently."""
     widths = (query.shape[-1], key.shape[-1], v.shape[-1])
     if len(set(widths)) > 1:
         raise SaccadeError(

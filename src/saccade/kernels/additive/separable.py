@@ -7,15 +7,14 @@ gradient of the scores,
     P_tdr = Σ_s dS_ts g_r(k_sd)     ∂q_td = v_d Σ_r f′_r(q_td) P_tdr     ∂v_d = Σ_tr f_r(q_td) P_tdr
     Q_sdr = Σ_t dS_ts f_r(q_td)     ∂k_sd = v_d Σ_r g′_r(k_sd) Q_sdr
 
-so the T × S × D sums exist nowhere, and the cost is that of R dot products in place of a tanh for each of them. All in
-float32, in blocks of rows whose features share CACHE_BYTES. Legend: N items (batch × heads), T queries, S keys, D width,
+so the T × S × D sums are never stored, and R dot products replace a tanh per pair. All in float32, in blocks of rows whose
+features fit in CACHE_BYTES. Legend: N items (batch × heads), T queries, S keys, D width,
 R rank, G rows of v (1, heads or N).
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import torch
@@ -25,27 +24,28 @@ from torch import Tensor
 from saccade.kernels.additive import tables
 from saccade.kernels.additive.reference import check_widths
 from saccade.kernels.additive.tables import Series, Table
-from saccade.kernels.visibility import Seen
+from saccade.kernels.tiling import slices
+from saccade.kernels.visibility import Visibility
 
 CACHE_BYTES = 28 << 20
-"""What features and slopes of one block may hold together: they stay in a processor's last-level cache."""
+"""Size of the features and slopes of one block together: they stay in the processor's last-level cache."""
 
 ALIVE = 4
-"""How many tensors of a block's rows × D × R are alive at once in the backward pass."""
+"""Tensors of a block's rows × D × R that are alive at once in the backward pass."""
 
 
 def scores(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     table: Table,
 ) -> Float[Tensor, "N T S"]:
-    """Float32 scores of every query against every key, −∞ where it is not seen. Item n takes row n % G of `v`.
+    """Float32 scores of every query against every key, −∞ where it is not visible. Item n takes row n % G of `v`.
 
-    `table` must reach as far as the largest |q| and |k|: beyond it the expansion is no tanh.
+    `table` must reach as far as the largest |q| and |k|: beyond its reach the expansion is not tanh.
     """
     check(query, key, v)
     N, (T, D), S = query.shape[0], query.shape[1:], key.shape[1]
@@ -57,7 +57,7 @@ def scores(
         of_key = _features(table.key, key[items, keys], table.reach)
         for r in range(table.rank):
             block.baddbmm_(of_query[r], of_key[r].mT)
-    return seen.hide(result, heads)
+    return visibility.hide(result, heads)
 
 
 def gradients(
@@ -65,12 +65,12 @@ def gradients(
     key: Float[Tensor, "N S D"],
     v: Float[Tensor, "G D"],
     grad_scores: Float[Tensor, "N T S"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     heads: int = 1,
     table: Table,
 ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N S D"], Float[Tensor, "N D"]]:
-    """Float32 gradients of the query, of the key and, for each item, of v. `grad_scores` is 0 where nothing is seen."""
+    """Float32 gradients of the query, of the key and, per item, of v. `grad_scores` is 0 where a key is not visible."""
     check(query, key, v)
     N, (T, D), S = query.shape[0], query.shape[1:], key.shape[1]
     grad_query, grad_key = (torch.zeros_like(rows, dtype=torch.float32) for rows in (query, key))
@@ -95,7 +95,7 @@ def gradients(
 
 
 def _features(series: Series, rows: Float[Tensor, "N T D"], reach: float) -> Float[Tensor, "R N T D"]:
-    """The functions of a series at every number, columns 0, 2, … before columns 1, 3, …: each parity is one product."""
+    """The functions of a series at every number, columns 0, 2, … before columns 1, 3, …: one product per parity."""
     x = rows.float().flatten() / reach
     y = 2 * x.square() - 1
     coefficients = series.on(x.device).T.clone()  # [R, J]
@@ -124,14 +124,7 @@ def blocks(N: int, T: int, S: int, rows: int) -> Iterator[tuple[slice, slice, sl
     if not N * T * S:
         return
     items = min(N, max(1, rows // max(T, S)))
-    yield from itertools.product(_slices(N, items), _slices(T, rows), _slices(S, rows))
-
-
-def _slices(length: int, most: int) -> list[slice]:
-    """The fewest slices of at most `most`, equal within one."""
-    pieces = math.ceil(length / most)
-    edges = [length * piece // pieces for piece in range(pieces + 1)]
-    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+    yield from itertools.product(slices(0, N, items), slices(0, T, rows), slices(0, S, rows))
 
 
 def rows_of_v(v: Float[Tensor, "G D"], N: int) -> Float[Tensor, "N 1 D"]:
@@ -140,6 +133,6 @@ def rows_of_v(v: Float[Tensor, "G D"], N: int) -> Float[Tensor, "N 1 D"]:
 
 
 def check(query: Tensor, key: Tensor, v: Tensor) -> None:
-    """One width, and a dtype that the expansion's precision is meant for."""
+    """Raise unless the widths are equal and the expansion is accurate enough for the dtype."""
     check_widths(query, key, v)
     tables.tolerance(query.dtype)

@@ -1,4 +1,4 @@
-"""tanh of a sum as a short sum of products, so that additive scores become a matrix product.
+"""Expands tanh of a sum as a short sum of products, so that additive scores become a matrix product.
 
 On the square |a|, |b| ≤ L, tanh(a + b) is numerically of low rank, and splits by parity into pairs:
 
@@ -79,16 +79,16 @@ class Table:
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """How far tanh and its slope may be off on the square, for inputs of this dtype.
+    """The largest allowed error of tanh and of its slope on the square, for inputs of this dtype.
 
-    The expansion's error must not show beside roundings. The slope decides: its error is five to ten times that of tanh,
+    The expansion's error must be small beside rounding errors. The slope decides: its error is five to ten times that of tanh,
     and its root mean square half of its maximum or less. Eager PyTorch rounds each tanh by up to 2^-9 = 2e-3 in bfloat16 and
-    2^-12 = 2.4e-4 in float16, so it has the slope 1 − tanh² wrong by up to twice that, and rounds it, and its product with
-    the gradient, again. A maximum of about one rounding of tanh thus stays well below what eager makes of the slope, and
-    an order below what it makes of tanh. float32 is served where TF32's precision is welcome: its 10 bits are float16's.
+    2^-12 = 2.4e-4 in float16, so its slope 1 − tanh² is off by up to twice that, and the slope and its product with the
+    gradient are rounded again. A maximum of about one rounding of tanh thus stays well below eager's error of the slope,
+    and an order below its error of tanh. float32 is served where TF32's precision is accepted: its 10 bits are float16's.
     """
     if dtype not in TOLERANCES:
-        served = ", ".join(str(one).removeprefix("torch.") for one in TOLERANCES)
+        served = ", ".join(str(known).removeprefix("torch.") for known in TOLERANCES)
         raise SaccadeError(
             f"separable additive scores: expected inputs of {served}, found {str(dtype).removeprefix('torch.')}; "
             "the blocked kernel serves every dtype"
@@ -97,7 +97,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def table_for(reach: float, tolerance: float, ranks: tuple[int, ...] = RANKS) -> Table | None:
-    """The expansion of the least rank of `ranks` that serves all |a|, |b| ≤ `reach`, or None where none is enough.
+    """The expansion of the lowest rank in `ranks` that is accurate for all |a|, |b| ≤ `reach`, or None.
 
     Its `error` is within tolerance · tanh(2 · reach), the largest value there, and its `slope_error` within tolerance.
     """
@@ -206,7 +206,7 @@ def _errors(features: Tensor, slopes: Tensor, reach: float) -> tuple[float, floa
 
 
 def evaluated(series: Series, x: Float[Tensor, "*shape"], reach: float) -> Float[Tensor, "*shape R"]:
-    """The R functions at x, term by term as they are written: for tests, and for measuring a table's errors."""
+    """The R functions at x, term by term: for tests, and for measuring a table's errors."""
     y = 2 * (x / reach) ** 2 - 1
     order = torch.arange(series.coefficients.shape[0], dtype=x.dtype, device=x.device)
     values = torch.cos(order * torch.arccos(y.clamp(-1, 1))[..., None]) @ series.coefficients.to(x)

@@ -1,13 +1,13 @@
-"""tanh(q + k) for a tile of queries × keys, without a tanh for each pair.
+"""Computes tanh(q + k) for a tile of queries × keys without a tanh per pair.
 
-tanh is by far the dearest step of an additive score, and its argument is a sum, so the dear part can be done once for
-each row of q and each row of k. Which identity is accurate depends on how large the rows are:
+tanh is by far the most expensive step of an additive score, and its argument is a sum, so the expensive part can be done
+once per row of q and of k. Which identity is accurate depends on the magnitude of the rows:
 
     small     tanh(q + k) = (tanh q + tanh k) / (1 + tanh q · tanh k)   keeps the relative precision of tiny sums
     moderate  tanh(q + k) = 1 − 2 / (1 + e^2q · e^2k)                   until the product could overflow
     large     tanh(q + k) = 1 − 2 / (1 + e^(2q + 2k))                   any magnitude: 1/∞ is the 0 it should be
 
-Each tanh is then off by no more than a few roundings of 1. All three read `tanh = shift + gain · y`, where a tile
+Each tanh is then accurate to a few roundings of 1. All three have the form `tanh = shift + gain · y`, where a tile
 holds y itself (small) or 1/y (the others).
 """
 
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 SMALL = 0.5
-"""Up to here the addition theorem magnifies the rounding of tanh q by at most 1 / (1 − tanh²(½)) = 1.3."""
+"""Up to this magnitude the addition theorem amplifies the rounding of tanh q by at most 1 / (1 − tanh²(½)) = 1.3."""
 
 
 @dataclass(frozen=True)
 class TanhOfSums:
-    """One way to tanh(q + k): rows prepared once, a `fill` for each tile, and how to compute with what it wrote.
+    """One way to compute tanh(q + k): rows prepared once, a `fill` per tile, and how to compute with what it wrote.
 
     tanh = shift + gain · y. `times(x, tile)` is x · y and `plus_times(x, z, tile, value=c)` is x + c · z · y: products
     where the tile holds y, quotients where it holds 1/y.
@@ -51,7 +51,7 @@ class TanhOfSums:
 
 
 def tanh_of_sums(query: Tensor, key: Tensor) -> TanhOfSums:
-    """The quickest way that is accurate at these magnitudes; NaN and infinity go the way that lets them through."""
+    """The fastest way that is accurate at these magnitudes; NaN and infinity take the way that propagates them."""
     largest = max(_magnitude(query), _magnitude(key))
     if largest <= SMALL:
         rows = query.tanh(), key.tanh()
@@ -63,7 +63,7 @@ def tanh_of_sums(query: Tensor, key: Tensor) -> TanhOfSums:
 
 
 def largest_factor(dtype: torch.dtype) -> int:
-    """The largest |q|, |k| whose e^2q · e^2k is safely a normal number: 20 in float32, 175 in float64."""
+    """The largest |q|, |k| for which e^2q · e^2k is safely a normal number: 20 in float32, 175 in float64."""
     return math.floor(math.log(torch.finfo(dtype).max) / 4 - 2)
 
 

@@ -1,4 +1,4 @@
-"""A step's look at what is kept, by the faster that serves: Triton's on a GPU where no gradient is asked for."""
+"""One decoding step of attention over cached keys and values: Triton on a GPU without gradients, else the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saccade.kernels.beam_kv import reference
 from saccade.kernels.launching import has_fused
 
 
-def kept_attention(
+def cached_attention(
     query: Float[Tensor, "R H d"],
     key: Float[Tensor, "N H P d"],
     value: Float[Tensor, "N H P d"],
@@ -19,14 +19,14 @@ def kept_attention(
     *,
     scale: float,
 ) -> Float[Tensor, "R H d"]:
-    """What each row reads of the places it has (:func:`saccade.kernels.beam_kv.reference.kept_attention`)."""
+    """The context of each row over its cached positions (:func:`saccade.kernels.beam_kv.reference.cached_attention`)."""
     if not is_fused(query):
-        return reference.kept_attention(query, key, value, counts, line, scale=scale)
+        return reference.cached_attention(query, key, value, counts, line, scale=scale)
     from saccade.kernels.beam_kv import fused
 
-    return fused.kept_attention(query, key, value, counts, line, scale=scale)
+    return fused.cached_attention(query, key, value, counts, line, scale=scale)
 
 
 def is_fused(query: Tensor) -> bool:
-    """Whether one launch would serve these queries."""
+    """Whether the Triton kernel serves these queries."""
     return has_fused(query) and query.dtype != torch.float64 and not torch.is_grad_enabled()

@@ -1,2 +1,1 @@
-"""A decoder's step, score, softmax and read for one query an item: as the formula reads (reference.py), without a tanh for
-each pair (blocked.py), in one launch (fused.py, its Triton in programs.py); and a loop of steps over one memory (loop.py)."""
+"""A decoder's step over one memory: formula and loop (steps.py), in plain PyTorch (blocked.py), in Triton (fused.py)."""

@@ -1,4 +1,4 @@
-"""A decoder's step and its gradients in plain PyTorch, without keeping tanh(q + k): for the CPU and any device.
+"""A decoder's step and its gradients in plain PyTorch, without storing tanh(q + k), on any device.
 
 With g the gradient of a step's scores and ∂c that of its context,
 
@@ -11,9 +11,9 @@ and for the memory, over the steps t of a loop at once,
     ∂v       =  Σ_ts g_ts tanh(q_t + k_s)
     ∂value_s =  Σ_t weights_ts ∂c_t
 
-What the second needs of a step goes from one to the other as a row, `[query | g | weights | ∂c]`.
+A step passes what the second group needs as a row, `[query | g | weights | ∂c]`.
 
-tanh is by far the dearest step on a CPU, and the keys are the same at every step of a loop: what it needs of them is done
+tanh is by far the most expensive step on a CPU, and the keys are the same at every step of a loop: their part is computed
 once (`Ready`), by the identities of additive/tanh_tiles.py, and each pair then costs a product and a quotient.
 
 Legend: N items, T steps, S keys, D width of queries and keys, E width of values, P = D + 2 S + E.
@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.kernels.additive.tanh_tiles import SMALL, largest_factor
-from saccade.kernels.decoder.reference import working_type
+from saccade.kernels.dtypes import without_autocast, working_dtype_of
 
 TILE_ELEMENTS = 1 << 18
 """Numbers in one tile of q + k: a few float32 tiles stay in the processor's cache."""
@@ -40,27 +40,27 @@ Fill = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Ready:
-    """A memory's keys and values in the working type, and what tanh(q + k) needs of the keys."""
+    """A memory's keys and values in the working dtype, and the keys' part of tanh(q + k)."""
 
     def __init__(self, key: Float[Tensor, "N S D"], value: Float[Tensor, "N S E"]) -> None:
-        working = working_type(key, value)
+        working = working_dtype_of(key, value)
         self.key, self.value = key.detach().to(working), value.detach().to(working)
         self._rows: dict[str, Tensor] = {}
         self._tile: Tensor | None = None
-        # Elsewhere the largest value would have to be waited for, which a recorded CUDA graph cannot.
+        # On other devices reading the largest value would synchronise, which a captured CUDA graph cannot.
         self._largest = largest(self.key) if key.device.type == "cpu" else math.inf
 
     def tiles(self, query: Float[Tensor, "N D"]) -> Iterator[tuple[slice, Tensor]]:
-        """Slices of the items, with tanh(q + k) [n, S, D] of each, in the same place each time."""
+        """Slices of the items, with tanh(q + k) [n, S, D] of each, in one reused buffer."""
         queries, keys, fill = self.sums(query)
-        if self._tile is None:  # kept, because fresh memory costs more than what is computed in it
+        if self._tile is None:  # reused: allocating costs more than the computation
             self._tile = keys.new_empty(items_in_a_tile(keys), *keys.shape[1:])
         for items in pieces(keys):
             rows = keys[items]
             yield items, fill(queries[items, None], rows, self._tile[: len(rows)])
 
     def sums(self, query: Float[Tensor, "... D"]) -> tuple[Tensor, Tensor, Fill]:
-        """Rows of queries and of keys, and how to fill a tile with tanh(q + k) from them."""
+        """Prepared rows of queries and of keys, and the function that fills a tile with tanh(q + k) from them."""
         if self._largest == math.inf:
             return query, self.key, _by_sum
         most = max(self._largest, largest(query))
@@ -102,7 +102,7 @@ def _by_sum(query: Tensor, key: Tensor, tile: Tensor) -> Tensor:
 
 
 class Parts(NamedTuple):
-    """The parts of rows [..., P], as views."""
+    """Views of the parts of rows [..., P]."""
 
     query: Float[Tensor, "... D"]
     grad_scores: Float[Tensor, "... S"]
@@ -125,7 +125,7 @@ def look(
     """Context in ``dtype``, and weights."""
     key, value = ready.key, ready.value
     query = query.detach().to(key.dtype)
-    with torch.autocast(key.device.type, enabled=False):
+    with without_autocast(key):
         if v is None:
             scores = _of_rows(query * scale, key)
         else:
@@ -136,7 +136,7 @@ def look(
             weights = scores.softmax(-1)
         else:
             unseen = real.logical_not()
-            # A row that sees nothing is NaN here, at places that are all set to 0 next.
+            # A row that sees nothing is NaN here, and set to 0 next.
             weights = scores.masked_fill_(unseen, -math.inf).softmax(-1).masked_fill_(unseen, 0.0)
         context = (weights.unsqueeze(1) @ value).squeeze(1)
     return context.to(dtype), weights
@@ -154,7 +154,7 @@ def look_back(
     """The gradient of the query, and the row that the memory's gradients need of this step."""
     key, value = ready.key, ready.value
     q, grad_context = query.to(key.dtype), grad_context.to(key.dtype)
-    with torch.autocast(key.device.type, enabled=False):
+    with without_autocast(key):
         towards = _of_rows(grad_context, value)  # [N, S]
         if grad_weights is not None:
             towards = towards + grad_weights
@@ -173,9 +173,9 @@ def look_back(
 def gather(
     ready: Ready, v: Float[Tensor, " D"] | None, scale: float, rows: Float[Tensor, "T N P"]
 ) -> tuple[Float[Tensor, "N S D"], Float[Tensor, "N S E"], Float[Tensor, " D"] | None]:
-    """The gradients of key, value and v from the rows of all steps, in the rows' type."""
+    """The gradients of key, value and v from the rows of all steps, in the rows' dtype."""
     query, grad_scores, weights, grad_context = Parts.of(rows, *ready.key.shape[1:])
-    with torch.autocast(rows.device.type, enabled=False):
+    with without_autocast(rows):
         grad_value = over_steps(weights, grad_context)
         if v is None:
             return over_steps(grad_scores, query) * scale, grad_value, None
@@ -207,7 +207,7 @@ def _gather_additive(ready: Ready, query: Tensor, v: Tensor, grad_scores: Tensor
 
 
 def _of_rows(one: Float[Tensor, "N W"], rows: Float[Tensor, "N S W"]) -> Float[Tensor, "N S"]:
-    """one · rows[s]; this way round the product is several times faster than rows times a column."""
+    """one · rows[s]; in this order the product is several times faster than rows times a column."""
     return (one.unsqueeze(1) @ rows.mT).squeeze(1)
 
 

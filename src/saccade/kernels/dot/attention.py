@@ -2,9 +2,9 @@
 
     context_t = Σ_s softmax_s(scale · q_tᵀk_s) value_s
 
-PyTorch's fast kernels have gradients that cannot be differentiated again. Two nodes of autograd around the operator mend it:
-the one after it notes the gradient G of the contexts, the one before it hands on the operator's gradients, or, where they
-are to be differentiated again, those of the formula at G, right to any order at its cost in memory.
+The gradients of PyTorch's fast kernels cannot be differentiated again. Two autograd nodes around the operator fix that: the
+one after it notes the gradient G of the contexts; the one before it passes on the operator's gradients, or, where they will
+be differentiated again, those of the formula at G.
 
 Legend: B batch, H heads (optional), T queries, S keys, D width of queries and keys, E width of values.
 """
@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from saccade.kernels.dtypes import without_autocast
 from saccade.kernels.second_order import gradients_through
 
 
@@ -40,13 +41,13 @@ def dot_attention(
     keys up to t.
     """
     headless = query.dim() == 3
-    if headless:  # without an axis of heads PyTorch holds all T × S weights
+    if headless:  # without a head axis PyTorch holds all T × S weights
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
     if mask is not None and mask.dim() == 3:
         mask = mask.unsqueeze(1)
     inputs = query, key, value
     again = torch.is_grad_enabled() and not dropout and not torch.compiler.is_compiling()
-    again = again and any(each.requires_grad for each in inputs)
+    again = again and any(tensor.requires_grad for tensor in inputs)
     noted = _Noted()
     if again:
         inputs = _Before.apply(*inputs, mask, causal, scale, noted)
@@ -60,7 +61,7 @@ def dot_attention(
 
 
 class _Noted:
-    """The gradient of the contexts, on its way from one node to the other."""
+    """Carries the gradient of the contexts from one node to the other."""
 
     grad: Tensor | None = None
 
@@ -92,9 +93,9 @@ class _Before(torch.autograd.Function):
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.noted = causal, scale, noted
         ctx.set_materialize_grads(False)
-        outputs = tuple(each.view_as(each) for each in (query, key, value))
-        still = [each for each, need in zip(outputs, ctx.needs_input_grad[:3], strict=True) if not need]
-        ctx.mark_non_differentiable(*still)
+        outputs = tuple(tensor.view_as(tensor) for tensor in (query, key, value))
+        constant = [output for output, need in zip(outputs, ctx.needs_input_grad[:3], strict=True) if not need]
+        ctx.mark_non_differentiable(*constant)
         return outputs
 
     @staticmethod
@@ -104,15 +105,15 @@ class _Before(torch.autograd.Function):
             return *grads, None, None, None, None
         query, key, value, mask = ctx.saved_tensors
 
-        def plainly(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        def formula(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             return _formula(query, key, value, mask, ctx.causal, ctx.scale)
 
-        found = gradients_through(plainly, (query, key, value), (grad,), ctx.needs_input_grad[:3])
-        return *found, None, None, None, None
+        gradients = gradients_through(formula, (query, key, value), (grad,), ctx.needs_input_grad[:3])
+        return *gradients, None, None, None, None
 
 
 def _formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
-    with torch.autocast(query.device.type, enabled=False):  # the dtypes were settled before the call
+    with without_autocast(query):
         scores = query @ key.mT * scale
         if causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -124,10 +125,10 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, cau
 
 
 def _without_cudnn() -> contextlib.AbstractContextManager[Any]:
-    """Those that are switched on, but for cuDNN's: beside a mask its gradient of the query is NaN for some lengths where all
-    scores of a row are very low (pytorch/pytorch#196678)."""
+    """The enabled backends except cuDNN: with a mask its gradient of the query is NaN for some lengths where all scores of a
+    row are very low (pytorch/pytorch#196678)."""
     every = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    if torch.compiler.is_compiling():  # which cannot record what is switched on
+    if torch.compiler.is_compiling():  # it cannot trace what is enabled
         return sdpa_kernel(every)
     on = torch.backends.cuda
     switched = [on.flash_sdp_enabled(), on.mem_efficient_sdp_enabled(), on.math_sdp_enabled()]

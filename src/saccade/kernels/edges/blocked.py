@@ -1,13 +1,13 @@
 """Attention over edges in bounded memory, forward and backward, on any device.
 
-Works through runs of edges, so that E × H × D numbers never exist together, and computes act(q + k) again in the backward
-pass. With h = act(q_i + k_j), g the gradient of out and p_ij = gain_ij g_iᵀ value_j,
+It processes runs of edges, so that E × H × D numbers never exist at once, and recomputes act(q + k) in the backward pass.
+With h = act(q_i + k_j), g the gradient of out and p_ij = gain_ij g_iᵀ value_j,
 
     ∂e_ij = α_ij (p_ij − Σ_j' α_ij' p_ij')         ∂q_i = Σ_j ∂e_ij a ∘ act'        ∂k_j = Σ_i ∂e_ij a ∘ act'
     ∂value_j = Σ_i α_ij gain_ij g_i                ∂a = Σ_ij ∂e_ij h
 
-where Σ_j α_ij p_ij = g_iᵀ out_i. Beyond inputs, outputs and their gradients it holds a few numbers for each edge and head
-(E × H) and a few runs. float16 and bfloat16 are computed in float32 and rounded once, at the end.
+where Σ_j α_ij p_ij = g_iᵀ out_i. Besides inputs, outputs and their gradients it holds a few numbers per edge and head (E × H)
+and a few runs. float16 and bfloat16 are computed in float32 and rounded once, at the end.
 
 Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 """
@@ -17,55 +17,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.kernels.dtypes import promoted
-from saccade.kernels.edges import differentiable, reference
-from saccade.kernels.edges.differentiable import Gradients, Inputs, working_dtype
+from saccade.kernels.dtypes import promoted, working_dtype_of
+from saccade.kernels.edges.differentiable import Engine, Gradients, Inputs
 from saccade.kernels.edges.graph import Graph
-from saccade.kernels.edges.reference import Act, Rule
+from saccade.kernels.edges.reference import Rule, segment_softmax
 
 RUN_ELEMENTS = 1 << 20
-"""Numbers in one run of edges: 4 MB in float32, so that the few that are alive together stay in the cache."""
-
-
-def edge_attention(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    value: Float[Tensor, "M H W"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-    gain: Float[Tensor, "E H"] | None = None,
-) -> Float[Tensor, "N H W"]:
-    """What each receiver finds at its senders: as `reference.edge_attention`."""
-    reference.check_shapes(query, key, a, graph, act, value, gain)
-    rule = Rule(graph, act, slope, None if gain is None else gain.detach())
-    return differentiable.attention(ENGINE, Inputs(query, key, value, a), rule)
-
-
-def edge_weights(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-) -> Float[Tensor, "E H"]:
-    """α of every edge, in the graph's order, without a gradient: to be looked at."""
-    reference.check_shapes(query, key, a, graph, act)
-    return differentiable.weights(ENGINE, query, key, a, Rule(graph, act, slope))
+"""Numbers in one run of edges: 4 MB in float32, so that the few runs alive at once stay in the cache."""
 
 
 def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
-    """out [N, H, W] and α [E, H], in the working type."""
+    """out [N, H, W] and α [E, H], in the working dtype."""
     query, key, value, a = inputs
-    weights = _weights(query, key, a, rule, working_dtype(*inputs))
+    weights = _weights(query, key, a, rule, working_dtype_of(*inputs))
     graph, gain = rule.graph, rule.gain
     out = weights.new_zeros(graph.receivers, *value.shape[1:])
     for run in _runs(graph, value):
@@ -75,7 +42,7 @@ def _forward(inputs: Inputs, rule: Rule) -> tuple[Tensor, Tensor]:
 
 
 def _rounded_weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
-    return _weights(query, key, a, rule, working_dtype(query, key, a)).to(promoted(query, key, a))
+    return _weights(query, key, a, rule, working_dtype_of(query, key, a)).to(promoted(query, key, a))
 
 
 def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.dtype) -> Tensor:
@@ -85,7 +52,7 @@ def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule, working: torch.d
         total = query[graph.receiver[run]].to(working) + key[graph.sender[run]]
         hidden = total.tanh_() if rule.act == "tanh" else functional.leaky_relu_(total, rule.slope)
         scores[run] = hidden.mul_(a).sum(-1)
-    return reference.segment_softmax(scores, graph)
+    return segment_softmax(scores, graph)
 
 
 def _backward(
@@ -105,19 +72,19 @@ def _backward(
         pull = (from_out * value[sender]).sum(-1)
         grad_value.index_add_(0, sender, from_out.mul_(read.unsqueeze(-1)))
         grad_scores = (pull * read - weight * shared[receiver]).unsqueeze(-1)  # [run, H, 1]
-        hidden, steepness = _bent(query, key, rule, run, working)
+        hidden, steepness = _activated(query, key, rule, run, working)
         grad_a += hidden.mul_(grad_scores).sum(0)
         steepness.mul_(grad_scores)
         grad_query.index_add_(0, receiver, steepness)
         grad_key.index_add_(0, sender, steepness)
-    found = (grad_query.mul_(a), grad_key.mul_(a), grad_value, grad_a)
+    gradients = (grad_query.mul_(a), grad_key.mul_(a), grad_value, grad_a)
     return tuple(
         gradient.to(tensor.dtype) if need else None
-        for gradient, tensor, need in zip(found, inputs, needed, strict=True)
+        for gradient, tensor, need in zip(gradients, inputs, needed, strict=True)
     )
 
 
-def _bent(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
+def _activated(query: Tensor, key: Tensor, rule: Rule, run: slice, working: torch.dtype) -> tuple[Tensor, Tensor]:
     """act(q + k) and act'(q + k) of a run of edges, [run, H, D] each."""
     total = query[rule.graph.receiver[run]].to(working) + key[rule.graph.sender[run]]
     if rule.act == "tanh":
@@ -134,4 +101,5 @@ def _runs(graph: Graph, *rows: Tensor) -> Iterator[slice]:
         yield slice(first, min(graph.size, first + most))
 
 
-ENGINE = differentiable.Engine("blocked", _forward, _backward, _rounded_weights)
+ENGINE = Engine("blocked", _forward, _backward, _rounded_weights)
+edge_attention, edge_weights = ENGINE.edge_attention, ENGINE.edge_weights

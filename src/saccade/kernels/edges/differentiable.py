@@ -1,10 +1,10 @@
-"""Attention over edges with gradients, over an engine that computes it and its gradients: blocked.py or fused.py.
+"""Attention over edges with gradients, over an engine that computes both: blocked.py or fused.py.
 
-Kept for the backward pass: the inputs, the output in the working type, and what the engine wants to have again: α of every
-edge [E, H] in blocked.py, log Σ exp e of every receiver [N, H] in fused.py.
+Saved for the backward pass: the inputs, the output in the working dtype, and what the engine needs again: α of every edge
+[E, H] in blocked.py, log Σ exp e of every receiver [N, H] in fused.py.
 
-Under torch.compile it is the operator ``saccade::edge_attention``, which passes through whole; elsewhere it is a function of
-autograd, which costs the host less.
+Under torch.compile it is the operator ``saccade::edge_attention``, which is traced as one node; elsewhere it is an autograd
+function, which has less host overhead.
 
 Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 """
@@ -19,14 +19,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.kernels.dtypes import promoted
+from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted, working_dtype_of
 from saccade.kernels.edges import reference
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.edges.reference import Act, Rule
 from saccade.kernels.second_order import gradients_through
 
 Gradients = tuple[Tensor | None, ...]
-"""One for each of the inputs, None where none was asked for."""
+"""One per input, None where it is not needed."""
 
 
 class Inputs(NamedTuple):
@@ -40,73 +41,97 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Engine:
-    """What computes attention over edges.
+    """Computes attention over edges.
 
-    ``forward(inputs, rule)`` gives out [N, H, W] in the working type and what is kept. ``backward(inputs, out, kept, grad_out,
-    needed, rule)`` gives the gradients of the inputs, in their own dtypes. ``weights(query, key, a, rule)`` gives α [E, H].
+    ``forward(inputs, rule)`` returns out [N, H, W] in the working dtype and what it saves. ``backward(inputs, out, saved,
+    grad_out, needed, rule)`` returns the gradients of the inputs, in their own dtypes. ``weights(query, key, a, rule)``
+    returns α [E, H]. ``refusal(dtype, width)`` says why inputs of this dtype and head width are not served, or None.
     """
 
     name: str
     forward: Callable[[Inputs, Rule], tuple[Tensor, Tensor]]
     backward: Callable[[Inputs, Tensor, Tensor, Tensor, tuple[bool, ...], Rule], Gradients]
     weights: Callable[[Tensor, Tensor, Tensor, Rule], Tensor]
+    refusal: Callable[[torch.dtype, int], str | None] = lambda dtype, width: None
 
+    def edge_attention(
+        self,
+        query: Float[Tensor, "N H D"],
+        key: Float[Tensor, "M H D"],
+        value: Float[Tensor, "M H W"],
+        a: Float[Tensor, "H D"],
+        graph: Graph,
+        *,
+        act: Act = "leaky_relu",
+        slope: float = 0.2,
+        gain: Float[Tensor, "E H"] | None = None,
+    ) -> Float[Tensor, "N H W"]:
+        """What each receiver reads from its senders: as `reference.edge_attention`."""
+        reference.check_shapes(query, key, a, graph, act, value, gain)
+        inputs = Inputs(query, key, value, a)
+        self._check(promoted(*inputs), max(query.shape[-1], value.shape[-1]))
+        rule = Rule(graph, act, float(slope), None if gain is None else gain.detach().contiguous())
+        out: Tensor
+        if torch.compiler.is_compiling():
+            options = (*_tensors_of(graph), act, rule.slope, self.name)
+            out = torch.ops.saccade.edge_attention(*inputs, rule.gain, *options)[0]
+        else:
+            out = _EdgeAttention.apply(self, rule, *inputs)
+        return out.to(promoted(*inputs))
 
-def attention(engine: Engine, inputs: Inputs, rule: Rule) -> Float[Tensor, "N H W"]:
-    """What each receiver finds, by this engine, differentiable, in the inputs' promoted type."""
-    out: Tensor
-    if torch.compiler.is_compiling():
-        options = (*_tensors_of(rule.graph), rule.act, float(rule.slope), engine.name)
-        out = torch.ops.saccade.edge_attention(*inputs, rule.gain, *options)[0]
-    else:
-        out = _EdgeAttention.apply(engine, rule, *inputs)
-    return out.to(promoted(*inputs))
+    def edge_weights(
+        self,
+        query: Float[Tensor, "N H D"],
+        key: Float[Tensor, "M H D"],
+        a: Float[Tensor, "H D"],
+        graph: Graph,
+        *,
+        act: Act = "leaky_relu",
+        slope: float = 0.2,
+    ) -> Float[Tensor, "E H"]:
+        """α of every edge, in the graph's order, without a gradient, in the inputs' promoted dtype."""
+        reference.check_shapes(query, key, a, graph, act)
+        self._check(promoted(query, key, a), query.shape[-1])
+        with torch.no_grad():
+            if not torch.compiler.is_compiling():
+                return self.weights(query, key, a, Rule(graph, act, float(slope)))
+            options = (graph.start, graph.receiver, graph.sender, act, float(slope), self.name)
+            weights: Tensor = torch.ops.saccade.edge_weights(query, key, a, *options)
+            return weights
 
-
-def weights(engine: Engine, query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Float[Tensor, "E H"]:
-    """α of every edge, in the graph's order, without a gradient, in the inputs' promoted type."""
-    with torch.no_grad():
-        if not torch.compiler.is_compiling():
-            return engine.weights(query, key, a, rule)
-        start, receiver, sender, *_ = _tensors_of(rule.graph)
-        options = (start, receiver, sender, rule.act, float(rule.slope), engine.name)
-        found: Tensor = torch.ops.saccade.edge_weights(query, key, a, *options)
-        return found
-
-
-def working_dtype(*tensors: Tensor) -> torch.dtype:
-    """float16 and bfloat16 are computed in float32, the others as they are."""
-    return torch.promote_types(promoted(*tensors), torch.float32)
+    def _check(self, dtype: torch.dtype, width: int) -> None:
+        reason = self.refusal(dtype, width)
+        if reason is not None:
+            raise SaccadeError(f"edges.{self.name} does not serve this: {reason}; edges.blocked does")
 
 
 class _EdgeAttention(torch.autograd.Function):
-    """query [N, H, D], key [M, H, D], value [M, H, W], a [H, D] → [N, H, W] in the working type."""
+    """query [N, H, D], key [M, H, D], value [M, H, W], a [H, D] → [N, H, W] in the working dtype."""
 
     @staticmethod
     def forward(ctx: Any, engine: Engine, rule: Rule, *tensors: Tensor) -> Tensor:
-        out, kept = engine.forward(Inputs(*tensors), rule)
-        ctx.save_for_backward(*tensors, out, kept)
+        out, saved = engine.forward(Inputs(*tensors), rule)
+        ctx.save_for_backward(*tensors, out, saved)
         ctx.engine, ctx.rule = engine, rule
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Gradients:
-        *tensors, out, kept = ctx.saved_tensors
+        *tensors, out, saved = ctx.saved_tensors
         inputs, needed = Inputs(*tensors), ctx.needs_input_grad[2:]
         if torch.is_grad_enabled():
             return None, None, *_differentiable(inputs, grads[0], needed, ctx.rule)
-        return None, None, *ctx.engine.backward(inputs, out, kept, grads[0], needed, ctx.rule)
+        return None, None, *ctx.engine.backward(inputs, out, saved, grads[0], needed, ctx.rule)
 
 
 def _differentiable(inputs: Inputs, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule) -> Gradients:
-    """Gradients that will be differentiated again: the reference's."""
+    """Gradients that can be differentiated again: the reference's."""
+    options: dict[str, Any] = {"act": rule.act, "slope": rule.slope, "gain": rule.gain}
 
-    def plainly(query: Tensor, key: Tensor, value: Tensor, a: Tensor) -> Tensor:
-        return reference.edge_attention(
-            query, key, value, a, rule.graph, act=rule.act, slope=rule.slope, gain=rule.gain
-        )
+    def formula(query: Tensor, key: Tensor, value: Tensor, a: Tensor) -> Tensor:
+        return reference.edge_attention(query, key, value, a, rule.graph, **options)
 
-    return gradients_through(plainly, inputs, (grad_out,), needed)
+    return gradients_through(formula, inputs, (grad_out,), needed)
 
 
 # ---- The operators ----------------------------------------------------------------------------------------------------
@@ -120,76 +145,63 @@ _HOW = "str act, float slope, str engine"
     mutates_args=(),
     schema=f"(Tensor query, Tensor key, Tensor value, Tensor a, Tensor? gain, {_ROWS}, {_HOW}) -> (Tensor, Tensor)",
 )
-def _operator(
-    query: Tensor, key: Tensor, value: Tensor, a: Tensor, gain: Tensor | None, start: Tensor, receiver: Tensor,
-    sender: Tensor, out_start: Tensor, out_edge: Tensor, out_receiver: Tensor, act: Act, slope: float, engine: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """out [N, H, W] in the working type, and what the engine keeps."""
-    graph = _graph_of(len(query), len(key), start, receiver, sender, out_start, out_edge, out_receiver)
-    return _engine(engine).forward(Inputs(query, key, value, a), Rule(graph, act, slope, gain))
+def _operator(*given: Any) -> tuple[Tensor, Tensor]:
+    """out [N, H, W] in the working dtype, and what the engine saves."""
+    *tensors, act, slope, engine = given
+    inputs, rule = _inputs_and_rule(tensors, act, slope)
+    return _engine(engine).forward(inputs, rule)
 
 
 @_operator.register_fake
-def _(
-    query: Tensor, key: Tensor, value: Tensor, a: Tensor, gain: Tensor | None, start: Tensor, receiver: Tensor,
-    sender: Tensor, out_start: Tensor, out_edge: Tensor, out_receiver: Tensor, act: Act, slope: float, engine: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    (N, H, _), working = query.shape, working_dtype(query, key, value, a)
+def _(*given: Any) -> tuple[Tensor, Tensor]:
+    *tensors, _, _, engine = given
+    (query, _, value, _), sender = Inputs(*tensors[:4]), tensors[7]
+    (N, H, _), working = query.shape, working_dtype_of(*tensors[:4])
     rows = N if engine == "fused" else sender.shape[0]
     return query.new_empty(N, H, value.shape[2], dtype=working), query.new_empty(rows, H, dtype=working)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     *tensors, act, slope, engine = inputs
     ctx.how = act, slope, engine
     ctx.save_for_backward(*tensors, *output)
 
 
-def _backward_of(ctx: Any, grad: Tensor, *unused: Tensor | None) -> Gradients:
-    *tensors, out, kept = ctx.saved_tensors
+def _backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> Gradients:
+    *tensors, out, saved = ctx.saved_tensors
     needed = tuple(ctx.needs_input_grad[:4])
     if torch.is_grad_enabled():
-        inputs, gain, rows = Inputs(*tensors[:4]), tensors[4], tensors[5:]
-        act, slope, _ = ctx.how
-        rule = Rule(_graph_of(len(inputs.query), len(inputs.key), *rows), act, slope, gain)
-        found = _differentiable(inputs, grad, needed, rule)
+        inputs, rule = _inputs_and_rule(tensors, *ctx.how[:2])
+        gradients = _differentiable(inputs, grad, needed, rule)
     else:
-        whole = torch.ops.saccade.edge_attention_backward(grad, out, kept, *tensors, *ctx.how, needed)
-        found = tuple(gradient if need else None for gradient, need in zip(whole, needed, strict=True))
-    return *found, *([None] * 10)
+        whole = torch.ops.saccade.edge_attention_backward(grad, out, saved, *tensors, *ctx.how, needed)
+        gradients = tuple(gradient if need else None for gradient, need in zip(whole, needed, strict=True))
+    return *gradients, *([None] * 10)
 
 
-_operator.register_autograd(_backward_of, setup_context=_remember)
+_operator.register_autograd(_backward, setup_context=_setup)
 
 
 @torch.library.custom_op(
     "saccade::edge_attention_backward",
     mutates_args=(),
-    schema="(Tensor grad, Tensor out, Tensor kept, Tensor query, Tensor key, Tensor value, Tensor a, Tensor? gain, "
+    schema="(Tensor grad, Tensor out, Tensor saved, Tensor query, Tensor key, Tensor value, Tensor a, Tensor? gain, "
     f"{_ROWS}, {_HOW}, bool[] needed) -> (Tensor, Tensor, Tensor, Tensor)",
 )
-def _backward_operator(
-    grad: Tensor, out: Tensor, kept: Tensor, query: Tensor, key: Tensor, value: Tensor, a: Tensor, gain: Tensor | None,
-    start: Tensor, receiver: Tensor, sender: Tensor, out_start: Tensor, out_edge: Tensor, out_receiver: Tensor,
-    act: Act, slope: float, engine: str, needed: list[bool],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+def _backward_operator(grad: Tensor, out: Tensor, saved: Tensor, *given: Any) -> tuple[Tensor, ...]:
     """Gradients of the four inputs, empty where none is needed."""
-    graph = _graph_of(len(query), len(key), start, receiver, sender, out_start, out_edge, out_receiver)
-    inputs, rule = Inputs(query, key, value, a), Rule(graph, act, slope, gain)
-    found = _engine(engine).backward(inputs, out, kept, grad, tuple(needed), rule)
-    one, two, three, four = (query.new_empty(0) if gradient is None else gradient for gradient in found)
-    return one, two, three, four
+    *tensors, act, slope, engine, needed = given
+    inputs, rule = _inputs_and_rule(tensors, act, slope)
+    gradients = _engine(engine).backward(inputs, out, saved, grad, tuple(needed), rule)
+    return tuple(grad.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
 @_backward_operator.register_fake
-def _(
-    grad: Tensor, out: Tensor, kept: Tensor, query: Tensor, key: Tensor, value: Tensor, a: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    one, two, three, four = (
-        tensor.new_empty(tensor.shape) if need else query.new_empty(0)
-        for tensor, need in zip((query, key, value, a), rest[-1], strict=True)
+def _(grad: Tensor, out: Tensor, saved: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    return tuple(
+        tensor.new_empty(tensor.shape) if need else grad.new_empty(0)
+        for tensor, need in zip(given[:4], given[-1], strict=True)
     )
-    return one, two, three, four
 
 
 @torch.library.custom_op(
@@ -201,16 +213,13 @@ def _weights_operator(
     query: Tensor, key: Tensor, a: Tensor, start: Tensor, receiver: Tensor, sender: Tensor, act: Act, slope: float,
     engine: str,
 ) -> Tensor:  # fmt: skip
-    """α [E, H]. The rows by sender are of no account."""
-    graph = _graph_of(len(query), len(key), start, receiver, sender, start, sender, sender)
+    """α [E, H]. The rows by sender are not used."""
+    graph = Graph(len(query), len(key), start, receiver, sender, start, sender, sender, place=sender)
     return _engine(engine).weights(query, key, a, Rule(graph, act, slope))
 
 
 @_weights_operator.register_fake
-def _(
-    query: Tensor, key: Tensor, a: Tensor, start: Tensor, receiver: Tensor, sender: Tensor, act: Act, slope: float,
-    engine: str,
-) -> Tensor:  # fmt: skip
+def _(query: Tensor, key: Tensor, a: Tensor, start: Tensor, receiver: Tensor, sender: Tensor, *how: Any) -> Tensor:
     return query.new_empty(sender.shape[0], query.shape[1], dtype=promoted(query, key, a))
 
 
@@ -218,12 +227,11 @@ def _tensors_of(graph: Graph) -> tuple[Tensor, ...]:
     return graph.start, graph.receiver, graph.sender, graph.out_start, graph.out_edge, graph.out_receiver
 
 
-def _graph_of(
-    receivers: int, senders: int, start: Tensor, receiver: Tensor, sender: Tensor, out_start: Tensor, out_edge: Tensor,
-    out_receiver: Tensor,
-) -> Graph:  # fmt: skip
-    """The graph again. Where its edges stood in a list, kernels never ask."""
-    return Graph(receivers, senders, start, receiver, sender, out_start, out_edge, out_receiver, place=sender)
+def _inputs_and_rule(tensors: list[Any], act: Act, slope: float) -> tuple[Inputs, Rule]:
+    """The inputs, and the rule with its graph rebuilt; kernels never need an edge's position in the original list."""
+    inputs, gain, rows = Inputs(*tensors[:4]), tensors[4], tensors[5:]
+    graph = Graph(len(inputs.query), len(inputs.key), *[*rows, rows[2]])
+    return inputs, Rule(graph, act, slope, gain)
 
 
 def _engine(name: str) -> Engine:

@@ -1,34 +1,31 @@
-"""Attention over edges in Triton: nothing is kept for an edge, neither forward nor backward.
+"""Attention over edges in Triton: nothing is stored per edge, neither forward nor backward.
 
     e_ij = aᵀ act(q_i + k_j)     α_ij = softmax over the edges of i     out_i = Σ_j α_ij gain_ij value_j
 
-A program has one receiver and some heads. It goes through the receiver's edges a tile at a time, with a running maximum
-and sum (an online softmax), and leaves log Σ exp e behind, from which the backward pass has every α again. Gradients of
-receivers and of `a` go through the same rows; gradients of senders through the rows by sender (`Graph.out_start`). No
-atomics: the same bits every time. The equations of the gradients are in blocked.py. Everything is computed in float32
-and rounded once.
+A program has one node and BH of its heads. It goes through the node's edges a tile at a time, with a running maximum and sum
+(an online softmax), and stores log Σ exp e, from which the backward pass recomputes every α. Gradients of receivers and of
+`a` go through the same rows; gradients of senders through the rows by sender (`Graph.out_start`). No atomics, so results are
+deterministic. The equations of the gradients are in blocked.py. Everything is computed in float32 and rounded once. Absent
+gains or values are None.
 
-Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers a tile.
+Legend: N receivers, M senders, E edges, H heads, D width, W width of values; BE edges, BH heads, BD and BW numbers per tile.
 """
 
 from __future__ import annotations
 
 import torch
 import triton
-from jaxtyping import Float
+import triton.language as tl
 from torch import Tensor
 
-from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import promoted
-from saccade.kernels.edges import differentiable, programs, reference
-from saccade.kernels.edges.differentiable import Gradients, Inputs
-from saccade.kernels.edges.graph import Graph
-from saccade.kernels.edges.reference import Act, Rule
-from saccade.kernels.edges.serving import MOST_WIDTH
+from saccade.kernels.edges.differentiable import Engine, Gradients, Inputs
+from saccade.kernels.edges.reference import MOST_WIDTH, Rule
+from saccade.kernels.programs import tanh_and_slope
 
 
 def tiles(H: int, D: int, W: int, degree: float) -> dict[str, int]:
-    """Sides of the tiles (powers of two) and warps, from the sizes and the mean number of edges a row has."""
+    """Sides of the tiles (powers of two) and warps, from the sizes and the mean number of edges per row."""
     BD, BW = triton.next_power_of_2(max(1, D)), triton.next_power_of_2(max(1, W))
     row = max(BD, BW)
     BH = min(triton.next_power_of_2(H), max(1, 128 // row))
@@ -44,39 +41,6 @@ def tiles(H: int, D: int, W: int, degree: float) -> dict[str, int]:
     }
 
 
-def edge_attention(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    value: Float[Tensor, "M H W"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-    gain: Float[Tensor, "E H"] | None = None,
-) -> Float[Tensor, "N H W"]:
-    """What each receiver finds at its senders: as `reference.edge_attention`, in at most float32."""
-    reference.check_shapes(query, key, a, graph, act, value, gain)
-    _check_served(promoted(query, key, value, a), query, value)
-    rule = Rule(graph, act, float(slope), None if gain is None else gain.detach().contiguous())
-    return differentiable.attention(ENGINE, Inputs(query, key, value, a), rule)
-
-
-def edge_weights(
-    query: Float[Tensor, "N H D"],
-    key: Float[Tensor, "M H D"],
-    a: Float[Tensor, "H D"],
-    graph: Graph,
-    *,
-    act: Act = "leaky_relu",
-    slope: float = 0.2,
-) -> Float[Tensor, "E H"]:
-    """α of every edge, in the graph's order, without a gradient: to be looked at."""
-    reference.check_shapes(query, key, a, graph, act)
-    _check_served(promoted(query, key, a), query, query)
-    return differentiable.weights(ENGINE, query, key, a, Rule(graph, act, float(slope)))
-
-
 def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
     dtype, graph, slope = promoted(query, key, a), rule.graph, rule.slope
     query, key, a = (tensor.contiguous() for tensor in (query, key, a))
@@ -85,7 +49,7 @@ def _weights(query: Tensor, key: Tensor, a: Tensor, rule: Rule) -> Tensor:
     if weights.numel():
         _, logsum = _look(query, key, None, a, rule)
         sides = tiles(H, query.shape[2], 1, graph.size / graph.receivers)
-        programs.weights_program[_grid(graph.receivers, H, sides)](
+        weights_program[_grid(graph.receivers, H, sides)](
             query, key, a, graph.start, graph.sender, logsum, weights, H, query.shape[2], slope,
             TANH=rule.act == "tanh", **{name: side for name, side in sides.items() if name != "BW"},
         )  # fmt: skip
@@ -102,8 +66,8 @@ def _backward(
     inputs: Inputs, out: Tensor, logsum: Tensor, grad_out: Tensor, needed: tuple[bool, ...], rule: Rule
 ) -> Gradients:
     rows = [tensor.contiguous() for tensor in inputs]
-    found = _look_back(rows, grad_out.contiguous(), out, logsum, needed, rule)
-    return tuple(None if one is None else one.to(row.dtype) for one, row in zip(found, inputs, strict=True))
+    gradients = _look_back(rows, grad_out.contiguous(), out, logsum, needed, rule)
+    return tuple(None if grad is None else grad.to(row.dtype) for grad, row in zip(gradients, inputs, strict=True))
 
 
 def _look(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -114,7 +78,7 @@ def _look(query: Tensor, key: Tensor, value: Tensor | None, a: Tensor, rule: Rul
     logsum = torch.zeros(N, H, dtype=torch.float32, device=query.device)
     if graph.size and H:
         sides = tiles(H, D, W, graph.size / N)
-        programs.forward_program[_grid(N, H, sides)](
+        forward_program[_grid(N, H, sides)](
             query, key, value, a, graph.start, graph.sender, gain, out, logsum, H, D, W, rule.slope,
             TANH=rule.act == "tanh", **sides,
         )  # fmt: skip
@@ -138,7 +102,7 @@ def _look_back(
         grad_query, parts_a = buffer(N, H, D), buffer(N, H, D)
         sides = tiles(H, D, W, graph.size / max(1, N))
         if graph.size and H:
-            programs.receivers_program[_grid(N, H, sides)](
+            receivers_program[_grid(N, H, sides)](
                 *rows, grad_out, logsum, shared, graph.start, graph.sender, gain, grad_query, parts_a,
                 H, D, W, rule.slope, TANH=tanh, **sides,
             )  # fmt: skip
@@ -146,25 +110,188 @@ def _look_back(
         grad_key, grad_value = buffer(M, H, D), buffer(M, H, W)
         sides = tiles(H, D, W, graph.size / max(1, M))
         if graph.size and H:
-            programs.senders_program[_grid(M, H, sides)](
+            senders_program[_grid(M, H, sides)](
                 *rows, grad_out, logsum, shared, graph.out_start, graph.out_receiver, graph.out_edge, gain,
                 grad_key, grad_value, H, D, W, rule.slope, TANH=tanh, **sides,
             )  # fmt: skip
-    found = (grad_query, grad_key, grad_value, None if parts_a is None else parts_a.sum(0))
-    return tuple(gradient if need else None for gradient, need in zip(found, needed, strict=True))
+    gradients = (grad_query, grad_key, grad_value, None if parts_a is None else parts_a.sum(0))
+    return tuple(gradient if need else None for gradient, need in zip(gradients, needed, strict=True))
 
 
 def _grid(rows: int, H: int, sides: dict[str, int]) -> tuple[int, int]:
     return rows, triton.cdiv(H, sides["BH"])
 
 
-def _check_served(dtype: torch.dtype, query: Tensor, value: Tensor) -> None:
-    width = max(query.shape[-1], value.shape[-1])
+def _refusal(dtype: torch.dtype, width: int) -> str | None:
     if dtype is torch.float64 or width > MOST_WIDTH:
-        raise SaccadeError(
-            f"the fused kernel serves at most float32 and heads of at most {MOST_WIDTH} numbers: found {dtype} and {width}; "
-            "edges.blocked serves them"
-        )
+        return f"it takes at most float32 and heads of at most {MOST_WIDTH} numbers, found {dtype} and {width}"
+    return None
 
 
-ENGINE = differentiable.Engine("fused", _forward, _backward, _weights)
+ENGINE = Engine("fused", _forward, _backward, _weights, _refusal)
+edge_attention, edge_weights = ENGINE.edge_attention, ENGINE.edge_weights
+
+
+# ---- Programs ----------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _rows(rows, nodes, heads, H, width, real, BW: tl.constexpr):
+    """The rows of these nodes and heads, [BE, BH, BW] in float32; 0 where there is no edge, head or number."""
+    w = tl.arange(0, BW)
+    at = (nodes[:, None, None] * H + heads[None, :, None]) * width + w[None, None, :]
+    mask = real[:, None, None] & (heads[None, :, None] < H) & (w[None, None, :] < width)
+    return tl.load(rows + at, mask=mask, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _row(rows, node, heads, H, width, BW: tl.constexpr):
+    """One node's rows of these heads, [BH, BW] in float32."""
+    w = tl.arange(0, BW)
+    at = (node * H + heads[:, None]) * width + w[None, :]
+    return tl.load(rows + at, mask=(heads[:, None] < H) & (w[None, :] < width), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _store_row(rows, node, heads, H, width, numbers, BW: tl.constexpr):
+    w = tl.arange(0, BW)
+    at = (node * H + heads[:, None]) * width + w[None, :]
+    tl.store(rows + at, numbers, mask=(heads[:, None] < H) & (w[None, :] < width))
+
+
+@triton.jit
+def _act(x, slope, TANH: tl.constexpr):
+    """act(x) and act'(x)."""
+    if TANH:
+        hidden, steepness = tanh_and_slope(x)
+    else:
+        steepness = tl.where(x > 0, 1.0, slope)
+        hidden = x * steepness
+    return hidden, steepness
+
+
+@triton.jit
+def _gains(gain, edges, heads, H, real, BE: tl.constexpr, BH: tl.constexpr):
+    """The factors of these edges' weights, [BE, BH]."""
+    if gain is not None:
+        mask = real[:, None] & (heads[None, :] < H)
+        factor = tl.load(gain + edges[:, None] * H + heads[None, :], mask=mask, other=0.0).to(tl.float32)
+    else:
+        factor = tl.full([BE, BH], 1.0, tl.float32)
+    return factor
+
+
+@triton.jit
+def forward_program(
+    query, key, value, a, start, sender, gain, out, logsum, H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    highest = tl.full([BH], float("-inf"), tl.float32)
+    total = tl.zeros([BH], dtype=tl.float32)
+    found = tl.zeros([BH, BW], dtype=tl.float32)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, _ = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.sum(hidden * a_row[None, :, :], axis=2)  # [BE, BH]
+        scores = tl.where(real[:, None], scores, float("-inf"))
+        now = tl.maximum(highest, tl.max(scores, axis=0))
+        powers = tl.exp(scores - now[None, :])
+        fading = tl.exp(highest - now)
+        total = total * fading + tl.sum(powers, axis=0)
+        if value is not None:
+            powers = powers * _gains(gain, edges, heads, H, real, BE, BH)
+            read = powers[:, :, None] * _rows(value, nodes, heads, H, W, real, BW)
+            found = found * fading[:, None] + tl.sum(read, axis=0)
+        highest = now
+    if last > first:
+        tl.store(logsum + i * H + heads, highest + tl.log(total), mask=heads < H)
+        if value is not None:
+            _store_row(out, i, heads, H, W, found / total[:, None], BW)
+
+
+@triton.jit
+def weights_program(
+    query, key, a, start, sender, logsum, weights, H, D, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD)
+    logs = tl.load(logsum + i * H + heads, mask=heads < H, other=0.0)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, _ = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        weight = tl.exp(tl.sum(hidden * a_row[None, :, :], axis=2) - logs[None, :])
+        tl.store(weights + edges[:, None] * H + heads[None, :], weight, mask=real[:, None] & (heads[None, :] < H))
+
+
+@triton.jit
+def receivers_program(
+    query, key, value, a, grad_out, logsum, shared, start, sender, gain, grad_query, parts_a, H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    """∂q of one receiver, and its edges' part of ∂a."""
+    i = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    q, a_row, g = _row(query, i, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(grad_out, i, heads, H, W, BW)
+    logs = tl.load(logsum + i * H + heads, mask=heads < H, other=0.0)
+    mean = tl.load(shared + i * H + heads, mask=heads < H, other=0.0)
+    to_query = tl.zeros([BH, BD], dtype=tl.float32)
+    to_a = tl.zeros([BH, BD], dtype=tl.float32)
+    first, last = tl.load(start + i), tl.load(start + i + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        edges = first + tile * BE + tl.arange(0, BE)
+        real = edges < last
+        nodes = tl.load(sender + edges, mask=real, other=0)
+        hidden, steepness = _act(q[None, :, :] + _rows(key, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.where(real[:, None], tl.sum(hidden * a_row[None, :, :], axis=2), float("-inf"))
+        pull = tl.sum(g[None, :, :] * _rows(value, nodes, heads, H, W, real, BW), axis=2)
+        pull = pull * _gains(gain, edges, heads, H, real, BE, BH)
+        grad_scores = tl.exp(scores - logs[None, :]) * (pull - mean[None, :])  # 0 where there is no edge
+        to_query += tl.sum(grad_scores[:, :, None] * steepness, axis=0)
+        to_a += tl.sum(grad_scores[:, :, None] * hidden, axis=0)
+    _store_row(grad_query, i, heads, H, D, to_query * a_row, BD)
+    _store_row(parts_a, i, heads, H, D, to_a, BD)
+
+
+@triton.jit
+def senders_program(
+    query, key, value, a, grad_out, logsum, shared, out_start, out_receiver, out_edge, gain, grad_key, grad_value,
+    H, D, W, slope,
+    TANH: tl.constexpr, BE: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    """∂k and ∂value of one sender, over its incoming edges."""
+    j = tl.program_id(0).to(tl.int64)
+    heads = tl.program_id(1) * BH + tl.arange(0, BH)
+    k, a_row, v = _row(key, j, heads, H, D, BD), _row(a, 0, heads, H, D, BD), _row(value, j, heads, H, W, BW)
+    to_key = tl.zeros([BH, BD], dtype=tl.float32)
+    to_value = tl.zeros([BH, BW], dtype=tl.float32)
+    first, last = tl.load(out_start + j), tl.load(out_start + j + 1)
+    for tile in range(tl.cdiv(last - first, BE).to(tl.int32)):
+        at = first + tile * BE + tl.arange(0, BE)
+        real = at < last
+        nodes = tl.load(out_receiver + at, mask=real, other=0)
+        known = real[:, None] & (heads[None, :] < H)
+        logs = tl.load(logsum + nodes[:, None] * H + heads[None, :], mask=known, other=0.0)
+        mean = tl.load(shared + nodes[:, None] * H + heads[None, :], mask=known, other=0.0)
+        hidden, steepness = _act(k[None, :, :] + _rows(query, nodes, heads, H, D, real, BD), slope, TANH)
+        scores = tl.where(real[:, None], tl.sum(hidden * a_row[None, :, :], axis=2), float("-inf"))
+        weight = tl.exp(scores - logs)  # 0 where there is no edge
+        g = _rows(grad_out, nodes, heads, H, W, real, BW)
+        factor = tl.full([BE, BH], 1.0, tl.float32)
+        if gain is not None:
+            factor = _gains(gain, tl.load(out_edge + at, mask=real, other=0), heads, H, real, BE, BH)
+        pull = tl.sum(g * v[None, :, :], axis=2) * factor
+        to_key += tl.sum((weight * (pull - mean))[:, :, None] * steepness, axis=0)
+        to_value += tl.sum((weight * factor)[:, :, None] * g, axis=0)
+    _store_row(grad_key, j, heads, H, D, to_key * a_row, BD)
+    _store_row(grad_value, j, heads, H, W, to_value, BW)

@@ -1,8 +1,8 @@
 """A sparse graph as kernels read it: its edges by receiver and by sender, each as compressed rows (CSR).
 
-An edge (i, j) lets receiver i look at sender j. By receiver, the edges of i are numbers `start[i]` … `start[i + 1] − 1`, and
-`sender` says at whom they look. By sender, `out_start` and `out_edge` do the same the other way round, so that gradients
-of senders are sums in a fixed order. Sorting is done once: build a graph once and keep it.
+An edge (i, j) lets receiver i attend to sender j. By receiver, the edges of i are numbers `start[i]` … `start[i + 1] − 1`,
+and `sender` has their senders. By sender, `out_start` and `out_edge` are the same in the other direction, so that gradients
+of senders are sums in a fixed order. Sorting is done once: build a graph once and reuse it.
 
 Legend: N receivers, M senders, E edges.
 """
@@ -21,11 +21,11 @@ from saccade.errors import SaccadeError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """Who looks at whom. Made by :meth:`of` from a list of edges, or by :meth:`from_rows` from compressed rows.
+    """Who attends to whom. Built by :meth:`of` from a list of edges, or by :meth:`from_rows` from compressed rows.
 
-    An edge that is there twice counts twice.
+    A duplicate edge counts twice.
 
-    >>> edges = torch.tensor([[0, 0, 2], [1, 2, 0]])  # 0 looks at 1 and 2, 2 looks at 0, 1 looks at nobody
+    >>> edges = torch.tensor([[0, 0, 2], [1, 2, 0]])  # 0 attends to 1 and 2, 2 to 0, 1 to nobody
     >>> Graph.of(edges, receivers=3)
     Graph(3 receivers, 3 senders, 3 edges)
     """
@@ -38,11 +38,11 @@ class Graph:
     out_start: Int[Tensor, " M+1"]
     out_edge: Int[Tensor, " E"]
     out_receiver: Int[Tensor, " E"]
-    place: Int[Tensor, " E"]  # where each edge stands in the list it came from
+    place: Int[Tensor, " E"]  # each edge's position in the original list
 
     @classmethod
     def of(cls, edges: Int[Tensor, "2 E"], *, receivers: int, senders: int | None = None) -> Graph:
-        """From a list of edges: ``edges[0]`` looks at ``edges[1]``.
+        """From a list of edges: ``edges[0]`` attends to ``edges[1]``.
 
         That is (query, key), the order of :meth:`Lens.observe_edges`. PyTorch Geometric's ``edge_index`` is the other way
         round, (source, target): pass ``edge_index.flip(0)``. Without ``senders``, receivers and senders are the same nodes.
@@ -58,12 +58,12 @@ class Graph:
 
     @classmethod
     def from_rows(cls, start: Int[Tensor, " N+1"], sender: Int[Tensor, " E"], *, senders: int | None = None) -> Graph:
-        """From compressed rows: receiver i looks at ``sender[start[i]]``, …, ``sender[start[i + 1] − 1]``."""
+        """From compressed rows: receiver i attends to ``sender[start[i]]``, …, ``sender[start[i + 1] − 1]``."""
         start, sender = start.long(), sender.long()
         receivers = len(start) - 1
         if receivers < 0 or start[0] != 0 or start[-1] != len(sender) or bool((start.diff() < 0).any()):
             raise SaccadeError(
-                f"start: expected N + 1 numbers that rise from 0 to the number of edges, {len(sender)}, found {_ends(start)}"
+                f"start: expected N + 1 non-decreasing numbers from 0 to {len(sender)} (the edges), found {_ends(start)}"
             )
         senders = receivers if senders is None else senders
         _check_range(sender, senders, "senders")
@@ -97,7 +97,7 @@ class Graph:
         return torch.stack([self.receiver, self.sender])
 
     def as_listed(self, numbers: Shaped[Tensor, "E ..."]) -> Shaped[Tensor, "E ..."]:
-        """Numbers of the edges in the graph's own order, put in the order of the list it was made from."""
+        """Values of the edges in the graph's own order, reordered as in the original list."""
         return torch.empty_like(numbers).index_copy_(0, self.place, numbers)
 
     def to(self, device: torch.device | str) -> Graph:

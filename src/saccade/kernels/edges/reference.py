@@ -1,9 +1,9 @@
-"""Attention over edges (GATv2, Brody et al. 2022): each receiver looks at the senders it has an edge to, and at no others.
+"""Attention over edges (GATv2, Brody et al. 2022): each receiver attends to the senders it has an edge to.
 
     e_ij = aᵀ act(q_i + k_j)        α_ij = exp e_ij / Σ_{j' of i} exp e_ij'        out_i = Σ_j α_ij gain_ij value_j
 
 act is leaky_relu or tanh. At width 1 it is GAT's own score (Veličković et al. 2018), LeakyReLU(a_lᵀ x_i + a_rᵀ x_j).
-A receiver without edges gets zeros. This keeps E × H × D numbers: the specification.
+A receiver without edges gets zeros. It stores E × H × D numbers: the specification.
 
 Legend: N receivers, M senders, E edges (by receiver, as the graph has them), H heads, D width, W width of values.
 """
@@ -24,10 +24,13 @@ from saccade.kernels.edges.graph import Graph
 
 Act = Literal["leaky_relu", "tanh"]
 
+MOST_WIDTH = 1024
+"""The widest head that the fused kernel holds in registers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Who looks at whom, and how: what is given to a kernel besides tensors that have gradients."""
+    """The graph, the activation and the gain: a kernel's arguments that have no gradients."""
 
     graph: Graph
     act: Act
@@ -46,7 +49,7 @@ def edge_attention(
     slope: float = 0.2,
     gain: Float[Tensor, "E H"] | None = None,
 ) -> Float[Tensor, "N H W"]:
-    """What each receiver finds at its senders. `gain` multiplies weights (dropout); it is a constant, without gradient."""
+    """What each receiver reads from its senders. `gain` multiplies weights (dropout); it is a constant, without gradient."""
     check_shapes(query, key, a, graph, act, value, gain)
     weights = edge_weights(query, key, a, graph, act=act, slope=slope)
     if gain is not None:
@@ -72,7 +75,7 @@ def edge_weights(
 
 
 def segment_softmax(scores: Float[Tensor, "E H"], graph: Graph) -> Float[Tensor, "E H"]:
-    """exp e / Σ exp e over the edges of each receiver, from their maximum down."""
+    """exp e / Σ exp e over the edges of each receiver, with their maximum subtracted first."""
     index = graph.receiver.unsqueeze(-1).expand(scores.shape)
     highest = scores.new_full((graph.receivers, scores.shape[1]), -math.inf)
     highest = highest.scatter_reduce(0, index, scores.detach(), "amax")
@@ -89,7 +92,7 @@ def check_shapes(
     value: Tensor | None = None,
     gain: Tensor | None = None,
 ) -> None:
-    """Every shape that would otherwise fail far from here, or broadcast in silence."""
+    """Raise for shapes that would fail later, or broadcast silently."""
     if act not in ("leaky_relu", "tanh"):
         raise SaccadeError(f"act must be 'leaky_relu' or 'tanh': got {act!r}")
     H, D = query.shape[1:]
@@ -104,5 +107,5 @@ def check_shapes(
             raise SaccadeError(f"{name}: expected {expected[name]} over {graph}, found {list(tensor.shape)}")
     if graph.sender.device != query.device:
         raise SaccadeError(
-            f"the graph is on {graph.sender.device}, the queries on {query.device}: graph.to(…) moves it"
+            f"the graph is on {graph.sender.device}, the queries on {query.device}: move it with graph.to(…)"
         )

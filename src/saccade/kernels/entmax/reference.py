@@ -2,10 +2,10 @@
 
     sparsemax(x) = max(x − τ, 0)          entmax15(x) = max(x/2 − τ, 0)²          τ such that the weights sum to 1
 
-τ is exact: after sorting, the support is a prefix, and for each prefix length τ has a closed form. With s the slope of
+τ is exact: after sorting, the support is a prefix, and τ has a closed form per prefix length. With s the slope of
 the weights on the support (1 for sparsemax, √w for entmax-1.5), the gradient is s∘g − s·⟨s, g⟩/Σs.
 
-−∞ means invisible: weight 0, gradient 0. A row that sees nothing gives zeros. float16 and bfloat16 are computed in
+−∞ means invisible: weight 0, gradient 0. A row of only −∞ gives zeros. float16 and bfloat16 are computed in
 float32. Legend: S keys.
 """
 
@@ -21,7 +21,7 @@ from saccade.kernels.dtypes import working_dtype
 
 
 def sparsemax(scores: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
-    """Weights that are nearest to the scores among all that sum to 1: max(x − τ, 0)."""
+    """The weights nearest to the scores among those that sum to 1: max(x − τ, 0)."""
     if scores.shape[-1] == 0:
         return scores.clone()
     weights: Tensor = _Sparsemax.apply(scores)
@@ -63,11 +63,10 @@ class _Entmax15(torch.autograd.Function):
 
 
 def _heights(scores: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """How far each score lies below its row's best, at most 1, and whether it can have weight at all.
+    """Scores minus their row's best, clamped to −1, and whether each can have weight at all.
 
-    The best score alone already fills the row when the next is 1 below it, so nothing further down has weight: the
-    clamp changes no result and keeps −∞ out of all arithmetic. A threshold that rounds to just below −1 must not lend
-    weight to what was clamped, so that is said apart.
+    A score that is 1 or more below the best has no weight, so the clamp changes no result and keeps −∞ out of the
+    arithmetic. The mask ensures that a threshold just below −1 gives no weight to clamped scores.
     """
     scores = scores.to(working_dtype(scores.dtype))
     best = scores.amax(-1, keepdim=True)
@@ -109,8 +108,8 @@ def _kept(ctx: Any, weights: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _gradient(weights: Tensor, slope: Tensor, grad_weights: Tensor) -> Tensor:
-    """s∘g − s·⟨s, g⟩/Σs. Off the support g counts for nothing, not even as ∞ or NaN."""
+    """s∘g − s·⟨s, g⟩/Σs. Off the support g is ignored, even if it is ∞ or NaN."""
     grad = torch.where(weights > 0, grad_weights.to(slope.dtype), 0)
-    # Σs ≥ Σw = 1 wherever a row sees anything, so the clamp acts on rows that see nothing alone.
+    # Σs ≥ Σw = 1 wherever a row sees anything, so the clamp acts only on rows that see nothing.
     mean = (slope * grad).sum(-1, keepdim=True) / slope.sum(-1, keepdim=True).clamp(min=1)
     return (slope * (grad - mean)).to(grad_weights.dtype)

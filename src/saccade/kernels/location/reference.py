@@ -1,10 +1,10 @@
-"""Location-aware scores (Chorowski et al. 2015, section 2.2): additive scores that know where the last query looked.
+"""Location-aware scores (Chorowski et al. 2015, section 2.2): additive scores that depend on the previous query's weights.
 
     f_s = Σ_j F_j α_{s + j − r}                  j = 0 … 2r, α = 0 outside its keys
     score(q, k_s, α) = vᵀ tanh(q + k_s + L f_s)  q and k already projected
 
-The sum runs forwards through the taps, as PyTorch's `conv1d` does: a learned filter is free to be either way round.
-Keeps T × S × D numbers. Legend: T queries, S keys, D width, C filters, r their radius, K = 2r + 1 taps.
+The sum runs forwards through the taps, as in PyTorch's `conv1d`; for learned filters the direction does not matter.
+It stores T × S × D numbers. Legend: T queries, S keys, D width, C filters, r their radius, K = 2r + 1 taps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from torch.nn import functional
 from saccade.errors import SaccadeError
 from saccade.kernels.additive.reference import check_widths
 
+MOST_FILTERS = 64
+"""The most filters whose features the fused kernel holds in registers."""
+
 
 def location_aware_scores(
     query: Float[Tensor, "*#batch T D"],
@@ -26,9 +29,9 @@ def location_aware_scores(
     filters: Float[Tensor, "C K"],
     location_weight: Float[Tensor, "D C"],
 ) -> Float[Tensor, "*batch T S"]:
-    """Score every query against every key, with the weights `previous` to that query.
+    """Score every query against every key, given the weights of the query before (`previous`).
 
-    The axes before the last two broadcast as they do everywhere in PyTorch; `v [H, D]` is one v per head.
+    The axes before the last two broadcast as in PyTorch; `v [H, D]` is one v per head.
     """
     check_shapes(query, key, v, previous, filters, location_weight)
     features = convolved(previous, filters)  # [*batch, T, S, C]
@@ -53,7 +56,7 @@ def convolved(previous: Float[Tensor, "*batch T S"], filters: Float[Tensor, "C K
 def check_shapes(
     query: Tensor, key: Tensor, v: Tensor, previous: Tensor, filters: Tensor, location_weight: Tensor
 ) -> None:
-    """Every shape that would otherwise fail in a product further down, or broadcast in silence."""
+    """Raise for shapes that would fail later, or broadcast silently."""
     check_widths(query, key, v)
     if filters.dim() != 2 or filters.shape[1] % 2 == 0:
         raise SaccadeError(
@@ -67,5 +70,5 @@ def check_shapes(
     if previous.shape[-1] != S or previous.shape[-2] not in (1, T):
         raise SaccadeError(
             f"previous weights: expected [..., T, S] = [..., {T}, {S}], found {list(previous.shape)}; "
-            "they are what weigh() returned for the query before, over the same keys"
+            "pass what weigh() returned for the query before, over the same keys"
         )

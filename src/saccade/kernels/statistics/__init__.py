@@ -1,2 +1,2 @@
-"""Statistics of attention weights: from all weights (reference.py), and without ever holding them: for any score, a block
-of queries at a time (blocked.py), and for dot scores on a GPU, a tile at a time (fused.py)."""
+"""Statistics of attention weights: from all weights (reference.py), in blocks of queries for any score (blocked.py), and
+in Triton for dot scores (fused.py); the last two never hold all weights."""

@@ -1,8 +1,8 @@
-"""Statistics of attention weights for any score, on any device, exact, a block of queries at a time.
+"""Exact statistics of attention weights for any score, on any device, a block of queries at a time.
 
-Rows of weights do not depend on each other, so each block is what reference.py computes of it, over the keys that one of its
-queries may see; only the mass received is summed over blocks. Beyond what is returned it holds BLOCK_NUMBERS scores, which
-become the weights where they stand, and two tensors of that size at most beside them.
+Rows of weights are independent, so each block is what reference.py computes, over the keys that one of its queries may see;
+only the mass received is summed over blocks. Besides the results it holds BLOCK_NUMBERS scores, which become the weights in
+place, and at most two more tensors of that size.
 
 Legend: N items (batch × heads), T queries, S keys, t queries in a block, s keys that they may see, k kept per row.
 """
@@ -17,28 +17,28 @@ from torch import Tensor
 
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.statistics.reference import Statistics, Wanted
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 BLOCK_NUMBERS = 1 << 22
-"""Scores in a block: in float32 16 MB."""
+"""Scores per block: 16 MB in float32."""
 
 
 def statistics(
     scores_of: Callable[[slice, slice], Tensor],
     shape: tuple[int, int, int],
-    seen: Seen,
+    visibility: Visibility,
     *,
     like: Tensor,
     wanted: Wanted,
     heads: int = 1,
 ) -> Statistics:
-    """Statistics of the softmax of scores that are asked for as they are needed.
+    """Statistics of the softmax of scores that are computed block by block.
 
     Args:
         scores_of: the scores [N, t, s] of a slice of the queries and one of the keys, in memory of their own, which is
-            written over; −inf hides a key, as ``seen`` does.
+            overwritten; −inf hides a key, as ``visibility`` does.
         shape: (N, T, S), N = batch × heads.
-        seen: which keys queries see; ``Seen()`` where ``scores_of`` has hidden the others.
+        seen: which keys queries see; ``Seen()`` where ``scores_of`` hides keys itself.
         like: a tensor on the scores' device, of their dtype.
         wanted: what to compute.
         heads: item n has the lengths and the mask of n // ``heads``.
@@ -53,7 +53,7 @@ def statistics(
     """
     N, T, S = shape
     step = max(1, BLOCK_NUMBERS // max(1, N * S))
-    low, high = seen.bounds()
+    low, high = visibility.bounds()
     found = _of_nothing(shape, like, wanted)
     with torch.no_grad():
         for start in range(0, T, step):
@@ -61,13 +61,13 @@ def statistics(
             rows, keys = slice(start, stop), slice(max(0, min(S, start + low)), max(0, min(S, stop + high)))
             if keys.start < keys.stop:
                 scores = scores_of(rows, keys).to(found["lse"].dtype)
-                _hide(scores, seen.rows(start, stop).keys(keys.start, keys.stop), heads)
+                _hide(scores, visibility.rows(start, stop).keys(keys.start, keys.stop), heads)
                 _write(found, _of_block(scores, wanted), rows, keys)
     return Statistics(**found)
 
 
 def _of_nothing(shape: tuple[int, int, int], like: Tensor, wanted: Wanted) -> dict[str, Tensor]:
-    """What there is to say of queries that see nothing."""
+    """The statistics of queries that see nothing."""
     N, T, S = shape
     k, dtype = min(wanted.top, S), working_dtype(like.dtype)
     floats: dict[str, tuple[int, ...]] = {"lse": (N, T)}
@@ -82,15 +82,15 @@ def _of_nothing(shape: tuple[int, int, int], like: Tensor, wanted: Wanted) -> di
     return found | {name: torch.zeros(size, dtype=torch.int64, device=like.device) for name, size in places.items()}
 
 
-def _hide(scores: Tensor, seen: Seen, heads: int) -> None:
-    """−∞ in place where a key is not seen; of a band alone only the keys at its two edges are looked at."""
+def _hide(scores: Tensor, visibility: Visibility, heads: int) -> None:
+    """Write −∞ in place where a key is not visible; for a plain band only the keys at its two edges are touched."""
     _, t, s = scores.shape
     edges = [slice(0, s)]
-    if seen.mask is None and seen.lengths is None:
-        low, high = seen.bounds()
+    if visibility.mask is None and visibility.lengths is None:
+        low, high = visibility.bounds()
         edges = [slice(0, max(0, min(s, t - 1 + low))), slice(max(0, min(s, high + 1)), s)]
     for edge in edges:
-        visible = seen.keys(edge.start, edge.stop).dense(t, edge.stop - edge.start, scores.device)
+        visible = visibility.keys(edge.start, edge.stop).dense(t, edge.stop - edge.start, scores.device)
         if visible is not None:
             visible = visible.unsqueeze(1) if visible.dim() == 3 else visible
             scores[..., edge].unflatten(0, (-1, heads)).masked_fill_(~visible, -math.inf)
@@ -114,14 +114,14 @@ def _of_block(scores: Tensor, wanted: Wanted) -> dict[str, Tensor]:
         index = weights.topk(min(wanted.top, weights.shape[-1]), sorted=False).indices.sort(-1).values
         kept, order = weights.gather(-1, index).sort(dim=-1, descending=True, stable=True)
         index = index.gather(-1, order)
-        # The sum of what is left, not a difference of sums: exactly 0 when nothing is, and never below.
+        # A sum of the rest, not a difference of sums: exactly 0 when nothing is left, and never negative.
         residual = weights.scatter_(-1, index, 0.0).sum(-1)
         found |= {"top_weights": kept, "top_index": index, "residual": residual}
     return found
 
 
 def _write(found: dict[str, Tensor], block: dict[str, Tensor], rows: slice, keys: slice) -> None:
-    """A block's statistics among those of all queries; a place at a weight of 0 is no place, and stays 0."""
+    """Write a block's statistics into those of all queries; the position of a weight of 0 stays 0."""
     for weights, places in (("maximum", "argmax"), ("top_weights", "top_index")):
         if places in block:
             block[places] = (block[places] + keys.start).masked_fill_(block[weights] == 0, 0)

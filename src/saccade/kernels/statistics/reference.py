@@ -1,4 +1,4 @@
-"""What can be said of attention weights in less room than they take, computed from all of them.
+"""Statistics of attention weights that take less memory than the weights, computed from all of them.
 
 With weights p_ts = exp(score_ts − lse_t) over the keys s that query t sees,
 
@@ -6,8 +6,8 @@ With weights p_ts = exp(score_ts − lse_t) over the keys s that query t sees,
     maximum_t = max_s p_ts, at argmax_t                    received_s = Σ_t p_ts
     top_t = the k greatest p_ts and where they are         residual_t = Σ_s p_ts without them
 
-The greatest come in falling order, equal ones with the lower key first (of equal ones at the edge, any may be kept).
-A weight of 0 among them stands at key 0: a filler. A query that sees nothing has lse −inf, and 0 in all the rest.
+The greatest are in falling order, ties by the lower key (of ties at the cut, any may be kept). A weight of 0 among them has
+key 0: it is padding. A query that sees nothing has lse −inf, and 0 in all the rest.
 
 Legend: N items (batch × heads), B batch, H heads, T queries, S keys, D width, k kept per row.
 """
@@ -24,12 +24,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which statistics to compute; log-sum-exp always is. ``top`` is how many weights of a row to keep."""
+    """Which statistics to compute, besides log-sum-exp; ``top`` is the number of weights to keep per row."""
 
     top: int = 0
     entropy: bool = False
@@ -43,7 +43,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What was computed; None where it was not asked for. Dtypes: float32 (float64 for float64 scores), places int64."""
+    """Computed statistics; None where not requested. Dtypes: float32 (float64 for float64 scores), indices int64."""
 
     lse: Float[Tensor, "*batch T"]
     maximum: Float[Tensor, "*batch T"] | None = None
@@ -55,19 +55,19 @@ class Statistics:
     residual: Float[Tensor, "*batch T"] | None = None
 
     def per_head(self, heads: int) -> Statistics:
-        """The same with the axis of items [N, …] parted into [B, H, …]."""
+        """The same with the axis of items [N, …] split into [B, H, …]."""
         return replace(self, **{name: tensor.unflatten(0, (-1, heads)) for name, tensor in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """What was computed, by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        """The computed ones, by name."""
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def statistics(
     query: Float[Tensor, "N T D"],
     key: Float[Tensor, "N S D"],
-    seen: Seen,
+    visibility: Visibility,
     *,
     score: Callable[[Tensor, Tensor], Tensor],
     wanted: Wanted,
@@ -75,11 +75,11 @@ def statistics(
 ) -> Statistics:
     """Statistics of the softmax of ``score(query, key)`` [N, T, S]. Item n has the lengths of n // ``heads``."""
     with torch.no_grad():
-        return of_scores(seen.hide(score(query, key), heads), wanted)
+        return of_scores(visibility.hide(score(query, key), heads), wanted)
 
 
 def of_scores(scores: Float[Tensor, "N T S"], wanted: Wanted) -> Statistics:
-    """Statistics of the softmax of these scores, −inf where a key is not seen. Half types are computed in float32."""
+    """Statistics of the softmax of these scores, −inf where a key is not visible. Half precision is computed in float32."""
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     lse = torch.logsumexp(scores, -1)
@@ -91,7 +91,7 @@ def of_scores(scores: Float[Tensor, "N T S"], wanted: Wanted) -> Statistics:
     if wanted.entropy:
         found["entropy"] = torch.special.entr(weights).sum(-1) + 0.0  # -0 becomes 0
     if wanted.maximum:
-        # A row without keys has no greatest weight; one empty key stands in.
+        # A row without keys has no maximum; pad it with one empty key.
         found["maximum"], argmax = (weights if weights.shape[-1] else functional.pad(weights, (0, 1))).max(-1)
         found["argmax"] = argmax.masked_fill(blind.squeeze(-1), 0)
     if wanted.received:
@@ -103,6 +103,6 @@ def _top(weights: Tensor, k: int) -> dict[str, Tensor]:
     index = weights.topk(min(k, weights.shape[-1]), sorted=False).indices.sort(-1).values
     kept, order = weights.gather(-1, index).sort(dim=-1, descending=True, stable=True)
     index = index.gather(-1, order)
-    # The sum of what is left, not a difference of sums: exactly 0 when nothing is, and never below.
+    # A sum of the rest, not a difference of sums: exactly 0 when nothing is left, and never negative.
     residual = weights.scatter(-1, index, 0.0).sum(-1)
     return {"top_index": index.masked_fill(kept == 0, 0), "top_weights": kept, "residual": residual}

@@ -28,21 +28,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
-from saccade.nn.search.bookkeeping import Goal
-from saccade.nn.search.constraints import Constraints, rules_of
-from saccade.nn.search.fast_beam import FastBeamLoop, Recorder, Stepping, device_of, machine_of, pace_of
+from saccade.nn.search.constraints import Constraints, Required, rules_of
+from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, pace_of
 from saccade.nn.search.history import Ended, History, Stopped
-from saccade.nn.search.required_phrases import Required
-from saccade.nn.search.sampling import Draws, Sampling
-from saccade.nn.search.source_attention import Looked, SourceAttention
-from saccade.nn.search.topk import Choose, Chosen, likeliest, select
-from saccade.trace.lens import Lens, Record
+from saccade.nn.search.selection import Choose, Diverse, Draws, Groups, Sampling, likeliest, select
+from saccade.trace.lens import Lens, Record, Site
 from saccade.trace.maps import Tree
 
 NO_NUMBERS = "the network's outputs are not numbers (NaN or infinite): it cannot be searched"
@@ -390,48 +386,79 @@ def _worst_last(end: Ended) -> tuple[int, bool, float]:
     return len(end.unmet), end.stopped == "length", -end.score
 
 
-# ----------------------------------------------------------------------------------------------------
-# Diverse beams (Vijayakumar et al. 2016): a beam in groups, each kept from writing what the groups before it write.
-#
-#     group g takes the best of   log p(y) − λ · (how many hypotheses of the groups before it write this token at this step)
-#
-# That is Hamming diversity. The handicap λ decides a step's choice and is not part of a hypothesis's log-probability; an end
-# is no word and has no handicap.
-#
-# Legend: B items, G groups, L = B · G lanes, W places a lane, V vocabulary.
+# ---- Attention on the source -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Diverse:
-    """``groups`` share the beam evenly; ``strength`` is λ."""
-
-    groups: int = 2
-    strength: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.groups < 2:
-            raise ValueError(f"groups must be at least 2: got {self.groups}")
-        if not 0 <= self.strength < math.inf:
-            raise ValueError(f"strength must not be negative: got {self.strength}")
+LEAST = 1e-6
 
 
-class Groups:
-    """Each group's choice, one group after the other."""
+class SourceAttention(Lens):
+    """Hands everything on to the lens behind it, where there is one, and keeps the weights on the source."""
 
-    def __init__(self, how: Diverse, eos: int) -> None:
-        self.how, self.eos = how, eos
+    def __init__(self, behind: Lens | None) -> None:
+        super().__init__()
+        self.behind = behind
+        self.looks: list[Tensor] = []
 
-    def __call__(self, totals: Float[Tensor, "L W"], log_probs: Float[Tensor, "L W V"]) -> Chosen:
-        G, (_, W, V) = self.how.groups, log_probs.shape
-        totals, log_probs = totals.view(-1, G, W), log_probs.view(-1, G, W, V)
-        written = log_probs.new_zeros(len(totals), V)  # how often each token was written at this step
-        groups = []
-        for group in range(G):
-            chosen = likeliest(totals[:, group], log_probs[:, group], self.eos, self.how.strength * written)
-            written.scatter_add_(1, chosen.tokens, (chosen.totals > -math.inf).to(written.dtype))
-            groups.append(chosen)
-        together = [
-            torch.stack(parts, dim=1).flatten(0, 1) for parts in zip(*(each[:3] for each in groups), strict=True)
-        ]
-        over = [ends for lanes in zip(*(each.over for each in groups), strict=True) for ends in lanes]
-        return Chosen(together[0], together[1], together[2], over)
+    def wants(self, part: str) -> bool:
+        return self.behind is not None and self.behind.wants(part)
+
+    def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
+        return scores if self.behind is None else self.behind.edit_scores(site, scores, offset)
+
+    def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
+        return weights if self.behind is None else self.behind.edit_weights(site, weights, offset)
+
+    def observe(self, site: Site, weights: Tensor, *, offset: int = 0, scores: Tensor | None = None) -> None:
+        if (site.query, site.key) == ("target", "source"):
+            self.looks.append(weights[:, :, -1])  # [R, H, S]
+        if self.behind is not None:
+            self.behind.observe(site, weights, offset=offset, scores=scores)
+
+    def observe_edges(self, site: Site, edges: Tensor, weights: Tensor, *, keys: int) -> None:
+        if self.behind is not None:
+            self.behind.observe_edges(site, edges, weights, keys=keys)
+
+    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0) -> None:
+        if self.behind is not None:
+            self.behind.signal(name, axis, values, offset=offset)
+
+    def weights(self, network: str, wanted: str) -> Float[Tensor, "R S"]:
+        """The mean of all looks at the source in this step; ``wanted`` says in an error what asked for it."""
+        if not self.looks:
+            raise SaccadeError(
+                f"{wanted} needs a network that looks back at its source: {network} looked nowhere "
+                "(no site whose query is 'target' and whose key is 'source')"
+            )
+        return torch.cat(self.looks, dim=1).float().mean(dim=1)
+
+
+class Looked:
+    """What each live hypothesis has looked at so far: Σₜ aₜₛ, and the strongest word of each step."""
+
+    def __init__(self, words: Bool[Tensor, "R S"] | None) -> None:
+        self.words = words
+        self.sums: Tensor | None = None
+
+    def add(self, weights: Float[Tensor, "R S"]) -> Int[Tensor, " R"]:
+        """One more step; the position each row looked at most, −1 where it looked at no word."""
+        if self.words is None:
+            self.words = torch.ones_like(weights, dtype=torch.bool)
+        if self.words.shape != weights.shape:
+            raise SaccadeError(
+                f"the weights lie on {weights.shape[1]} source positions: expected {self.words.shape[1]}, as many as words="
+            )
+        self.sums = weights if self.sums is None else self.sums + weights
+        strongest, place = weights.masked_fill(~self.words, 0.0).max(dim=-1)
+        return place.masked_fill(~(strongest > 0), -1)
+
+    def covered(self) -> Float[Tensor, " R"]:
+        """Σₛ log min(Σₜ aₜₛ, 1) of each row."""
+        if self.sums is None or self.words is None:
+            raise SaccadeError("nothing was looked at yet: add() comes first")
+        return self.sums.clamp(LEAST, 1.0).log().masked_fill(~self.words, 0.0).sum(dim=-1)
+
+    def follow(self, rows: Int[Tensor, " R"]) -> None:
+        """The hypotheses now in these rows; all rows of a lane have the same source, so ``words`` stays as it is."""
+        if self.sums is not None:
+            self.sums = self.sums.index_select(0, rows)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from saccade.nn.search.topk import Chosen
+from saccade.nn.search.selection import Chosen
 from saccade.trace.lens import Record
 from saccade.trace.maps import Tree
 

@@ -5,8 +5,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from saccade.kernels import launching
+from saccade.kernels.choose import choose_location_aware
 from saccade.kernels.location import reference
-from saccade.kernels.location.serving import choose_location_aware
 
 
 def test_a_cpu_is_served_by_the_reference_and_told_why() -> None:

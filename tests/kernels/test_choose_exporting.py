@@ -6,21 +6,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.kernels import exporting
+from saccade.kernels import choose
 
 
 class Told(torch.nn.Module):
     """Three times its input where it is exported, twice elsewhere."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return 3 * x if exporting.is_exporting() else 2 * x
+        return 3 * x if choose.is_exporting() else 2 * x
 
 
 @pytest.fixture(params=[True, False], ids=["told apart", "taken for each other"])
 def _told_apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param and not exporting.TELLS_APART:
+    if request.param and not choose.TELLS_APART:
         pytest.skip("this PyTorch says under torch.compile that it exports")
-    monkeypatch.setattr(exporting, "TELLS_APART", request.param)
+    monkeypatch.setattr(choose, "TELLS_APART", request.param)
     torch._dynamo.reset()
 
 
@@ -42,7 +42,7 @@ def test_an_export_is_known() -> None:
 def test_where_pytorch_says_that_it_exports_while_it_compiles_the_compilation_counts(
     compiling: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "TELLS_APART", False)
+    monkeypatch.setattr(choose, "TELLS_APART", False)
     monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
     monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: compiling)
-    assert exporting.is_exporting() is not compiling
+    assert choose.is_exporting() is not compiling

@@ -26,8 +26,8 @@ def compare(
     if line:
         rows = torch.randint(R, (R, P), device=DEVICE)
         asked["line"] = (rows - torch.arange(R, device=DEVICE).unsqueeze(1)).to(torch.int32)
-    exact = reference.kept_attention(query.double(), key.double(), value.double(), **asked)
-    found = fused.kept_attention(query, key, value, **asked)
+    exact = reference.cached_attention(query.double(), key.double(), value.double(), **asked)
+    found = fused.cached_attention(query, key, value, **asked)
     assert found.dtype is dtype
     within(found, exact, TOLERANCE[dtype])
 
@@ -55,5 +55,5 @@ def test_more_places_than_a_chunk_are_gone_through_in_turn() -> None:
 def test_what_lies_beyond_a_rows_places_is_never_read() -> None:
     query, key, value = torch.randn(2, 1, 3), torch.full((2, 1, 5, 3), torch.nan), torch.full((2, 1, 5, 3), torch.nan)
     key[0, :, :2], value[0, :, :2] = 1.0, 4.0
-    found = fused.kept_attention(query, key, value, torch.tensor([2, 0]), scale=1.0)
+    found = fused.cached_attention(query, key, value, torch.tensor([2, 0]), scale=1.0)
     torch.testing.assert_close(found, torch.tensor([4.0, 0.0]).view(2, 1, 1).expand(2, 1, 3))

@@ -22,9 +22,9 @@ import triton
 from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
-from saccade.kernels.additive.seen_products import Tiles, score_tiles, scores_of, weighted, weighted_tiles
 from saccade.kernels.additive.separable_fused import products
-from saccade.kernels.visibility import Seen
+from saccade.kernels.additive.visible_products import Tiles, score_tiles, scores_of, weighted, weighted_tiles
+from saccade.kernels.visibility import Visibility
 
 TILES = [
     Tiles(rows, columns, step, warps=warps, stages=stages)
@@ -55,23 +55,23 @@ class Product:
     tolerance: float  # of the largest number: of float32 sums in another order, or float16's rounding
 
 
-def windows(batch: int, size: int) -> dict[str, Seen]:
+def windows(batch: int, size: int) -> dict[str, Visibility]:
     spread = ((torch.arange(batch) * 2 + 1) * size / (2 * batch)).ceil().to(torch.int64)
     return {
-        "full": Seen(),
-        "lengths": Seen(spread.cuda()),
-        "causal": Seen(after=0),
-        "band 64": Seen(before=64, after=64),
+        "full": Visibility(),
+        "lengths": Visibility(spread.cuda()),
+        "causal": Visibility(after=0),
+        "band 64": Visibility(before=64, after=64),
     }
 
 
-def visible(seen: Seen, batch: int, size: int) -> Tensor:
+def visible(seen: Visibility, batch: int, size: int) -> Tensor:
     dense = seen.dense(size, size, torch.device("cuda"))
     whole = torch.ones(batch, size, size, dtype=torch.bool, device="cuda")
     return whole if dense is None else whole & dense
 
 
-def products_of(of_query: Tensor, of_key: Tensor, seen: Seen, shown: Tensor) -> dict[str, Product]:
+def products_of(of_query: Tensor, of_key: Tensor, seen: Visibility, shown: Tensor) -> dict[str, Product]:
     (N, T, K), S = of_query.shape, of_key.shape[1]
     weights = torch.randn(N, T, S, device="cuda").half() * shown
     return {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from saccade.attention.windows import Extent, Window, band, causal, everywhere, mask, padding
-from saccade.kernels.visibility import Seen
+from saccade.kernels.visibility import Visibility
 
 LENGTHS = torch.tensor([7, 3])
 HEADS = torch.rand(2, 3, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.6
@@ -26,7 +26,7 @@ WINDOWS: dict[str, Window] = {
 }
 
 
-def dense(seen: Seen, T: int, S: int) -> torch.Tensor:
+def dense(seen: Visibility, T: int, S: int) -> torch.Tensor:
     found = seen.dense(T, S, torch.device("cpu"))
     whole = torch.ones(T, S, dtype=torch.bool) if found is None else found
     if whole.dim() == 3:
@@ -36,7 +36,7 @@ def dense(seen: Seen, T: int, S: int) -> torch.Tensor:
 
 def shown(window: Window, extent: Extent) -> torch.Tensor:
     visible = window.visible(extent)
-    return dense(Seen(mask=visible), extent.queries, extent.keys)
+    return dense(Visibility(mask=visible), extent.queries, extent.keys)
 
 
 @pytest.mark.parametrize("offset", [None, 1])
@@ -51,16 +51,16 @@ def test_two_windows_together_show_kernels_what_they_show_in_full(names: tuple[s
 
 
 def test_rows_of_a_band_keep_their_diagonal_and_of_a_mask_their_place() -> None:
-    seen = Seen(LENGTHS, shift=1, before=2, after=1, mask=HEADS)
+    seen = Visibility(LENGTHS, shift=1, before=2, after=1, mask=HEADS)
     whole = dense(seen, 5, 7)
     assert torch.equal(dense(seen.rows(2, 4), 2, 7), whole[..., 2:4, :])
 
 
 def test_keys_of_a_band_keep_their_diagonal_of_a_mask_their_place_and_lengths_count_from_the_first() -> None:
     mask, lengths = torch.rand(2, 1, 5, 7) < 0.7, torch.tensor([6, 2])
-    one = Seen(mask=torch.rand(2, 1, 5, 1) < 0.7)  # for all keys
-    near = Seen(shift=1, before=2, after=1)
-    for seen in (Seen(mask=mask), Seen(lengths=lengths), near, one, Seen(lengths, 1, 2, 1, mask)):
+    one = Visibility(mask=torch.rand(2, 1, 5, 1) < 0.7)  # for all keys
+    near = Visibility(shift=1, before=2, after=1)
+    for seen in (Visibility(mask=mask), Visibility(lengths=lengths), near, one, Visibility(lengths, 1, 2, 1, mask)):
         assert torch.equal(dense(seen.keys(3, 6), 5, 3), dense(seen, 5, 7)[..., 3:6])
 
 
@@ -72,15 +72,21 @@ def test_lengths_and_bands_reach_kernels_as_such() -> None:
 
 
 def test_what_speaks_of_another_batch_does_not_fit() -> None:
-    assert Seen(LENGTHS, mask=HEADS[:1]).fits((2, 3))
-    assert Seen(mask=HEADS[:, 0]).fits((2, 3))  # one for all heads
-    assert not Seen(LENGTHS[:1]).fits((2,))
-    assert not Seen(mask=HEADS).fits((2,))
-    assert not Seen(mask=HEADS).fits((1, 3))
+    assert Visibility(LENGTHS, mask=HEADS[:1]).fits((2, 3))
+    assert Visibility(mask=HEADS[:, 0]).fits((2, 3))  # one for all heads
+    assert not Visibility(LENGTHS[:1]).fits((2,))
+    assert not Visibility(mask=HEADS).fits((2,))
+    assert not Visibility(mask=HEADS).fits((1, 3))
 
 
 def test_causal_is_the_diagonal_from_the_first_key_and_nothing_else() -> None:
-    assert Seen(after=0).causal
+    assert Visibility(after=0).causal
     assert not any(
-        seen.causal for seen in (Seen(), Seen(shift=1, after=0), Seen(before=2, after=0), Seen(LENGTHS, after=0))
+        seen.causal
+        for seen in (
+            Visibility(),
+            Visibility(shift=1, after=0),
+            Visibility(before=2, after=0),
+            Visibility(LENGTHS, after=0),
+        )
     )
