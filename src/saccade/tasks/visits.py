@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
-from torch import Tensor
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
@@ -145,10 +144,9 @@ class VisitTask(Scores, Task):
                 each = target if isinstance(target[0], tuple) else (target,) * len(visits)
                 target = each[-len(visits) :]
             rows.append((encode(visits, self.numbers), target))
-        final = [row[1][-1] if self.data.at == "every" else row[1] for row in rows]
-        counts = ", ".join(
-            f"{sum(column):,} with {name}" for name, column in zip(self.outcomes, zip(*final, strict=True), strict=True)
-        )
+        final = [target[-1] if self.data.at == "every" else target for _, target in rows]
+        columns = zip(self.outcomes, zip(*final, strict=True), strict=True)
+        counts = ", ".join(f"{sum(column):,} with {name}" for name, column in columns)
         shortened = f"{where}: {cut:,} of {len(records):,} patients cut to their last {most} visits" if cut else ""
         costs = [len(days) for (_, days), _ in rows]
         note = f"{where}: {len(records):,} patients, {sum(costs):,} visits, {counts}"
@@ -159,10 +157,8 @@ class VisitTask(Scores, Task):
         return collate([encoded for encoded, _ in rows], [target for _, target in rows], numbers)
 
     def token_counts(self, corpus: Corpus) -> dict[str, int]:
-        return {
-            "visits": sum(corpus.costs),
-            "codes": sum(len(codes) for (visits, _), _ in corpus.rows for codes in visits),
-        }
+        codes = sum(len(listed) for (visits, _), _ in corpus.rows for listed in visits)
+        return {"visits": sum(corpus.costs), "codes": codes}
 
     def unknown_tokens(self, corpus: Corpus) -> list[str]:
         written = [code for record in corpus.records for visit in record.source for code in visit.codes]
@@ -237,7 +233,7 @@ class VisitTask(Scores, Task):
         rounded = {name: round(share, 6) for name, share in shares.items()}
         value: Any = rounded[self.outcomes[0]] if len(shares) == 1 else rounded
         trace = None if records is None else self._trace(item, shares, records)
-        detail = OutcomeDetail(shares) if trace is None else self._detail(shares, trace)
+        detail = OutcomeDetail(shares) if trace is None else self._detail(item, shares, trace)
         return Prediction(value, first, log(max(first, TINY)), notes=item.notes, trace=trace, detail=detail)
 
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
@@ -251,22 +247,16 @@ class VisitTask(Scores, Task):
         about = {**self.about, "input": read, "output": said, "score": shares[self.outcomes[0]]}
         return assemble(records, 0).labelled(axes, **about, probabilities=shares, outcomes=list(self.outcomes))
 
-    def _detail(self, shares: dict[str, float], trace: Trace) -> OutcomeDetail:
-        risk, omega, codes = trace.signals.get("risk"), trace.signals.get("contributions"), trace.axes["codes"]
+    def _detail(self, item: VisitInput, shares: dict[str, float], trace: Trace) -> OutcomeDetail:
+        def rows(name: str) -> list[dict[str, Any]]:
+            values = trace.signals[name].values.tolist() if name in trace.signals else []
+            return [dict(zip(self.outcomes, row, strict=True)) for row in values]
 
-        def named(row: Tensor) -> dict[str, Any]:
-            return dict(zip(self.outcomes, map(float, row), strict=True))
-
-        visits = trace.axes["visits"]
-        times = visits.times if isinstance(visits, Visits) else ()
-        return OutcomeDetail(
-            shares,
-            () if risk is None else tuple({"time": time, **named(row)} for time, row in zip(times, risk.values, strict=True)),
-            () if omega is None else tuple(
-                {"visit": visit + 1, "time": times[visit], "code": code, **named(row)}
-                for code, visit, row in zip(codes.labels, codes.within, omega.values, strict=True)
-            ),
-        )  # fmt: skip
+        visits = [{"visit": number, "time": visit.time} for number, visit in enumerate(item.visits, start=1)]
+        codes = zip(trace.axes["codes"].labels, trace.axes["codes"].within, rows("contributions"), strict=False)
+        risk = zip(visits, rows("risk"), strict=False)
+        contributions = tuple({**visits[visit], "code": code, **row} for code, visit, row in codes)
+        return OutcomeDetail(shares, tuple({**visit, **row} for visit, row in risk), contributions)
 
     def scorer(self, network: VisitNetwork, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """How likely an outcome is, by its name; the first unless one is named."""

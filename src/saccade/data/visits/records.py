@@ -208,8 +208,8 @@ def record_of(
 ) -> Patient | Fault:
     """A patient whose visits end before what is predicted: nothing at or after its time, nor in the ``gap`` before, is read.
 
-    An outcome is positive where one of ``outcomes`` is, and its time is the first of such a one. A patient without an outcome or
-    with too few visits is excluded: a fault that is skipped and counted.
+    An outcome is positive where one of ``outcomes`` is, and its time is the first of such a one. A patient without an
+    outcome, or with too few visits, is excluded: a fault that is skipped and counted.
     """
     if data.target:
         hits = [visit.time for visit in visits if set(data.target).intersection(visit.codes)]
