@@ -209,19 +209,19 @@ class Task(ABC):
 
     # Where records come from ------------------------------------------------------------------------------------------
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def load(cls, data: Any, folder: Path, seed: int) -> Splits:
+    def load(data: Any, folder: Path, seed: int) -> Splits:
         """The records that a recipe's ``data`` names; relative paths start at ``folder``."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def read_file(cls, path: Path, data: Any) -> list[Any]:
+    def read_file(path: Path, data: Any) -> list[Any]:
         """The records of one file, read strictly."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def records(cls, given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
+    def records(given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
         """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused."""
 
     @classmethod
@@ -318,7 +318,12 @@ class Task(ABC):
                 f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
                 "marks included; raise train.batch_tokens or limit the length of records"
             )
-        return plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
+        batches = plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
+        return [self.visit(batch, seed, epoch) for batch in batches]
+
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """A planned batch; a task that draws anew in each epoch puts the epoch's draw with it."""
+        return batch
 
     def row_name(self, corpus: Corpus, number: int) -> str:
         """What an error calls a row of a corpus, the ``number``-th from 0."""
@@ -431,7 +436,6 @@ class Task(ABC):
         if unknown:
             raise InputError("metrics", expected=f"any of {', '.join(self.known_metrics)}", found=repr(unknown[0]))
 
-    @abstractmethod
     def evaluate(
         self,
         network: Any,
@@ -443,6 +447,18 @@ class Task(ABC):
         progress: Progress | None = None,
     ) -> Evaluation:
         """Metrics on a corpus; ``limit`` takes its first records only."""
+        self.check_metrics(metrics)
+        return self.measure(network, self.first(corpus, limit), list(metrics), how, progress)
+
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The corpus of the first ``limit`` records."""
+        return corpus.first(limit)
+
+    @abstractmethod
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Any, progress: Progress | None
+    ) -> Evaluation:
+        """The named metrics, which this task and its data have, on a corpus."""
 
     # Two runs compared by their outputs -------------------------------------------------------------------------------
 

@@ -28,8 +28,6 @@ from saccade.data.labels.batch import IGNORED, Batch
 from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
 from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
@@ -96,17 +94,9 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         self.data, self.tokenizer, self.classes, self.vectors = data, tokenizer, classes, vectors
         self.reader = reader_of(data, tokenizer, pairs=classes.pairs)
 
-    @classmethod
-    def load(cls, data: LabelledData, folder: Path, seed: int) -> Splits:
-        return load_labelled(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: LabelledData) -> list[Labelled]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: LabelledData, dropped: FaultCounts | None = None) -> list[Labelled]:
-        return labelled_of(given, data, dropped)
+    load = staticmethod(load_labelled)
+    read_file = staticmethod(read_file)
+    records = staticmethod(labelled_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
         """The built-in source's own, or the shortest at the beginning of the test set."""
@@ -325,19 +315,10 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
             expected = "relations beside Other, for relation_f1"
             raise InputError("metrics", expected=expected, found=str(self.classes.names))
 
-    def evaluate(
-        self,
-        network: Classifier,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: Classifier, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """Metrics of the predicted labels and of their probabilities."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         shares = shares_of(self.logits_of(network, corpus), self.calibration)
         outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
         likely = [name for name in metrics if name in PROBABILITY_METRICS]

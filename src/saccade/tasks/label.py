@@ -26,8 +26,6 @@ from torch import Tensor, nn
 
 from saccade.data.batching import Corpus, group
 from saccade.data.labels.batch import IGNORED
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.tags.batch import MARKS, Batch, collate, corpus_of, parts_of
 from saccade.data.tags.records import Tagged, TaggedData, load_tagged, read_file, tagged_of
 from saccade.data.tags.schemes import spans_of
@@ -128,17 +126,9 @@ class Label(FineTunes, Scores, Surveys, Task):
         """The vocabulary of words or pieces."""
         return self.reader.tokenizer
 
-    @classmethod
-    def load(cls, data: TaggedData, folder: Path, seed: int) -> Splits:
-        return load_tagged(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: TaggedData) -> list[Tagged]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: TaggedData, dropped: FaultCounts | None = None) -> list[Tagged]:
-        return tagged_of(given, data, dropped)
+    load = staticmethod(load_tagged)
+    read_file = staticmethod(read_file)
+    records = staticmethod(tagged_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Tagged] | None = None) -> list[str]:
         """Inputs worth looking at: the built-in source's own, or of the first test sentences those that are handy to type."""
@@ -403,19 +393,10 @@ class Label(FineTunes, Scores, Surveys, Task):
             return tag_accuracy(predicted, true)
         return span_statistics(name, [spans_of(tags) for tags in predicted], [spans_of(tags) for tags in true])
 
-    def evaluate(
-        self,
-        network: Tagger,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: Tagger, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``accuracy`` of tags; ``f1``, ``precision`` and ``recall`` of spans. ``details`` has those of each type or tag."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         with eval_mode(network):
             predicted = [self._in_file_scheme(output) for output in self._outputs(network, corpus)]
         outputs = [" ".join(tags) for tags in predicted]

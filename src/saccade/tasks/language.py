@@ -19,8 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from saccade.data.batching import Corpus
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.texts.chunks import (
     Batch,
     Ids,
@@ -124,17 +122,9 @@ class Language(Steers, Scores, Surveys, Decodes):
         if recipe.data.streams:
             refuse_rate(recipe, "sampling", "with data.streams the state that is carried is that of the text itself")
 
-    @classmethod
-    def load(cls, data: TextData, folder: Path, seed: int) -> Splits:
-        return load_texts(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: TextData) -> list[Text]:
-        return read_texts(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: TextData, dropped: FaultCounts | None = None) -> list[Text]:
-        return texts_of(given, data, dropped)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Prompts worth continuing: the built-in source's own, or how the test texts begin."""
@@ -190,20 +180,10 @@ class Language(Steers, Scores, Surveys, Decodes):
             pieces = pieces_of(sequences, data.chunk, data.context)
         return Corpus(texts, pieces, [piece.width for piece in pieces], shared=Chunks(encoded, sequences))
 
-    def plan(
-        self,
-        corpus: Corpus,
-        *,
-        tokens: int | None,
-        records: int | None,
-        seed: int,
-        epoch: int,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> list[list[int]]:
+    def plan(self, corpus: Corpus, **how: Any) -> list[list[int]]:
         if self.data.streams is None:
-            return super().plan(corpus, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
-        if ranks > 1:
+            return super().plan(corpus, **how)
+        if how.get("ranks", 1) > 1:
             raise SaccadeError("data.streams carries its state from batch to batch: it trains on one rank")
         return plan_streams(corpus.rows, self.data.streams)
 
@@ -379,20 +359,15 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: LanguageModel,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        if limit is None:
+            return corpus
+        return self._chunks(corpus.records[:limit], corpus.shared.encoded[:limit])
+
+    def measure(
+        self, network: LanguageModel, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How likely the texts are; ``limit`` takes the first texts only."""
-        self.check_metrics(metrics)
-        if limit is not None:
-            corpus = self._chunks(corpus.records[:limit], corpus.shared.encoded[:limit])
+        """How likely the texts are."""
         if self.data.streams is not None:
             for member in getattr(network, "members", ()):  # of an ensemble: each was made for its own streams
                 member.carry(self.data.streams)

@@ -36,7 +36,6 @@ from saccade.data.points.records import (
     records_of,
 )
 from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import POINTS
 from saccade.metrics.text import POINT_METRICS, Score, exact_match, perplexity
@@ -85,16 +84,11 @@ class Point(Decodes):
         if not getattr(recipe.model, "revisit", True):
             refuse_rate(recipe, "sampling", "with model.revisit false a point cannot be chosen again")
 
-    @classmethod
-    def load(cls, data: PointData, folder: Path, seed: int) -> Splits:
-        return load_points(data, folder, seed)
+    load = staticmethod(load_points)
+    read_file = staticmethod(read_file)
 
-    @classmethod
-    def read_file(cls, path: Path, data: PointData) -> list[Points]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
+    @staticmethod
+    def records(given: Any, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
         return records_of(given, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Points] | None = None) -> list[str]:
@@ -235,19 +229,10 @@ class Point(Decodes):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: EncoderDecoder,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: EncoderDecoder, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``exact_match``: the share of records with every position right and in order; ``perplexity`` of the truth."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         scores, outputs, notes = list[Score](), list[list[int]](), list[str]()
         if "perplexity" in metrics:
             scores.append(perplexity(*corpus_loss(self, network, corpus)))

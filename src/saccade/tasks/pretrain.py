@@ -23,8 +23,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -39,7 +37,7 @@ from saccade.data.texts.masking import (
 from saccade.data.texts.records import MARKS, PretrainData, Text, load_texts, read_texts, sentences_of, texts_of
 from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.data.toy.topics import EXAMPLES
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError
 from saccade.kinds import PAIR
 from saccade.metrics.text import MASKED_METRICS, Score
 from saccade.models import name_of
@@ -92,17 +90,9 @@ class Pretrain(Surveys, Task):
             if name == FOLLOWERS and recipe.data.pairs == "none":
                 raise InputError("recipe", field=field, expected=NO_PAIRS, found=repr(name))
 
-    @classmethod
-    def load(cls, data: PretrainData, folder: Path, seed: int) -> Splits:
-        return load_texts(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: PretrainData) -> list[Text]:
-        return read_texts(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: PretrainData, dropped: FaultCounts | None = None) -> list[Text]:
-        return texts_of(given, data, dropped)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Texts with a blank: the built-in source's own, or sentences of the test documents that miss a word."""
@@ -172,25 +162,12 @@ class Pretrain(Surveys, Task):
         costs = np.maximum(stretches.stop - stretches.start, 2) + MARKS
         return Corpus(texts, range(len(stretches)), costs, note, shared=(documents, stretches))
 
-    def plan(
-        self,
-        corpus: Corpus,
-        *,
-        tokens: int | None,
-        records: int | None,
-        seed: int,
-        epoch: int,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> list[list[int]]:
-        """Each batch also carries the epoch's draw, by which its blanks are chosen."""
-        if tokens is not None and tokens < self.data.length:
-            raise SaccadeError(
-                f"a row of {self.data.length} positions does not fit into a batch of {tokens} tokens: raise "
-                "train.batch_tokens or lower data.length"
-            )
-        batches = super().plan(corpus, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
-        return [Visit(batch, draw_of(seed, epoch)) for batch in batches]
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        return f"a row of {corpus.costs[number]} positions (data.length)"
+
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """Blanks are drawn anew in each epoch."""
+        return Visit(batch, draw_of(seed, epoch))
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pairs, masked = self.data.pairs == "next", self.data.masked
@@ -324,20 +301,10 @@ class Pretrain(Surveys, Task):
         if FOLLOWERS in names and self.data.pairs == "none":
             raise InputError("metrics", expected=NO_PAIRS, found=repr(FOLLOWERS))
 
-    def evaluate(
-        self,
-        network: Any,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How well blanks are filled and next sentences recognised, on one fixed draw; ``limit``: documents."""
-        self.check_metrics(metrics)
-        if limit is not None and limit < len(corpus.records):
-            corpus = self._first(corpus, max(limit, 2 if self.data.pairs == "next" else 1))
+        """How well blanks are filled and next sentences recognised, on one fixed draw."""
         sums = self._sums(network, corpus)
         mean = sums.loss / max(1, sums.blanks)
         figures = {
@@ -352,8 +319,10 @@ class Pretrain(Surveys, Task):
         notes += never_trained("followers", self.untrained, self.data.pairs) if followers else ()
         return Evaluation.of(scores, notes=notes)
 
-    def _first(self, corpus: Corpus, count: int) -> Corpus:
-        documents: Documents = corpus.shared[0]
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        if limit is None or limit >= len(corpus.records):
+            return corpus
+        documents, count = corpus.shared[0], max(limit, 2 if self.data.pairs == "next" else 1)
         bounds = documents.documents[: count + 1]
         sentences = documents.sentences[: int(bounds[-1]) + 1]
         ids = documents.ids[: int(sentences[-1])]

@@ -27,8 +27,6 @@ from saccade.data.labels.batch import marks_of
 from saccade.data.rankings.batch import Batch, Row, collate, joined
 from saccade.data.rankings.records import Ranked, RankedData, load_ranked, ranked_of, read_file
 from saccade.data.rankings.word_overlap import FEATURES, SharedWords
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
@@ -93,17 +91,9 @@ class Rank(FineTunes, Scores, Surveys, Task):
         self.data, self.tokenizer, self.shared, self.vectors = data, tokenizer, shared, vectors
         self.reader = RankReader(data, tokenizer, shared)
 
-    @classmethod
-    def load(cls, data: RankedData, folder: Path, seed: int) -> Splits:
-        return load_ranked(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: RankedData) -> list[Ranked]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: RankedData, dropped: FaultCounts | None = None) -> list[Ranked]:
-        return ranked_of(given, data, dropped)
+    load = staticmethod(load_ranked)
+    read_file = staticmethod(read_file)
+    records = staticmethod(ranked_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Ranked] | None = None) -> list[str]:
         """The built-in source's own, or the shortest at the beginning of the test set."""
@@ -337,20 +327,11 @@ class Rank(FineTunes, Scores, Surveys, Task):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: nn.Module,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: nn.Module, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``map``, ``mrr`` and ``precision_at_1`` of the questions that have a relevant candidate; ``outputs`` are the scores
         of each question's candidates."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         answered = sum(record.answered for record in corpus.records)
         if not answered:
             raise SaccadeError(

@@ -24,7 +24,6 @@ from saccade.data.config import fit, fit_all
 from saccade.data.pairs.batch import Batch, collate
 from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
 from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
 from saccade.data.toy import examples
 from saccade.errors import InputError
@@ -99,16 +98,11 @@ class Translate(Steers, Scores, Surveys, Decodes):
     def check_recipe(cls, recipe: Any) -> None:
         """Every setting means something to this task."""
 
-    @classmethod
-    def load(cls, data: PairData, folder: Path, seed: int) -> Splits:
-        return load_splits(data, folder, seed)
+    load = staticmethod(load_splits)
+    read_file = staticmethod(read_file)
 
-    @classmethod
-    def read_file(cls, path: Path, data: PairData) -> list[Pair]:
-        return read_file(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: PairData, dropped: FaultCounts | None = None) -> list[Pair]:
+    @staticmethod
+    def records(given: Any, data: PairData, dropped: FaultCounts | None = None) -> list[Pair]:
         return pairs_of(given, data.columns, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
@@ -342,18 +336,10 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: EncoderDecoder,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: EncoderDecoder, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """The named metrics of the network's outputs; ``perplexity`` is that of the true targets."""
-        corpus = corpus.first(limit)
         scores, notes, outputs = list[Score](), [corpus.note], list[str]()
         if "perplexity" in metrics:
             scores.append(perplexity(*corpus_loss(self, network, corpus)))

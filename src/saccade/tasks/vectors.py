@@ -26,8 +26,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.texts.masking import Visit, draw_of
 from saccade.data.texts.records import Text, WordData, load_texts, read_texts, texts_of
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
@@ -87,17 +85,9 @@ class WordVectors(Surveys, Task):
         super().check_recipe(recipe)
         refuse_rate(recipe, "label_smoothing", "the task vectors learns from pairs, which are there or drawn")
 
-    @classmethod
-    def load(cls, data: WordData, folder: Path, seed: int) -> Splits:
-        return load_texts(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: WordData) -> list[Text]:
-        return read_texts(path, data)
-
-    @classmethod
-    def records(cls, given: Any, data: WordData, dropped: FaultCounts | None = None) -> list[Text]:
-        return texts_of(given, data, dropped)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Words worth looking up: one of each built-in topic, or some of the commoner words."""
@@ -162,20 +152,9 @@ class WordVectors(Surveys, Task):
                 row = np.asarray(ids, dtype=np.int32)
                 yield row[row != Tokenizer.UNK]
 
-    def plan(
-        self,
-        corpus: Corpus,
-        *,
-        tokens: int | None,
-        records: int | None,
-        seed: int,
-        epoch: int,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> list[list[int]]:
-        """Each batch also carries the epoch's draw, by which words are left out and drawn against."""
-        batches = super().plan(corpus, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
-        return [Visit(batch, draw_of(seed, epoch)) for batch in batches]
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """Which words are left out, and which are drawn against, changes in each epoch."""
+        return Visit(batch, draw_of(seed, epoch))
 
     def row_name(self, corpus: Corpus, number: int) -> str:
         return f"a stretch of {corpus.costs[number]} words (data.chunk)"
@@ -273,19 +252,15 @@ class WordVectors(Surveys, Task):
 
     # Figures ------------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: Any,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The first ``limit`` stretches."""
+        return corpus if limit is None else replace(corpus, rows=corpus.rows[:limit], costs=corpus.costs[:limit])
+
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the true context word scores above all that were
-        drawn against it; ``neighbours``: how often a word's nearest is of its own topic. ``limit``: stretches."""
-        self.check_metrics(metrics)
+        drawn against it; ``neighbours``: how often a word's nearest is of its own topic."""
         figures, notes = dict[str, float](), list[str]()
         if "neighbours" in metrics and self.data.source is None and len(metrics) > 1:
             # A recipe of ours on other texts: the run is not lost for a metric that they do not have.
@@ -293,8 +268,7 @@ class WordVectors(Surveys, Task):
         elif "neighbours" in metrics:
             figures["neighbours"] = self._neighbours(network)
         if {"pair_loss", "pair_accuracy"} & set(metrics):
-            rows = corpus.rows[:limit]
-            figures |= self._pairs(network, replace(corpus, rows=rows, costs=corpus.costs[: len(rows)]))
+            figures |= self._pairs(network, corpus)
         return Evaluation.of({name: Score(name, figures[name], name != "pair_loss") for name in metrics}, notes=notes)
 
     def _neighbours(self, network: Any) -> float:

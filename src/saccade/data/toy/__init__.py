@@ -7,11 +7,14 @@ makes the records of each split, and ``EXAMPLES``, inputs worth looking at (none
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+SPLITS = ("test", "valid", "train")
 TOYS = {
     # pairs of texts
     "dates": "saccade.data.toy.dates",
@@ -55,3 +58,35 @@ def generated(data: Any, folder: Path) -> Mapping[str, Sequence[Any]]:
 def examples(source: str | None) -> list[str]:
     """Inputs of a generated data set that are worth looking at; none where ``source`` is None or a user's own."""
     return list(toy(source).EXAMPLES) if source in TOYS else []
+
+
+def drawn_splits(settings: Any, name: str, draw: Callable[[random.Random], T]) -> dict[str, list[T]]:
+    """As many draws for each split as ``settings`` says. A split is drawn by itself: ``test`` does not change with the size of
+    ``train``."""
+    splits = {}
+    for split in SPLITS:
+        rng = _seeded(settings, name, split)
+        splits[split] = [draw(rng) for _ in range(getattr(settings, split))]
+    return splits
+
+
+def distinct_splits(
+    settings: Any, name: str, draw: Callable[[random.Random], tuple[Any, T]]
+) -> dict[str, list[tuple[Any, T]]]:
+    """As :func:`drawn_splits`, but no source, the first of what is drawn, is in two splits."""
+    splits: dict[str, list[tuple[Any, T]]] = {}
+    held: set[Any] = set()
+    for split in SPLITS:
+        rng = _seeded(settings, name, split)
+        splits[split] = []
+        while len(splits[split]) < getattr(settings, split):
+            record = draw(rng)
+            if record[0] not in held:
+                splits[split].append(record)
+        held.update(source for source, _ in splits[split])
+    return splits
+
+
+def _seeded(settings: Any, name: str, split: str) -> random.Random:
+    # Seeding by text gives the same draws in every process.
+    return random.Random(" ".join(filter(None, (str(settings.seed), name, split))))

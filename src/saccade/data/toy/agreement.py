@@ -17,6 +17,7 @@ import random
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
 
 DETERMINERS = ("the", "some")
 NOUNS = (
@@ -49,11 +50,7 @@ class Agreement:
 
 def generate(agreement: Agreement) -> dict[str, list[str]]:
     """The sentences of each split, drawn one by one: short ones come again, as the grammar says."""
-    made = {}
-    for split in ("test", "valid", "train"):
-        rng = random.Random(f"{agreement.seed} {split}")  # seeding by text is the same in every process
-        made[split] = [sentence(agreement.clauses, rng) for _ in range(getattr(agreement, split))]
-    return made
+    return drawn_splits(agreement, "", lambda rng: sentence(agreement.clauses, rng))
 
 
 def sentence(clauses: float, rng: random.Random) -> str:

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 ADJECTIVES = {
     "positive": ("good", "lovely", "superb", "charming", "friendly"),
@@ -46,17 +47,11 @@ class Contrasts:
 
 def generate(contrasts: Contrasts) -> dict[str, list[tuple[tuple[str, str], str]]]:
     """((sentence, aspect), label) of each split. No sentence of ``test`` is in another, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[tuple[str, str], str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{contrasts.seed} contrasts {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < 2 * getattr(contrasts, split):
-            sentence, verdicts = _draw(draw)
-            if sentence not in held:
-                made[split] += [((sentence, thing), label) for thing, label in verdicts.items()]
-        held.update(sentence for (sentence, _), _ in made[split])
-    return made
+    splits = distinct_splits(contrasts, "contrasts", _draw)
+    return {
+        split: [((sentence, thing), label) for sentence, labels in part for thing, label in labels.items()]
+        for split, part in splits.items()
+    }
 
 
 def _draw(draw: random.Random) -> tuple[str, dict[str, str]]:

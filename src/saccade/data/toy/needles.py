@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 METALS, NOTHING = ("gold", "silver", "copper", "iron"), "nothing"
 WORDS = """window garden table river paper lamp boat winter music bottle street pencil cloud village basket mirror ladder bridge
@@ -48,17 +49,7 @@ class Needles:
 
 def generate(needles: Needles) -> dict[str, list[tuple[str, str]]]:
     """(document, label) of each split. No document of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{needles.seed} needles {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(needles, split):
-            text, label = _draw(draw, needles.sentences, needles.words)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(needles, "needles", lambda draw: _draw(draw, needles.sentences, needles.words))
 
 
 def _draw(draw: random.Random, sentences: int, words: int) -> tuple[str, str]:

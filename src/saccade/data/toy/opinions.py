@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 LABELS = ("praise", "blame", "neither")
 ADJECTIVES = {
@@ -53,17 +54,7 @@ class Opinions:
 
 def generate(opinions: Opinions) -> dict[str, list[tuple[str, str]]]:
     """(text, label) of each split. No text of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{opinions.seed} opinions {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(opinions, split):
-            text, label = _draw(draw, opinions.most)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(opinions, "opinions", lambda draw: _draw(draw, opinions.most))
 
 
 def _draw(draw: random.Random, most: int) -> tuple[str, str]:

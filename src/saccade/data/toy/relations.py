@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 RELATIONS = {
     "caused": "cause", "contained": "contain", "produced": "produce", "followed": "follow", "covered": "cover",
@@ -52,17 +53,7 @@ class Verbs:
 
 def generate(verbs: Verbs) -> dict[str, list[tuple[str, str]]]:
     """(sentence, relation) of each split. No sentence of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{verbs.seed} verbs {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(verbs, split):
-            text, label = _draw(draw, verbs.beside)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(verbs, "verbs", lambda draw: _draw(draw, verbs.beside))
 
 
 def _draw(draw: random.Random, beside: float) -> tuple[str, str]:

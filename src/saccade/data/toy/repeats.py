@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
 
 TAGS = ("A", "B", "C", "D")
 SIGNS = tuple(map(str, range(len(TAGS))))  # 0 tells A, 1 tells B, …
@@ -48,11 +49,7 @@ class Repeats:
 
 def generate(repeats: Repeats) -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
     """(words, tags) of each split."""
-    made = {}
-    for split in ("train", "valid", "test"):
-        draw = random.Random(f"{repeats.seed} repeats {split}")  # seeding by text is the same in every process
-        made[split] = [_draw(draw, repeats) for _ in range(getattr(repeats, split))]
-    return made
+    return drawn_splits(repeats, "repeats", lambda draw: _draw(draw, repeats))
 
 
 def _draw(draw: random.Random, repeats: Repeats) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -13,6 +13,7 @@ import random
 from dataclasses import dataclass
 
 from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
 
 TOPICS = (
     ("dog", "cat", "horse"), ("car", "truck", "train"), ("apple", "pear", "plum"), ("king", "queen", "prince"),
@@ -49,11 +50,7 @@ class Topics:
 
 def generate(topics: Topics) -> dict[str, list[str]]:
     """The documents of each split."""
-    made = {}
-    for split in ("test", "valid", "train"):
-        rng = random.Random(f"{topics.seed} {split}")  # seeding by text is the same in every process
-        made[split] = [document(topics, rng) for _ in range(getattr(topics, split))]
-    return made
+    return drawn_splits(topics, "", lambda rng: document(topics, rng))
 
 
 def document(topics: Topics, rng: random.Random) -> str:
