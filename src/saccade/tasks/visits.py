@@ -26,11 +26,9 @@ from numpy import ndarray
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.toy.visits import EXAMPLES
 from saccade.data.visits.batch import IGNORED, Batch, EncodedVisits, collate, encode
-from saccade.data.visits.records import Patient, Row, Visit, VisitData, gather, load_visits, records_of, visits_of
+from saccade.data.visits.records import Patient, Row, Visit, VisitData, load_visits, read_file, records_of, visits_of
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import RECORD
 from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_scores
@@ -80,17 +78,9 @@ class VisitTask(Scores, Task):
         self.data, self.codes, self.outcomes = data, tuple(codes), tuple(outcomes)
         self.numbers = {code: number for number, code in enumerate(codes, start=1)}
 
-    @classmethod
-    def load(cls, data: VisitData, folder: Path, seed: int) -> Splits:
-        return load_visits(data, folder, seed)
-
-    @classmethod
-    def read_file(cls, path: Path, data: VisitData) -> list[Patient]:
-        return gather(path, data, strict=True)[0]
-
-    @classmethod
-    def records(cls, given: Any, data: VisitData, dropped: FaultCounts | None = None) -> list[Patient]:
-        return records_of(given, data, dropped)
+    load = staticmethod(load_visits)
+    read_file = staticmethod(read_file)
+    records = staticmethod(records_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Patient] | None = None) -> list[str]:
         """Those of the made cohort; of other data one that is made of known codes: a run shows no patient's record."""
@@ -115,10 +105,11 @@ class VisitTask(Scores, Task):
     def restore(cls, data: VisitData, files: dict[str, str]) -> VisitTask:
         try:
             kept = json.loads(files[KEPT])
-            return cls(data, [str(code) for code in kept["codes"]], [str(name) for name in kept["outcomes"]])
+            codes, outcomes = [str(code) for code in kept["codes"]], [str(name) for name in kept["outcomes"]]
         except (KeyError, TypeError, ValueError) as error:
             found = "no such file" if KEPT not in files else f"a file that lacks them ({error})"
             raise InputError(KEPT, expected="codes and outcomes in the bundle", found=found) from None
+        return cls(data, codes, outcomes)
 
     def files(self) -> dict[str, str]:
         return {KEPT: json.dumps({"codes": self.codes, "outcomes": self.outcomes}, ensure_ascii=False, indent=1) + "\n"}
@@ -273,19 +264,10 @@ class VisitTask(Scores, Task):
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: VisitNetwork,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: VisitNetwork, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """Metrics of the probabilities; predictions after every visit all count. Outputs are those after the last visit."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
         found = self.probabilities(network, corpus, progress)
         truths = np.concatenate([np.atleast_2d(np.asarray(target)) for _, target in corpus.rows])
         scores = outcome_scores(metrics, np.concatenate(found), truths)

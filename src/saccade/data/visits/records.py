@@ -282,6 +282,11 @@ def load_visits(data: VisitData, folder: Path, seed: int) -> Splits:
     )
 
 
+def read_file(path: Path, data: VisitData) -> list[Patient]:
+    """The patients of one more file or folder, read strictly."""
+    return gather(path, data, strict=True)[0]
+
+
 def gather(path: str | Path, data: VisitData, *, strict: bool = False) -> tuple[list[Patient], list[str]]:
     """The patients of a file or folder, and warnings about them."""
     path = Path(path)
