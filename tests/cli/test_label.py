@@ -8,8 +8,7 @@ import pytest
 
 import saccade
 from saccade.recipes.recipe import read_recipe
-from saccade.server.limits import Limits
-from saccade.server.requests import read_ask
+from saccade.server.requests import Limits, read_ask
 from saccade.server.responses import answer, described
 
 CONLL = "".join(f"Kim{n % 7} B-PER\nsits O\nin{n % 3} O\nEl B-LOC\nPlace{n % 5} I-LOC\n\n" for n in range(30))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from saccade.cli.options import TOLD, print_notes
+from saccade.cli.options import LONGEST_INPUT, print_notes
 
 
 def test_a_note_names_its_input_and_of_a_long_one_the_beginning(capsys):
@@ -13,7 +13,7 @@ def test_a_note_names_its_input_and_of_a_long_one_the_beginning(capsys):
     first, second, third, fourth = capsys.readouterr().err.splitlines()
     assert first == "note: 'a short text': cut to 7 words" and second == "note: 'a short text': one is unknown"
     beginning = third.removeprefix("note: '").removesuffix("': cut to 7 words")
-    assert beginning.startswith("word word") and beginning.endswith("word…") and len(beginning) <= TOLD
+    assert beginning.startswith("word word") and beginning.endswith("word…") and len(beginning) <= LONGEST_INPUT
     assert fourth.endswith("…': one is unknown")
 
 

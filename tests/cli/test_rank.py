@@ -134,8 +134,7 @@ def test_a_file_that_would_not_train_is_told_why(command, tmp_path) -> None:
 
 def test_a_server_answers_with_the_candidates_in_order(runs) -> None:
     pytest.importorskip("fastapi")
-    from saccade.server.limits import Limits
-    from saccade.server.requests import read_ask
+    from saccade.server.requests import Limits, read_ask
     from saccade.server.responses import answer, described
 
     bundle = saccade.load(runs / "alignment", device="cpu")

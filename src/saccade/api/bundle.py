@@ -312,7 +312,7 @@ def _together(members: Sequence[Bundle]) -> Bundle:
 
 def _check_alike(first: Bundle, other: Bundle) -> None:
     """Members of an ensemble read and write the same tokens."""
-    if first.recipe.task != other.recipe.task:
+    if type(first.task) is not type(other.task):
         expected = f"a run of the task {first.recipe.task!r}, as {first.folder}"
         raise InputError(other.folder, expected=expected, found=f"one of {other.recipe.task!r}")
     for each in (first, other):

@@ -19,7 +19,7 @@ from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.wordpiece import WordPieces
 from saccade.data.tokenizers.words import WordReader
 from saccade.errors import InputError, SaccadeError
-from saccade.export.huggingface import Found, read_bert, write_bert
+from saccade.export.huggingface import ImportedBert, read_bert, write_bert
 from saccade.recipes.recipe import from_plain
 from saccade.recipes.schema import to_plain
 from saccade.task import Calibrates
@@ -102,7 +102,7 @@ def _calibrated(bundle: Bundle) -> nn.Module:
     return cast(nn.Module, network)
 
 
-def _recipe(found: Found, folder: Path, pairs: bool) -> dict[str, Any]:
+def _recipe(found: ImportedBert, folder: Path, pairs: bool) -> dict[str, Any]:
     size, positions = found.tokenizer.size, found.config.positions
     tokens = {"kind": "bert", "lower": found.tokenizer.config.lower, "size": size}
     data: dict[str, Any] = {"train": IN_MEMORY, "tokens": tokens}

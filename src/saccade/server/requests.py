@@ -1,16 +1,18 @@
-"""What a request asks, read from bytes that anyone may have sent.
+"""Reads and checks requests: their limits, the refusals that answer bad ones, and the JSON body.
 
     {"inputs": ["text", …], "trace": false, "edits": [{"edit": "mask", …}, …], "prefix": null, "search": {"beam": 5}}
 
-Every fault is one line that names the field; nothing is guessed, and what is not known is refused.
+Every error is one line that names the field; unknown fields are refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
 from saccade.errors import InputError, SaccadeError
@@ -18,14 +20,86 @@ from saccade.kinds import InputKind, json_name, size_of
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
 from saccade.task import Searches
 from saccade.trace.edits import EDITS, Edit, edit_from_json
 from saccade.trace.lens import DETAILS, Lens
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one request; ``GET /v1/models`` reports them.
+
+    Attributes:
+        body: bytes of a request, checked before the JSON is parsed.
+        inputs: texts per request; ``traced``: texts per request with traces.
+        characters: per input; ``prefix``: of the required beginning of outputs.
+        dense: up to this many characters in the longest input, a trace keeps every weight; above, the 16 largest per row.
+        edits: edits of the attention.
+        beam: beam size, or number of samples.
+        seconds: from request to answer, including the time in the queue.
+        waiting: queued requests per model; more get 503.
+    """
+
+    body: int = 1_000_000
+    inputs: int = 64
+    traced: int = 8
+    characters: int = 20_000
+    prefix: int = 2_000
+    dense: int = 4_000
+    edits: int = 1_000
+    beam: int = 64
+    seconds: float = 60.0
+    waiting: int = 16
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            if not getattr(self, limit.name) > 0:
+                raise ValueError(f"{limit.name} must be positive: got {getattr(self, limit.name)}")
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+LONGEST = 400  # characters of an error message, which may quote the request
+INPUT = re.compile(r"input (\d+)")
+
+
+class Refusal(Exception):
+    """A request that is refused: an HTTP status, and ``{"error": {"message", "field"}}`` in one line."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field = status, message, field
+
+    @classmethod
+    def of(cls, error: SaccadeError) -> Refusal:
+        """A :class:`SaccadeError` as a bad request (422)."""
+        field = None
+        if isinstance(error, InputError):
+            place = INPUT.fullmatch(str(error.where))
+            field = error.field or (f"inputs[{int(place[1]) - 1}]" if place else None)
+        return cls(422, str(error), field)
+
+    def response(self) -> JSONResponse:
+        headers = {"Retry-After": "1"} if self.status == 503 else None
+        return JSONResponse(
+            {"error": {"message": shortened(self.message), "field": self.field}}, self.status, headers=headers
+        )
+
+
+def shortened(message: str) -> str:
+    """At most ``LONGEST`` printable characters: the beginning and the end, where an error often says what it expects."""
+    line = "".join(letter if letter.isprintable() else " " for letter in message)
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[: LONGEST // 2]} … {line[-(LONGEST // 2 - 3) :]}"
+
+
+# The request ----------------------------------------------------------------------------------------------------------
 
 WHERE = "request"
 FIELDS = ("inputs", "trace", "edits", "prefix", "search")
@@ -37,21 +111,21 @@ SEARCHED = (
     "block_ngrams",
     "unknown",
     "diverse",
-)  # what a search alone obeys
+)  # fields for tasks that search
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What to predict, and how."""
+    """A checked request: what to predict, and how."""
 
-    inputs: tuple[Any, ...]  # as JSON has them; the model's task says of what kind they are
+    inputs: tuple[Any, ...]  # JSON values; the model's task defines their kind
     trace: bool = False
     edits: tuple[Edit, ...] = ()
     prefix: str | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
 
     def lens(self, limits: Limits) -> Lens | None:
-        """The lens to look through; None where nothing is to be seen or changed."""
+        """The lens for this request; None if it asks for no trace and has no edits."""
         if not self.trace:
             return Lens("statistics", edits=self.edits) if self.edits else None
         longest = max(map(size_of, self.inputs))
@@ -59,7 +133,7 @@ class Ask:
 
 
 def read_ask(body: bytes, limits: Limits) -> Ask:
-    """The question in a request's body."""
+    """Parse and check a request's body."""
     try:
         given = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -155,7 +229,7 @@ def _edit(given: Any, name: str) -> Edit:
 
 
 def _check_fields(given: dict[str, Any], name: str) -> None:
-    """That a known kind of edit has its own fields and no others."""
+    """Raise unless an edit is of a known kind and has exactly the fields of its kind."""
     kind = given.get("edit")
     if not isinstance(kind, str) or kind not in EDITS:
         found = quote(kind) if isinstance(kind, str) else json_name(kind)
@@ -182,7 +256,7 @@ def _among(numbers: Any, wrong: list[Any]) -> str:
 
 
 def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
-    """The recipe's own search, changed as the request says; None where it says nothing."""
+    """The recipe's search with the request's changes; None if the request changes nothing."""
     given = dict(ask.search)
     if not given:
         return None

@@ -35,8 +35,7 @@ from saccade.data.toy import examples
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
-from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics
-from saccade.metrics.relations import relation_of
+from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics, relation_of
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier

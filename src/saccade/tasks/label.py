@@ -36,8 +36,8 @@ from saccade.data.tokenizers.words import WordReader
 from saccade.data.toy.repeats import EXAMPLES
 from saccade.errors import InputError, preview
 from saccade.kinds import WORDS
+from saccade.metrics.labels import SPAN_METRICS, TAG_METRICS, by_tag, by_type, mistaken, span_statistics, tag_accuracy
 from saccade.metrics.significance import Statistics
-from saccade.metrics.spans import SPAN_METRICS, TAG_METRICS, by_tag, by_type, mistaken, span_statistics, tag_accuracy
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
 from saccade.nn.tagger import Tagger

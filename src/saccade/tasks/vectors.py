@@ -33,7 +33,7 @@ from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
 from saccade.errors import InputError
 from saccade.kinds import TEXT
-from saccade.metrics.neighbours import VECTOR_METRICS, neighbours
+from saccade.metrics.ranking import VECTOR_METRICS, neighbours
 from saccade.metrics.text import Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search

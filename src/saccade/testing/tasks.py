@@ -48,7 +48,9 @@ def check_task(
     """
     __tracebackhide__ = True
     with searching(trust=EVERYTHING):  # a test names what it tries
-        kind = task_class(task) if isinstance(task, str) else task
+        kind: Any = task
+        if isinstance(kind, str):
+            kind = task_class(kind)
         made = network_class(network) if isinstance(network, str) else network
     if config is None and not hasattr(made, "config_class"):
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")

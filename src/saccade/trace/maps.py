@@ -28,7 +28,7 @@ from saccade.trace.axes import Axis, axis_from_json, axis_to_json
 # used, so that a trace does not depend on the views.
 RENDERERS = {
     "": "saccade.views.terminal.show:show",
-    "notebook": "saccade.views.html.notebook:show",
+    "notebook": "saccade.views.html.page:show",
     ".html": "saccade.views.html.page:save",
     ".png": "saccade.views.figure.figure:save",
     ".svg": "saccade.views.figure.figure:save",

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Visits
 from saccade.trace.maps import Trace
-from saccade.views.terminal.style import Ink
+from saccade.views.terminal.style import Style
 
 SIGNAL, RISK = "contributions", "risk"
 MOST_OUTCOMES, MOST_CODES, BAR = 4, 40, 14
@@ -74,36 +74,38 @@ def timelines(trace: Trace) -> list[Timeline]:
 # In a terminal ------------------------------------------------------------------------------------------------------
 
 
-def written(timeline: Timeline, ink: Ink) -> list[str]:
+def timeline_lines(timeline: Timeline, style: Style) -> list[str]:
     """A visit per block: its time and the risk after it, then its codes with a bar to the left or to the right."""
     shown, largest = timeline.strongest(MOST_CODES), float(timeline.sizes.max(initial=0.0)) or 1.0
-    names = [ink.label(timeline.codes.labels[place]) for place in sorted(shown)]
-    half = max(3, min(BAR, (ink.width - 24) // 3))
-    room = max(4, ink.width - 2 * half - 13)
+    names = [style.label(timeline.codes.labels[place]) for place in sorted(shown)]
+    half = max(3, min(BAR, (style.width - 24) // 3))
+    room = max(4, style.width - 2 * half - 13)
     stub = min(max(map(cell_len, names), default=4), room)
     lines: list[str] = []
     for visit in range(len(timeline.visits)):
         places = timeline.inside(visit)
-        head = f"{ink.label(timeline.visits.labels[visit])}  {ink.label(timeline.time(visit))}"
+        head = f"{style.label(timeline.visits.labels[visit])}  {style.label(timeline.time(visit))}"
         if timeline.risk is not None:
             head += f"  risk {_number(timeline.risk[visit])}"
-            if cell_len(head) + 9 <= ink.width:
-                head += f" {ink.red(ink.bar(float(timeline.risk[visit]), 8))}"
-        lines.append(head.rstrip() if cell_len(head) <= ink.width or "\x1b" in head else ink.short(head, ink.width))
+            if cell_len(head) + 9 <= style.width:
+                head += f" {style.red(style.bar(float(timeline.risk[visit]), 8))}"
+        lines.append(
+            head.rstrip() if cell_len(head) <= style.width or "\x1b" in head else style.short(head, style.width)
+        )
         for place in places:
             if place in shown:
                 size, sign = float(timeline.sizes[place]) / largest, timeline.contributions[place] < 0
                 # A bar to the left has whole cells only: eighths are filled from the left.
-                sides = (ink.bar(round(size * half) / half, half).strip().rjust(half), " " * half)
-                sides = sides if sign else (" " * half, ink.bar(size, half))
-                name = ink.fit(ink.short(ink.label(timeline.codes.labels[place]), stub), stub)
+                sides = (style.bar(round(size * half) / half, half).strip().rjust(half), " " * half)
+                sides = sides if sign else (" " * half, style.bar(size, half))
+                name = style.fit(style.short(style.label(timeline.codes.labels[place]), stub), stub)
                 number = f"{timeline.contributions[place]:+.3f}"
-                lines.append(f"  {name} {sides[0]}{'│' if ink.unicode else '|'}{sides[1]} {number}")
+                lines.append(f"  {name} {sides[0]}{'│' if style.unicode else '|'}{sides[1]} {number}")
         hidden = [place for place in places if place not in shown]
         if hidden:
-            lines.append(ink.quiet(f"  {len(hidden)} more: {timeline.contributions[hidden].sum():+.3f}"))
-    total = f"sum {timeline.contributions.sum():+.3f}; with the bias it is the logit of {ink.label(timeline.outcome)}"
-    return [*lines, "", ink.short(total, ink.width)]
+            lines.append(style.quiet(f"  {len(hidden)} more: {timeline.contributions[hidden].sum():+.3f}"))
+    total = f"sum {timeline.contributions.sum():+.3f}; with the bias it is the logit of {style.label(timeline.outcome)}"
+    return [*lines, "", style.short(total, style.width)]
 
 
 def _number(risk: float) -> str:

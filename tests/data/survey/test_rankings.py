@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.data.rankings.records import RankedData, load_ranked
+from saccade.data.rankings.records import RankColumns, RankedData, load_ranked
 from saccade.data.survey.rankings import RankingSurvey
 from saccade.errors import InputError, SaccadeError
 from saccade.recipes.recipe import read_recipe
@@ -99,3 +99,11 @@ def test_few_different_questions_are_too_few(table) -> None:
         planned(table(PLAIN[:6])).problems
     )
     assert "too few" not in "; ".join(planned(table(PLAIN[:9])).problems)
+
+
+def test_rows_of_one_group_are_one_question(table) -> None:
+    path = table([(f"{q} ?", f"{c} {n}", g, f"g{n}") for n, (q, c, g) in enumerate(PLAIN)], "grouped.tsv")
+    path.write_text(path.read_text().replace("relevance\n", "relevance\tpage\n", 1))
+    data = RankedData(train=str(path), columns=RankColumns(group="page"))
+    survey = RankingSurvey(data).read()
+    assert survey.train.records == len(PLAIN) and not any("group" in problem for problem in survey.problems)

@@ -8,7 +8,6 @@ import pytest
 
 from saccade.data.survey.tallies import (
     WORD,
-    Characters,
     Lengths,
     Side,
     Vocabulary,
@@ -70,19 +69,14 @@ def test_an_empty_vocabulary_covers_nothing():
     assert Vocabulary().covering(0.95) == 0
 
 
-def test_characters_are_counted_across_chunks_up_to_the_last_code_point():
-    characters = Characters()
-    for chunk in (["aé", "a"], [], ["\U0010ffff", "é€"]):
-        characters.add(chunk)
-    assert characters.counts == Counter("aéa\U0010ffffé€")
-
-
 def test_a_side_counts_lengths_words_and_characters():
     side = Side()
     assert side.add(["Hi, you!", "no"]) == [4, 1]
     assert side.vocabulary.counts == Counter(["Hi", ",", "you", "!", "no"])
     assert side.character_lengths.longest == 8
     assert side.word_lengths.longest == 4
+    side.add(["é\U0010ffff", "n"])
+    assert side.characters == Counter("Hi, you!noné\U0010ffff")
 
 
 def test_endless_words_are_counted_by_their_beginnings():

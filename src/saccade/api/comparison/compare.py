@@ -21,8 +21,21 @@ from saccade.api.comparison.entrants import ComparisonSetup, Speed, decode, load
 from saccade.api.comparison.references import Form
 from saccade.errors import SaccadeError
 from saccade.metrics.calibration import BINS, LEAST, PROBABILITY_METRICS, SIGNATURES
-from saccade.metrics.lengths import EDGES, Bucket, BucketScore, buckets, quantile_edges, score_by_length
-from saccade.metrics.significance import SAMPLES, Paired, Statistics, bootstrap, interval, paired_difference, statistics
+from saccade.metrics.significance import (
+    EDGES,
+    SAMPLES,
+    Bucket,
+    BucketScore,
+    Paired,
+    Statistics,
+    bootstrap,
+    buckets,
+    interval,
+    paired_difference,
+    quantile_edges,
+    score_by_length,
+    statistics,
+)
 from saccade.task import Calibrates, Searches
 from saccade.tasks.calibration import shares_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Json
-from saccade.cli.search_options import Grouped
+from saccade.cli.search_options import GroupedHelp
 from saccade.errors import InputError, SaccadeError
 
 if TYPE_CHECKING:
@@ -58,11 +58,14 @@ ROLES = (
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 
 
-class DataCommand(Grouped):
+class DataCommand(GroupedHelp):
     """Reads ``--ROLE NAME``, as earlier releases had it, as ``--column ROLE=NAME``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, list(_with_columns(args)))
+
+
+COMMAND_CLASS = DataCommand
 
 
 def _with_columns(words: Sequence[str]) -> Iterator[str]:

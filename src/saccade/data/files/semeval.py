@@ -1,18 +1,18 @@
-"""Records of several lines: aspects of sentences, and relations between two marked nouns.
+"""Reads records of several lines: aspects of sentences, and relations between two marked nouns.
 
-``aspects``, three lines a record, as the sets of SemEval-2014's task 4 are passed on:
+``aspects``, three lines per record, as the sets of SemEval-2014's task 4 are distributed:
 
-    the $T$ was great but the bread was stale       the sentence, $T$ in the place of what is judged
-    soup                                            what stands there
+    the $T$ was great but the bread was stale       the sentence, $T$ in the place of its aspect
+    soup                                            the aspect
     1                                               -1, 0 or 1; or negative, neutral, positive
 
 ``relations``, blocks as in SemEval-2010's task 8, an empty line after each:
 
     7   "the <e1>storm</e1> caused a <e2>flood</e2>"     a number, a tab, the sentence in quotation marks
     Cause-Effect(e1,e2)                                 the relation of the two, with its direction, or Other
-    Comment: …                                          passed over; it may be missing
+    Comment: …                                          skipped; it may be missing
 
-A line that is missing or too much spoils one record: the next sentence begins anew.
+A missing or additional line makes one record malformed: reading continues at the next sentence.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _relation(path: Path, sentence: Line, label: str) -> Fields | Fault:
 
 
 def unmarked(text: str) -> str:
-    """What stands in a sentence instead of two marked nouns; "" where they are marked.
+    """The marks of a sentence that does not have two marked nouns; "" for one that does.
 
     >>> unmarked("the <e1>storm</e1> caused a flood")
     '<e1> </e1>'

@@ -128,6 +128,11 @@ class PairSurvey(Survey):
         how = "two columns without a header" if self.headless else f"columns {columns.source} → {columns.target}"
         return f"{self.files}: {pairs} ({how})"
 
+    def own_problems(self) -> Iterator[str]:
+        group = self.data.columns.group
+        if group is not None and not self.train.grouped:
+            yield f"no record has the group {group!r}"
+
     def own_notes(self) -> Iterator[str]:
         if self.first_row is not None:
             source, target = self.first_row

@@ -15,6 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -37,7 +38,6 @@ OFTEN = 0.2  # a larger share of malformed lines is not dropped: the file has to
 ROUGH = 30  # records: a metric on fewer is rough
 SHOWN = 44  # characters of an example
 LISTED = 8  # names that a note lists
-GROUP = "group"
 SEPARATOR = "\x1f"  # between the texts or words of an entry's key
 
 Progress = Callable[[str, int], None]  # the file that is read, and how many of its records were
@@ -68,7 +68,7 @@ class Part:
     """What was counted in one file."""
 
     def __init__(self, files: Any, sides: Sequence[str], combine: Callable[..., int] | None, compared: bool) -> None:
-        self.files, self.name = files, name_of(files)
+        self.files, self.name = files, str(files[0] if isinstance(files, tuple) else files)
         self.sides = {side: Side() for side in sides}
         self.records = self.grouped = self.skipped = 0
         self.row = -1  # of the record that is being counted
@@ -165,7 +165,7 @@ class Survey(ABC):
     @classmethod
     def recognises(cls, files: Sequence[str], columns: Mapping[str, Name], format: str | None) -> bool:
         """Whether these files are of this kind: by the roles that were named, by the format, else by their looks."""
-        named = set(columns) - {GROUP}
+        named = set(columns) - {"group"}
         if named or format in cls.formats:
             return named <= set(cls.roles)
         return len(files) == 1 and cls.looks_right(files[0], format)
@@ -337,17 +337,14 @@ class Survey(ABC):
 
     # The verdict ------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def problems(self) -> list[str]:
         """Why it would not train; empty where it would."""
-        data, train = self.data, self.train
+        train = self.train
         found = [f"the file cannot be read to its end: {train.broken}"] if train.broken else []
         found += self.own_problems()
         if train.first_fault and self._strict:
             found += self._malformed(train, self._encoding)
-        group = getattr(getattr(data, "columns", None), GROUP, None)
-        if group is not None and not train.grouped:
-            found.append(f"no record has the group {group!r}")
         if self.units < 1 + len(self.drawn):
             found.append(too_few(train.records, self.units, self.drawn, "group" if train.grouped else "source"))
         for part in self.tests:
@@ -423,7 +420,7 @@ class Survey(ABC):
                 found.append(f"{several(longer, what)} exceed{'s' * (longer == 1)} {limit}{remedy}")
         return found
 
-    @property
+    @cached_property
     def notes(self) -> list[str]:
         """What is worth knowing, whether it would train or not."""
         found = [
@@ -494,24 +491,18 @@ class Survey(ABC):
             rows.append((part.near, "are there too, apart from case, spaces and punctuation"))
             if self.targets and isinstance(part.files, tuple) == isinstance(self.files, tuple):
                 rows.append((part.whole, "are there too with the same target"))
-            rows += self.test_checks(part)
-            yield Section(
-                f"{several(part.records, self.unit).capitalize()} of {part.name}",
-                [
-                    *((f"{count:,}", text) for count, text in rows),
-                    (percent(self._unseen(part)), "of its words are not in the training file"),
-                ],
-            )
+            counted = [(f"{count:,}", text) for count, text in (*rows, *self.test_checks(part))]
+            unseen = (percent(self._unseen(part)), "of its words are not in the training file")
+            yield Section(f"{several(part.records, self.unit)} of {part.name}", [*counted, unseen])
 
     def _limits(self) -> Iterator[Section]:
         """What the recommended ``max_length`` would cut."""
         data = {} if self.has_recipe else self.recommend()["data"]
         kind = data.get("tokens", {}).get("kind")
         if "max_length" in data and kind in ("characters", "words"):
-            longer = f"{self.longer(kind, data['max_length']):,}"
-            yield Section(
-                "Limits", [(longer, f"{self.unit}s exceed the recipe's max_length of {data['max_length']} {kind}")]
-            )
+            limit = data["max_length"]
+            text = f"{self.unit}s exceed the recipe's max_length of {limit} {kind}"
+            yield Section("Limits", [(f"{self.longer(kind, limit):,}", text)])
 
     def longer(self, kind: str, limit: int) -> int:
         """How many records have more characters or words than a limit."""
@@ -557,7 +548,7 @@ def _vocabulary(side: Side) -> Iterator[str]:
     for share in (0.95, 0.99):
         count = words.covering(share)
         yield f"> {len(words.counts):,}" if count is None else f"{count:,}"
-    yield f"{len(side.characters.counts):,}"
+    yield f"{len(side.characters):,}"
 
 
 def _lengths(lengths: Lengths) -> Iterator[str]:
@@ -580,10 +571,6 @@ def _seen_from(folder: Path | None, file: Any) -> Any:
     return os.path.relpath(file, folder)
 
 
-def name_of(files: Any) -> str:
-    return str(files[0] if isinstance(files, tuple) else files)
-
-
 def several(count: int, what: str) -> str:
     """A count with its noun.
 
@@ -600,11 +587,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; a small one is never rounded to none, nor a large one to all."""
-    number = 100 * share
-    if 0 < number < 0.1 or 99.9 < number < 100:
-        return "< 0.1 %" if number < 1 else "> 99.9 %"
-    return f"{number:.3g} %"
+    return f"{100 * share:.1f} %"
 
 
 def quoted(text: str) -> str:

@@ -103,28 +103,11 @@ class Vocabulary:
         return {"running": self.running, "different": len(self.counts), "once": self.once, **cover, "capped": self.full}
 
 
-class Characters:
-    """How often each character occurs, by its code point: at most nine megabytes, whatever the texts."""
-
-    def __init__(self) -> None:
-        self._counts = np.zeros(0, dtype=np.int64)
-
-    def add(self, texts: Iterable[str]) -> None:
-        codes = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
-        counts = np.bincount(codes, minlength=len(self._counts))
-        counts[: len(self._counts)] += self._counts
-        self._counts = counts
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {chr(code): int(self._counts[code]) for code in np.flatnonzero(self._counts).tolist()}
-
-
 class Side:
     """All that is counted of the texts of one column."""
 
     def __init__(self) -> None:
-        self.characters, self.vocabulary = Characters(), Vocabulary()
+        self.characters, self.vocabulary = Counter[str](), Vocabulary()
         self.character_lengths, self.word_lengths = Lengths(), Lengths()
 
     def add(self, texts: Sequence[Text]) -> list[int]:
@@ -132,7 +115,7 @@ class Side:
         words = [WORD.findall(text) if isinstance(text, str) else text for text in texts]
         joined = [text if isinstance(text, str) else " ".join(text) for text in texts]
         lengths = list(map(len, words))
-        self.characters.add(joined)
+        self.characters.update("".join(joined))
         running = chain.from_iterable(words)
         endless = sum(map(len, joined)) > LONGEST_WORD * sum(lengths)
         self.vocabulary.add((word[:LONGEST_WORD] for word in running) if endless else running)
@@ -143,12 +126,12 @@ class Side:
     @property
     def unspaced(self) -> bool:
         """Whether the texts are in a script without spaces between words: their words are whole clauses."""
-        return unspaced(self.characters.counts)
+        return unspaced(self.characters)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "words": self.word_lengths.to_json(),
-            "characters": {**self.character_lengths.to_json(), "different": len(self.characters.counts)},
+            "characters": {**self.character_lengths.to_json(), "different": len(self.characters)},
             "vocabulary": self.vocabulary.to_json(),
         }
 

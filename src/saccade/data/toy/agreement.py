@@ -34,7 +34,7 @@ EXAMPLES = ("the dogs that the cat", "some child", "the ghost that follows the h
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many sentences, how often a noun has a clause of its own, and the seed of the draw."""
+    """The number of sentences, how often a noun has a clause of its own, and the seed of the draw."""
 
     train: int = 20_000
     valid: int = 1_000
@@ -49,7 +49,7 @@ class Agreement:
 
 
 def generate(agreement: Agreement) -> dict[str, list[str]]:
-    """The sentences of each split, drawn one by one: short ones come again, as the grammar says."""
+    """The sentences of each split, drawn independently: short ones recur, as the grammar says."""
     return drawn_splits(agreement, "", lambda rng: sentence(agreement.clauses, rng))
 
 
@@ -77,7 +77,7 @@ def _verb_phrase(number: int, clauses: float, rng: random.Random) -> list[str]:
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the grammar allows: nats a sentence, and words a sentence (its end not counted), both in the mean."""
+    """The optimum of the grammar: mean nats per sentence, and mean words per sentence (its end not counted)."""
 
     nats: float
     words: float

@@ -1,10 +1,10 @@
-"""A made task in which the aspect alone decides: a sentence praises one thing and blames another, and one of them is asked for.
+"""Generates sentences in which the aspect alone decides: each praises one thing and blames another; one of them is asked for.
 
     "the soup was lovely but the waiter is clumsy"   soup → positive   waiter → negative
 
-Every sentence makes two records, one for each thing, with opposite labels. Whoever cannot see which thing is meant says the
-same of both and is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one
-can see whether a network looks at it.
+Every sentence makes two records, one for each thing, with opposite labels. A classifier that cannot see which thing is meant
+is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one can check whether a
+network attends to it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Contrasts:
-    """How many sentences, each of which makes two records, and the seed of the draw."""
+    """The number of sentences, each of which makes two records, and the seed of the draw."""
 
     train: int = 2000
     valid: int = 250

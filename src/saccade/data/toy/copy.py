@@ -1,9 +1,9 @@
-"""The bottleneck laid bare: a row of random words is to be written again, word for word.
+"""Generates rows of random words to be copied word for word, which shows the bottleneck of a fixed-size encoding.
 
     "k3 b1 q7 b1 …"  →  "k3 b1 q7 b1 …"
 
-Nothing is to be understood, only kept: an encoder that hands over one vector must fit the whole row into it, while one that
-can be looked back at need not. Lengths are spread evenly from ``shortest`` to ``longest``.
+An encoder that passes on one vector must fit the whole row into it; with attention it need not.
+Lengths are spread evenly from ``shortest`` to ``longest``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXAMPLES: tuple[str, ...] = ()  # rows of the test set
 
 @dataclass(frozen=True)
 class Copies:
-    """How many rows, of how many words each, out of how many different words, and the seed of the draw."""
+    """The number of rows, their lengths, the number of different words, and the seed of the draw."""
 
     train: int = 20_000
     valid: int = 500

@@ -1,4 +1,4 @@
-"""A made task of questions about people: one sentence answers, the others are about somebody else, or say something else.
+"""Generates questions about people: one candidate answers, the others are about somebody else, or about something else.
 
     "what is the work of anna ?"    anna , whom tom knows , earns a living as a baker .     answers
                                     tom , whom anna knows , earns a living as a smith .     is about tom
@@ -51,7 +51,7 @@ Made = tuple[str, tuple[str, ...], tuple[float, ...]]  # question, candidates, r
 
 @dataclass(frozen=True)
 class Facts:
-    """How many questions, of how many candidates each, and the seed of the draw."""
+    """The number of questions, of candidates per question, and the seed of the draw."""
 
     train: int = 3000
     valid: int = 200

@@ -1,10 +1,10 @@
-"""A made task whose deciding sentence and word are known: a needle of one metal lies in a heap of hay.
+"""Generates documents whose deciding sentence and word are known: a needle of one metal in a heap of hay.
 
     "Window garden table seldom river. Under paper walks copper lamp. Green boat …"   →   copper
 
 Every document has the same number of sentences of random words; one word of one sentence is a metal, and the label is that
 metal. Where it stands is drawn by chance, so a network must find the sentence, and in it the word. In one document of five
-there is no metal, and the label is ``nothing``: else one metal could be told by the absence of the others. :func:`deciding`
+there is no metal, and the label is ``nothing``: else one metal would follow from the absence of the others. :func:`deciding`
 says where the word is.
 """
 
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Needles:
-    """How many documents, of how many sentences of how many words each, and the seed of the draw."""
+    """The number of documents, of sentences per document and words per sentence, and the seed of the draw."""
 
     train: int = 2000
     valid: int = 300

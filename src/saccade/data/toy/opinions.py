@@ -1,9 +1,9 @@
-"""A made task whose deciding word is known: several people give their opinion of a thing, and the label is what *I* said.
+"""Generates texts whose deciding word is known: several people give their opinion of a thing, and the label is what *I* said.
 
     "about the soup : my sister called it dull , the guide found it superb and i thought it lovely ."   →   praise
 
-What the others say is drawn by chance, so no word decides by itself: the label is in the adjective that follows ``i``, turned
-round where ``not`` stands before it (``neither`` has no opposite). :func:`deciding` says where that adjective stands, so
+What the others say is random, so no word decides by itself: the label is in the adjective that follows ``i``, reversed where
+``not`` stands before it (``neither`` has no opposite). :func:`deciding` says where that adjective stands, so
 that one can see whether a network looks at it.
 """
 
@@ -38,7 +38,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Opinions:
-    """How many texts, by how many people beside me each, and the seed of the draw."""
+    """The number of texts, the largest number of other people, and the seed of the draw."""
 
     train: int = 4000
     valid: int = 500

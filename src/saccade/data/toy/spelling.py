@@ -1,9 +1,9 @@
-"""Misspelt names → the names, made from CLDR's names of languages, countries, currencies and cities (Babel's copy), without
-a download; or misspelt words of any text of the user's.
+"""Generates misspelt names → the names, from CLDR's names of languages, countries, currencies and cities (Babel's copy), not
+downloaded; or misspelt words of a text of the user's.
 
     "Portugese"  →  "Portuguese"        "Kyrgystan"  →  "Kyrgyzstan"
 
-A name is spoilt by one or two slips of the kinds people make (`SLIPS`); longer names bear more of them. A misspelling
+A name is misspelt by one or two slips of the kinds people make (`SLIPS`); longer names get more of them. A misspelling
 belongs to one split alone and never spells another name, so no source of `valid` or `test` was trained on; the names
 themselves occur in every split, as the words of a language do.
 """
@@ -34,7 +34,7 @@ EXAMPLES = ("Portugese", "Kyrgystan", "Reykyavik")
 
 @dataclass(frozen=True)
 class Spelling:
-    """Which names, how many misspellings of them, and the seed of the draw."""
+    """Which names, the number of misspellings, and the seed of the draw."""
 
     language: str = "en"  # CLDR's locale of the names
     words: str | None = None  # a text file instead (plain, .gz or .xz): its words …

@@ -1,4 +1,4 @@
-"""A small language to pre-train on: documents that keep to a topic, of sentences whose words agree in number.
+"""Generates a small language to pre-train on: documents on one topic, of sentences whose words agree in number.
 
     document → sentences, whose nouns are all of one topic
     sentence → this noun verb . | these nouns verbs . | this noun verb the noun . | …
@@ -35,12 +35,12 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Topics:
-    """How many documents, of how many sentences, and the seed of the draw."""
+    """The number of documents, of sentences per document, and the seed of the draw."""
 
     train: int = 4_000
     valid: int = 200
     test: int = 400
-    least: int = 4  # sentences a document
+    least: int = 4  # sentences per document
     most: int = 8
     seed: int = 1
 

@@ -1,7 +1,7 @@
-"""The gallery: one look of each kind, in one page. Traces lie here as files; no weights do.
+"""The gallery: one page with an example trace of each kind. The traces are files in this folder.
 
-``scripts/make_gallery.py`` makes them: it trains the built-in recipes and looks at an example with each. Of sources that no
-model here reads yet, generated traces stand in; each of them says so (``about["notes"]``).
+``scripts/make_gallery.py`` makes them: it trains shipped recipes and traces an example with each. Kinds of input that no
+model here reads yet are shown by generated traces, which say so in ``about["notes"]``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GENERATED = {
 
 
 def gallery() -> dict[str, Trace]:
-    """Every trace of the gallery by what the menu calls it."""
+    """Every trace of the gallery by its name in the menu."""
     return {title: _read(name) for name, title in (MODELS | GENERATED).items()}
 
 
@@ -50,14 +50,14 @@ def save(path: str | Path) -> Path:
 
 
 def keep(trace: Trace, path: Path) -> None:
-    """Write a trace as the gallery keeps it: the same trace gives the same bytes."""
+    """Write a trace as a file of the gallery; the same trace gives the same bytes."""
     with tempfile.TemporaryDirectory() as folder:
         plain = trace.save(Path(folder) / "x.trace")
         path.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
 
 
 def _read(name: str) -> Trace:
-    file = resources.files("saccade.views.gallery").joinpath(f"{name}{ENDING}")
+    file = resources.files("saccade.views.html.gallery").joinpath(f"{name}{ENDING}")
     try:
         content = gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:

@@ -8,9 +8,9 @@ import pytest
 
 from saccade.errors import SaccadeError
 from saccade.trace.maps import same
-from saccade.views import gallery as shown
+from saccade.views.html import gallery as shown
 
-PLACE = resources.files("saccade.views.gallery")
+PLACE = resources.files("saccade.views.html.gallery")
 LARGEST = 600_000  # bytes of all files: every install carries them
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_gone_is_said_to_be(tmp_path, monkeypatch) -> None:
 
 
 def test_a_damaged_file_is_said_to_be(tmp_path, monkeypatch) -> None:
-    kept = shown.resources.files("saccade.views.gallery").joinpath("rnnsearch_dates.trace.gz").read_bytes()
+    kept = shown.resources.files("saccade.views.html.gallery").joinpath("rnnsearch_dates.trace.gz").read_bytes()
     (tmp_path / "rnnsearch_dates.trace.gz").write_bytes(kept[:10] + b"\xff" * 7 + kept[17:])
     monkeypatch.setattr(shown.resources, "files", lambda package: tmp_path)
     with pytest.raises(SaccadeError, match=r"rnnsearch_dates\.trace\.gz cannot be read"):
