@@ -34,6 +34,9 @@ MODELS: dict[str, str] = {
     "bert": "saccade.models.bert:Bert",
     "bert_classifier": "saccade.models.bert:BertClassifier",
     "bert_tagger": "saccade.models.bert:BertTagger",
+    "retain": "saccade.models.retain:Retain",
+    "visit_gru": "saccade.models.visit_baselines:VisitGru",
+    "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
 }
 
 # Networks that can begin with what another one was pre-trained to, though they do something else.

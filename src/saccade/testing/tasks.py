@@ -267,7 +267,7 @@ def _described(subject: _Subject) -> None:
 
 
 def _scores(subject: _Subject) -> None:
-    task = subject.task
+    task: Any = subject.task
     for given in subject.inputs if isinstance(task, Scores) else ():
         (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
         scored = task.scorer(subject.network, given, None)(Lens())
@@ -329,7 +329,7 @@ def _traces(subject: _Subject) -> None:
     demand([one.value for one in found] == [one.value for one in plain], "under a lens the predictions are others")
     for one in found if getattr(subject.network, "sites", ()) else ():
         trace = one.trace or Trace()
-        demand(trace.maps, "under a lens a prediction has no map")
+        demand(bool(trace.maps), "under a lens a prediction has no map")
         for map in trace.maps:
             sizes = len(trace.axes[map.query]) - map.step, len(trace.axes[map.key])
             demand(sizes == (map.queries, map.keys), f"{map.site}: {sizes} labels for {map.queries} × {map.keys}")
