@@ -267,8 +267,8 @@ def _described(subject: _Subject) -> None:
 
 
 def _scores(subject: _Subject) -> None:
-    task = subject.task
-    for given in subject.inputs if isinstance(task, Scores) else ():
+    task: Any = subject.task
+    for given in subject.inputs if isinstance(subject.task, Scores) else ():
         (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
         scored = task.scorer(subject.network, given, None)(Lens())
         demand(isinstance(scored, Scored), f"scorer gives a function that returns {type(scored).__name__}")
@@ -328,9 +328,10 @@ def _traces(subject: _Subject) -> None:
     found = subject.task.predict(subject.network, subject.inputs, how=Search(), lens=Lens())
     demand([one.value for one in found] == [one.value for one in plain], "under a lens the predictions are others")
     for one in found if getattr(subject.network, "sites", ()) else ():
-        demand(one.trace is not None and one.trace.maps, "under a lens a prediction has no map")
-        for map in one.trace.maps:
-            sizes = len(one.trace.axes[map.query]) - map.step, len(one.trace.axes[map.key])
+        trace = one.trace or Trace()
+        demand(bool(trace.maps), "under a lens a prediction has no map")
+        for map in trace.maps:
+            sizes = len(trace.axes[map.query]) - map.step, len(trace.axes[map.key])
             demand(sizes == (map.queries, map.keys), f"{map.site}: {sizes} labels for {map.queries} × {map.keys}")
 
 
