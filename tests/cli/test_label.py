@@ -60,8 +60,8 @@ def test_figures_are_printed_with_those_of_each_type(command, runs) -> None:
 
 def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
     for words, message in (
-        (("predict", runs / "looking", "x", "--sample"), "error: the task label says the likeliest tags"),
-        (("predict", runs / "looking", "x", "--n-best", "3"), "error: the task label says the likeliest tags"),
+        (("predict", runs / "looking", "x", "--sample"), "error: the task label predicts the likeliest output"),
+        (("predict", runs / "looking", "x", "--n-best", "3"), "error: the task label predicts the likeliest output"),
         (("predict", runs / "looking", "x", "--beam", "5"), "--beam is for tasks that search: the task label"),
         (
             ("predict", runs / "looking", "x", "--prefix", "y"),

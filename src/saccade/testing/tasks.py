@@ -268,7 +268,7 @@ def _described(subject: _Subject) -> None:
 
 def _scores(subject: _Subject) -> None:
     task: Any = subject.task
-    for given in subject.inputs if isinstance(task, Scores) else ():
+    for given in subject.inputs if isinstance(subject.task, Scores) else ():
         (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
         scored = task.scorer(subject.network, given, None)(Lens())
         demand(isinstance(scored, Scored), f"scorer gives a function that returns {type(scored).__name__}")
