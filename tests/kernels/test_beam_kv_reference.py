@@ -65,7 +65,7 @@ def test_rows_that_do_not_share_items_evenly_are_refused() -> None:
     query, key, value = drawn(items=4)
     with pytest.raises(SaccadeError, match="rows must be a multiple of items: got 6 rows for 4 items"):
         cached_attention(query, key, value, torch.ones(4, dtype=torch.int64), scale=1.0)
-    with pytest.raises(SaccadeError, match="line of descent .* got 6 rows for 2 items"):
+    with pytest.raises(SaccadeError, match=r"line of descent .* got 6 rows for 2 items"):
         cached_attention(
             query, key[:2], value[:2], torch.ones(2, dtype=torch.int64), torch.zeros(R, P).long(), scale=1.0
         )

@@ -117,7 +117,7 @@ class TestSet:
         assert {place[1:3] for place in changed(before, after)} == {(0, 3)}
 
     def test_it_needs_a_weight_for_each_key(self) -> None:
-        with pytest.raises(SaccadeError, match="expected 7 weights, .*found 2"):
+        with pytest.raises(SaccadeError, match=r"expected 7 weights, .*found 2"):
             Lens(edits=[Set((0.5, 0.5))]).edit_weights(CROSS, scores(), 0)
 
     @pytest.mark.parametrize("weight", [-0.1, math.nan, math.inf])
