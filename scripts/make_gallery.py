@@ -23,9 +23,9 @@ from saccade.nn.search.beam_search import Search  # noqa: E402
 from saccade.recipes.recipe import read_recipe  # noqa: E402
 from saccade.trace.lens import DETAILS, Lens  # noqa: E402
 from saccade.trace.maps import Trace  # noqa: E402
-from saccade.views.gallery import ENDING, GENERATED, MODELS, keep  # noqa: E402
+from saccade.views.html.gallery import ENDING, GENERATED, MODELS, keep  # noqa: E402
 
-PLACE = HOME / "src" / "saccade" / "views" / "gallery"
+PLACE = HOME / "src" / "saccade" / "views" / "html" / "gallery"
 DATE = "terça-feira, 5 de maio de 2009"
 ASKED = {
     "rnnsearch_dates": (DATE, Search(beam=5)),

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from saccade.views import gallery
+from saccade.views.html import gallery
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from saccade.attention.windows import padding
 from saccade.data.splits import Splits
 from saccade.nn import AttentionPool
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import Evaluation, Loss, Prediction, eval_mode
 from saccade.trace import Lens, Site, Tokens
-from saccade.training.evaluation import corpus_loss, eval_mode
+from saccade.training.evaluation import corpus_loss
 
 LETTERS = "abc"
 SITE = Site("pool", query="answer", key="word")

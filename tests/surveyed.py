@@ -1,6 +1,7 @@
 """Good pairs, a table of them, and its survey, for tests of what a survey says."""
 
-from saccade.data.survey.pairs import Reading, survey
+from saccade.data.pairs.records import PairData, PairFiles
+from saccade.data.survey.pairs import PairSurvey
 
 GOOD = [
     ("The dog is in the house.", "O cachorro está na casa."),
@@ -17,6 +18,8 @@ def table(tmp_path, rows, name="pairs.tsv"):
     return path
 
 
-def look(path, **options):
-    reading = {key: options.pop(key) for key in ("columns", "format", "tidy") if key in options}
-    return survey(Reading(path, **reading), **options)
+def look(path, tests=(), *, has_recipe=False, progress=None, **fields):
+    """The survey of a file, or of two, with these fields of ``data``."""
+    train = PairFiles(*map(str, path)) if isinstance(path, tuple) else str(path)
+    survey = PairSurvey(PairData(train=train, **fields), tests, has_recipe=has_recipe)
+    return survey.read() if progress is None else survey.read(progress)

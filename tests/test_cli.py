@@ -42,6 +42,23 @@ def test_help_loads_no_torch():
     assert "AssertionError" not in done.stderr
 
 
+def test_a_command_imports_no_other_command():
+    program = (
+        "import sys; sys.argv = ['saccade', 'recipes', '--help']\n"
+        "from saccade.cli import COMMANDS, main\n"
+        "try: main()\n"
+        "finally: print(sorted({home.partition(':')[0] for home in COMMANDS.values()} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)
+    assert done.stdout.splitlines()[-1] == "['saccade.cli.recipes']", done.stderr
+
+
+def test_a_misspelt_command_is_answered_with_its_neighbour():
+    done = subprocess.run([*EXECUTABLE, "trian"], capture_output=True, check=False, text=True)
+    assert done.returncode == 2
+    assert "train" in done.stderr.splitlines()[-1]
+
+
 def test_import_loads_no_torch():
     program = "import saccade, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -175,9 +192,9 @@ def test_a_fault_is_one_line_and_exit_status_1(saccade, fault):
 FILES = {
     "wrong column": (
         "a,b,c\n1,2,3\n",
-        "my.csv:1: expected columns 'source' and 'target', found the columns 'a', 'b', 'c'",
+        "my.csv:1: expected the columns 'source' and 'target', found the columns 'a', 'b', 'c'",
     ),
-    "empty file": ("", "found an empty file"),
+    "empty file": ("", "my.csv: expected at least one pair, found nothing"),
     "one-sided pair": ("source,target\nx,y\nonly,\n", "my.csv:3: target: expected text"),
     "unreadable bytes": (b"source,target\nx,\xff\xfe\n", "my.csv:2"),
 }

@@ -74,7 +74,7 @@ def trained(project: Path) -> dict[str, api.Bundle]:
 @pytest.mark.parametrize("name", ["parts", "network"])
 def test_a_run_with_own_parts_is_saved_loaded_and_predicts_the_same(trained, name):
     bundle = trained[name]
-    again = saccade.load(bundle.folder)
+    again = saccade.load(bundle.folder, trust=["mine"])
     inputs = ["305", "7", "42"]
     assert [one.value for one in again.predict(inputs)] == [one.value for one in bundle.predict(inputs)]
     assert again.recipe.to_plain() == bundle.recipe.to_plain()
@@ -115,7 +115,7 @@ def test_a_run_with_own_parts_that_was_stopped_and_resumed_equals_a_whole_one(tr
 
     with pytest.raises(Interrupted):
         api.train(few(recipe), folder=tmp_path / "run", report=Stop())
-    resumed = api.resume(tmp_path / "run")
+    resumed = api.resume(tmp_path / "run", trust=["mine"])
     whole = trained["parts" if recipe == "parts.yaml" else "network"]
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(resumed.network.state_dict()[name], tensor), name
@@ -125,26 +125,27 @@ def saccade_in(folder: Path, *arguments: object, path: Path | None = None) -> su
     """The command in a process of its own, as installed: the current folder is not on its Python path."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     if path is not None:
-        environment["PYTHONPATH"] = str(path)
+        environment["PYTHONPATH"] = os.pathsep.join([str(path), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", "from saccade.cli import main; main()", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_command_line_finds_own_parts_in_the_current_folder(trained, project):
-    done = saccade_in(project, "predict", "runs/parts", "305")
+    done = saccade_in(project, "predict", "runs/parts", "305", "--trust", "mine")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == trained["parts"].predict("305")[0].value
 
 
 def test_from_another_folder_the_command_line_says_what_to_do(trained, project, tmp_path):
-    done = saccade_in(tmp_path, "predict", project / "runs" / "parts", "305")
+    command = ("predict", project / "runs" / "parts", "305", "--trust", "mine")
+    done = saccade_in(tmp_path, *command)
     assert done.returncode == 1
     expected = (
         rf"error: .*config\.json: task: expected a module 'mine' on .* in {tmp_path} \(the current folder\), found none"
     )
     hint = rf"\(its recipe stood in {project}, which has one: if you trust it, set PYTHONPATH to that folder\)"
     assert re.fullmatch(f"{expected} {hint}\n", done.stderr)
-    assert saccade_in(tmp_path, "predict", project / "runs" / "parts", "305", path=project).returncode == 0
+    assert saccade_in(tmp_path, *command, path=project).returncode == 0
 
 
 def test_an_error_in_an_own_network_is_one_line_for_the_command_line(project, monkeypatch, capsys):

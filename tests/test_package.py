@@ -60,7 +60,7 @@ def test_the_wheel_is_small_and_for_every_machine(wheel):
     assert Path(wheel.filename).stat().st_size < 2_000_000  # a quarter of it the gallery's traces
     carried = {name for name in wheel.namelist() if name.startswith("saccade/views/")}
     assert "saccade/views/assets/explorer.js" in carried, "make setup builds the explorer"
-    assert "saccade/views/gallery/rnnsearch_dates.trace.gz" in carried
+    assert "saccade/views/html/gallery/rnnsearch_dates.trace.gz" in carried
 
 
 def test_the_version_is_one(metadata):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from saccade import plugins as parts
 from saccade.errors import InputError
 from saccade.models import luong, network_class
 from saccade.nn.config import check
-from saccade.plugins import PartError, blame, load, searching
+from saccade.plugins import EVERYTHING, PartError, Trust, blame, load, searching
 from saccade.recipes.recipe import change, from_plain, read_recipe
 from saccade.tasks import task_class
 
@@ -113,7 +114,7 @@ def test_a_bundle_leads_to_no_folder_that_it_names(tmp_path, elsewhere):
     with pytest.raises(InputError, match=r"config\.json: model\.score: expected a module 'own_score' on the Python path or "
                        r"in .*elsewhere \(the current folder\), found none \(its recipe stood in .*recipes, which has one: if "
                        r"you trust it, set PYTHONPATH"):  # fmt: skip
-        from_plain(plain, name="my", folder=home, where="config.json")
+        from_plain(plain, name="my", folder=home, where="config.json", trust=Trust(("own_score",)))
     assert "own_score" not in sys.modules
 
 
@@ -127,16 +128,17 @@ def test_two_modules_of_one_name_are_never_taken_for_each_other(tmp_path, elsewh
 
 
 def test_what_was_imported_once_is_found_wherever_the_program_went_since(tmp_path, elsewhere):
-    with searching(beside=recipe_with(tmp_path / "recipes", "own_score:Twice").parent):
+    with searching(trust=EVERYTHING, beside=recipe_with(tmp_path / "recipes", "own_score:Twice").parent):
         found = load("own_score:Twice")
     assert load("own_score:Twice") is found
 
 
 def test_a_file_written_a_moment_ago_is_found(tmp_path, elsewhere):
-    with pytest.raises(PartError):
-        load("own_late:Twice")
-    (elsewhere / "own_late.py").write_text(SCORE)
-    assert load("own_late:Twice").__name__ == "Twice"
+    with searching(trust=EVERYTHING):
+        with pytest.raises(PartError):
+            load("own_late:Twice")
+        (elsewhere / "own_late.py").write_text(SCORE)
+        assert load("own_late:Twice").__name__ == "Twice"
 
 
 # What is said when they cannot be had ------------------------------------------------------------------------------------
@@ -171,8 +173,15 @@ def test_every_fault_names_the_recipes_line_and_what_is_wrong(tmp_path, elsewher
     assert "\n" not in str(raised.value)
 
 
-def test_a_config_made_in_python_is_checked_alike(elsewhere):
+def test_a_config_made_in_python_is_checked_alike(elsewhere, monkeypatch):
     (elsewhere / "own_score.py").write_text(SCORE)
+    with pytest.raises(
+        ValueError, match="a module that this program has imported, found 'own_score', which it has not"
+    ):
+        luong.Config(score="own_score:Twice")
+    assert "own_score" not in sys.modules
+    monkeypatch.syspath_prepend(elsewhere)
+    importlib.import_module("own_score")
     with pytest.raises(
         ValueError, match=r"score: own_score:Twic: expected 'own_score' to have 'Twic'.*did you mean 'Twice'"
     ):
@@ -245,7 +254,10 @@ def test_a_task_needs_a_data_class(elsewhere):
         f"    def {name}(self): ...\n" for name in vars(task_class("translate")) if not name.startswith("_")
     )
     (elsewhere / "own_task.py").write_text(f"class Task:\n{methods}    data_class = 3\n")
-    with pytest.raises(PartError, match="a task with a data_class, the dataclass of a recipe's data, found 3"):
+    with (
+        searching(trust=EVERYTHING),
+        pytest.raises(PartError, match="a task with a data_class, the dataclass of a recipe's data, found 3"),
+    ):
         task_class("own_task:Task")
 
 
@@ -274,7 +286,8 @@ def test_the_shipped_names_still_mean_what_they_did():
 
 def test_an_error_is_blamed_on_the_last_line_of_a_part_that_ran(elsewhere):
     (elsewhere / "own_deep_fault.py").write_text("import math\n\ndef deep(x):\n    return math.sqrt(x)\n")
-    deep = load("own_deep_fault:deep")
+    with searching(trust=EVERYTHING):
+        deep = load("own_deep_fault:deep")
     with pytest.raises(ValueError) as raised:
         deep(-1)
     assert str(blame(raised.value)).startswith("ValueError: ")
@@ -290,14 +303,3 @@ def test_an_error_elsewhere_is_nobodys_part():
 def test_names_are_resolved_without_torch():
     program = "import sys, saccade.plugins, saccade.tasks, saccade.models; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_nothing_in_a_runs_folder_is_imported_even_from_within_it(elsewhere, monkeypatch):
-    run = elsewhere / "run" / "deeper"
-    run.mkdir(parents=True)
-    for folder, name in ((run, "own_smuggled"), (run.parent, "own_smuggled_too")):
-        (folder / f"{name}.py").write_text("X = 1\n")
-        monkeypatch.chdir(folder)
-        with searching(never=elsewhere / "run"), searching(mentioned=elsewhere), pytest.raises(PartError, match=name):
-            load(f"{name}:X")
-    assert load("own_smuggled_too:X") == 1  # from the current folder, when no run is being loaded

@@ -89,8 +89,7 @@ def write(results: list[dict[str, Any]], changes: list[str], jobs: int, folder: 
     import numpy as np
     import torch
 
-    from saccade.metrics.lengths import buckets, score_by_length
-    from saccade.metrics.significance import Statistics
+    from saccade.metrics.significance import Statistics, buckets, score_by_length
     from saccade.views.charts.by_length import Chart, Line, save
 
     into = buckets(results[0]["lengths"], edges=EDGES)

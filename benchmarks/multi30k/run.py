@@ -138,7 +138,7 @@ def table(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
 
 def by_length(results: list[dict[str, Any]], picture: Path) -> str:
     """BLEU by source length, the seeds' outputs pooled: a picture, and the same as a table."""
-    from saccade.metrics.lengths import buckets, score_by_length
+    from saccade.metrics.significance import buckets, score_by_length
     from saccade.metrics.significance import statistics as statistics_of
     from saccade.views.charts.by_length import Chart, Line, save
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
+
+from saccade.plugins import packages_of
 
 
 def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
@@ -47,7 +50,14 @@ def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()
     for metric, signature in figures.get("signatures", {}).items():
         lines.append(f"- {metric} signature: `{signature}`")
     lines += [f"- {remark}" for remark in remarks]
-    lines += ["", "```python", "import saccade", "", 'bundle = saccade.load("this folder")']
+    packages = packages_of(recipe)
+    if packages:
+        named = ", ".join(f"`{name}`" for name in packages)
+        lines.append(
+            f"- Needs parts of its author's own, from {named}: loading it runs that code, so name what you trust"
+        )
+    trust = f", trust={json.dumps(packages)}" if packages else ""
+    lines += ["", "```python", "import saccade", "", f'bundle = saccade.load("this folder"{trust})']
     lines += ['print(bundle.predict("…")[0].value)', "```", ""]
     return "\n".join(lines)
 

@@ -1,21 +1,29 @@
 """Parts that a user wrote, by name: ``package.module:Name`` in a recipe means that name in that module. No torch here.
 
+A name imports a module, and so runs its code. Whether it may depends on who wrote the name (:class:`Trust`):
+
+| the name stands in | modules it may import |
+|---|---|
+| a recipe that a person passes | any |
+| a saved run (config.json, recipe.yaml, sweep.json) | those that the caller trusts by name, none unless given |
+| a Python program | those that the program has imported itself |
+
 A module is looked for on the Python path, then beside the recipe that is being read (:func:`searching`), then in the
-current folder. The path itself stays as it was. A bundle holds names, never code, and neither its own folder nor one that it
-names is searched.
+current folder. The path itself stays as it was. A run's own folder is never searched, nor one that it names.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -36,10 +44,57 @@ class PartError(InputError):
 
 
 @dataclass(frozen=True)
+class Trust:
+    """Which modules names may import.
+
+    Attributes:
+        modules: modules and packages that are trusted, each with the modules below it.
+        everything: any module may be imported: a person wrote the names, as they would write an import statement.
+        never: folders from which nothing is imported even so: those of runs.
+    """
+
+    modules: tuple[str, ...] = ()
+    everything: bool = False
+    never: tuple[Path, ...] = ()
+
+    def allows(self, module: str) -> bool:
+        """
+        >>> trust = Trust(("mine",))
+        >>> trust.allows("mine"), trust.allows("mine.score"), trust.allows("mine_too"), trust.allows("min")
+        (True, True, False, False)
+        """
+        return self.everything or any(module == each or module.startswith(f"{each}.") for each in self.modules)
+
+    def of_run(self, folder: str | Path) -> Trust:
+        """The trust for names that the run in ``folder`` saved: the modules alone, and nothing out of that folder."""
+        return Trust(self.modules, never=(Path(folder).resolve(),))
+
+    def also(self, modules: Sequence[str]) -> Trust:
+        """The same trust with further modules."""
+        return replace(self, modules=tuple(dict.fromkeys((*self.modules, *modules))))
+
+
+def trusted(modules: Sequence[str]) -> Trust:
+    """The trust that a caller expresses by ``trust=[…]`` or ``--trust``: names of modules and packages."""
+    if isinstance(modules, str):
+        expected, found = "a list of modules' names", repr(modules)
+        raise InputError("trust", expected=expected, found=found, hint=f"write trust=[{modules!r}]")
+    for name in modules:
+        if not isinstance(name, str) or not _is_dotted(name):
+            hint = "a module's name, not a file or a folder" if "/" in str(name) or str(name).endswith(".py") else None
+            expected = "the name of a module or package, such as my_package or my_package.parts"
+            raise InputError("trust", expected=expected, found=repr(name), hint=hint)
+    return Trust(tuple(modules))
+
+
+NOTHING, EVERYTHING = Trust(), Trust(everything=True)
+
+
+@dataclass(frozen=True)
 class _Places:
     beside: Path | None = None  # searched
-    mentioned: Path | None = None  # never searched: a bundle says that its recipe stood there
-    never: Path | None = None  # nor searched when it is the current folder: a run's own
+    mentioned: Path | None = None  # not searched: a saved run says that its recipe stood there
+    trust: Trust | None = None  # None: the name stands in a Python program
 
 
 _NOWHERE = _Places()
@@ -55,12 +110,12 @@ def is_own(name: str) -> bool:
 
 
 @contextmanager
-def searching(
-    *, beside: Path | None = None, mentioned: Path | None = None, never: Path | None = None
-) -> Iterator[None]:
-    """While it lasts, parts are also looked for in ``beside``; ``mentioned`` only helps to word the error. Nothing in
-    ``never`` is imported, nor in what lies inside it, even where that is the current folder: it holds while others nest."""
-    token = _PLACES.set(_Places(beside, mentioned, never or _PLACES.get().never))
+def searching(*, trust: Trust, beside: Path | None = None, mentioned: Path | None = None) -> Iterator[None]:
+    """While it lasts, names may import what ``trust`` allows, and are also looked for in ``beside``; ``mentioned`` only
+    helps to word the error. Of nested ones the innermost decides, but the folders of runs stay excluded."""
+    outer = _PLACES.get().trust
+    never = (*(() if outer is None else outer.never), *trust.never)
+    token = _PLACES.set(_Places(beside, mentioned, replace(trust, never=tuple(dict.fromkeys(never)))))
     try:
         yield
     finally:
@@ -68,15 +123,16 @@ def searching(
 
 
 def load(name: str) -> Any:
-    """What ``package.module:Name`` means.
+    """What ``package.module:Name`` means, where its module may be imported: nothing is imported to find that out.
 
     >>> load("pathlib:Path").__name__
     'Path'
     """
     dotted, _, attribute = name.partition(":")
-    if not attribute.isidentifier() or not all(part.isidentifier() for part in dotted.split(".")):
+    if not attribute.isidentifier() or not _is_dotted(dotted):
         hint = "a module's name, not its file" if "/" in dotted or "\\" in dotted else None
         raise PartError(name, expected=FORM, found=repr(name), hint=hint)
+    _refuse_untrusted(name, dotted)
     module = _module(name, dotted)
     try:
         return getattr(module, attribute)
@@ -140,6 +196,46 @@ def describe(error: BaseException, top: str) -> str:
     return f"{text} ({steps[-1][0]}, line {steps[-1][1]})" if steps else text
 
 
+# May it be imported? ----------------------------------------------------------------------------------------------------
+
+
+def modules_of(names: Iterable[str]) -> list[str]:
+    """The modules that those of ``names`` mean that have the form ``package.module:Name``.
+
+    >>> modules_of(["mine.score:Twice", "softmax", "hf://owner/name"])
+    ['mine.score']
+    """
+    parted = [name.partition(":") for name in names]
+    return [dotted for dotted, _, attribute in parted if _is_dotted(dotted) and attribute.isidentifier()]
+
+
+def packages_of(recipe: Mapping[str, Any]) -> list[str]:
+    """The packages of a user's own parts in a recipe as plain data: what whoever loads its run must trust."""
+    model = [name for name in recipe.get("model", {}).values() if isinstance(name, str)]
+    return list(dict.fromkeys(_top(module) for module in modules_of([str(recipe.get("task", "")), *model])))
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def _refuse_untrusted(name: str, dotted: str) -> None:
+    trust = _PLACES.get().trust
+    if trust is None:
+        if dotted not in sys.modules:
+            expected, found = "a module that this program has imported", f"{dotted!r}, which it has not"
+            raise PartError(name, expected=expected, found=found, hint=f"import {dotted} first, or name it in a recipe")
+    elif not trust.allows(dotted):
+        found = f"{_short(name)!r}, which would import the module {_short(dotted)!r}"
+        top = _short(_top(dotted))
+        hint = f'if you know its code and trust it: --trust {top}, or trust=["{top}"] in Python'
+        raise PartError(name, expected="a part that comes with saccade", found=found, hint=hint)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+
+
 # Finding the module -----------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +245,10 @@ def _module(name: str, dotted: str) -> ModuleType:
     fresh = top not in sys.modules
     with _longer_path(extra):
         try:
+            _import_packages(name, dotted)
             module = importlib.import_module(dotted)
+        except PartError:
+            raise
         except ModuleNotFoundError as fault:
             if fault.name is not None and f"{dotted}.".startswith(f"{fault.name}."):
                 raise _absent(name, dotted, fault.name, extra) from None
@@ -165,15 +264,42 @@ def _module(name: str, dotted: str) -> ModuleType:
     return module
 
 
+def _import_packages(name: str, dotted: str) -> None:
+    """Import the packages above a module; raise before one of them, or the module itself, is run from a run's folder.
+
+    The Python path may lead there too: the current folder is on it where Python was started by ``python -m``, and a run's
+    folder is a package to the folder above it.
+    """
+    never = _never()
+    parts = dotted.split(".")
+    for count in range(1, len(parts) + 1) if never else ():
+        each = ".".join(parts[:count])
+        loaded = sys.modules.get(each)
+        spec = importlib.util.find_spec(each) if loaded is None else getattr(loaded, "__spec__", None)
+        file = getattr(loaded, "__file__", None) or (spec.origin if spec is not None and spec.has_location else None)
+        folder = (
+            None if file is None else next((folder for folder in never if _in(os.path.realpath(file), [folder])), None)
+        )
+        if folder is not None:
+            found = f"{file}, in the folder of the run that names it"
+            raise PartError(name, expected=f"a module {each!r} of your own", found=found)
+        if count < len(parts):
+            importlib.import_module(each)
+
+
+def _never() -> list[str]:
+    trust = _PLACES.get().trust
+    return [] if trust is None else [os.path.realpath(folder) for folder in trust.never]
+
+
 def _extra() -> list[str]:
     """The folders that are searched after the Python path, in this order."""
-    places = _PLACES.get()
-    folders = [places.beside]
+    folders = [_PLACES.get().beside]
     with suppress(OSError):  # the current folder may have been removed
-        here = Path.cwd().resolve()
-        if places.never is None or not here.is_relative_to(places.never.resolve()):
-            folders.append(here)
-    return list(dict.fromkeys(os.path.realpath(folder) for folder in folders if folder is not None))
+        folders.append(Path.cwd())
+    never = _never()
+    real = [os.path.realpath(folder) for folder in folders if folder is not None]
+    return [folder for folder in dict.fromkeys(real) if folder not in never and not _in(folder, never)]
 
 
 @contextmanager
@@ -222,7 +348,7 @@ def _absent(name: str, dotted: str, missing: str, extra: Sequence[str]) -> PartE
     hint = _like(missing, [entry for folder in extra for entry in _modules(folder)])
     if hint is None and places.mentioned is not None and missing in _modules(places.mentioned):
         hint = f"its recipe stood in {places.mentioned}, which has one: if you trust it, set PYTHONPATH to that folder"
-    expected = f"a module {missing!r} on the Python path or {searched}"
+    expected = f"a module {missing!r} on the Python path" + (f" or {searched}" if searched else "")
     return PartError(name, expected=expected, found="none", hint=hint or "start in its folder, or set PYTHONPATH to it")
 
 

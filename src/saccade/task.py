@@ -1,25 +1,48 @@
-"""What every task does: a record becomes a batch; a network's output becomes a loss, a metric, a prediction, a labelled trace.
+"""The contract of a task: a record becomes a batch; a network's output becomes a loss, metrics, a prediction, a labelled trace.
 
-The training loop, the bundle and the command line know tasks only through this page.
+The training loop, the bundle, the command line, the server and the explorer know tasks only through this module. A task
+derives from :class:`Task` and writes its page:
+
+    data      load, read_file, records          where records come from
+    learnt    learn, restore, files             vocabularies and the like, kept in the bundle
+    batches   corpus, batch                     records → rows → tensors
+    network   network, loss (or phases)         what is trained, and by what
+    inputs    read, cost, forward               one input → what the network is given; a batch of them → predictions
+    figures   evaluate
+
+What only some tasks can do is a type, asked for with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
+:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
+from saccade.data.batching import Corpus, group, plan, width_of
+from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
-from saccade.trace.lens import Lens
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.errors import InputError, SaccadeError
+from saccade.kinds import InputKind, OutputKind
+from saccade.metrics.significance import Statistics, statistics
+from saccade.metrics.text import Score
+from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
+
+Progress = Callable[[int, int], None]  # inputs done, inputs in all
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum over ``count`` units (target tokens, documents …); the mean is what is minimised and reported."""
+    """A sum over ``count`` units (target tokens, documents …); training minimises and reports the mean."""
 
     total: Tensor
     count: int
@@ -30,8 +53,21 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class Detail:
+    """What one task's predictions have beyond a value and a score: a frozen dataclass of the task's own."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON has them; empty ones are left out."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def lines(self) -> list[str] | None:
+        """What ``saccade predict`` prints instead of the value; None: the value."""
+        return None
+
+
+@dataclass(frozen=True)
 class Prediction:
-    """What the network says of one input.
+    """What the network predicts for one input. The fields of ``detail`` can be read on the prediction itself.
 
     Attributes:
         value: the output, as the task's users write it.
@@ -41,12 +77,7 @@ class Prediction:
         notes: what the reader must know: cut inputs, unknown characters, a limit reached.
         trace: what it looked at, when a lens was given.
         alternatives: the other hypotheses of an n-best list.
-        probabilities: of every label, the likeliest first, where a network chooses among labels.
-        choices: the likeliest words of every blank and their probabilities, where blanks are filled.
-        tokens: every word with its tag and the tag's probability, where words are tagged; ``start`` and ``end`` are its
-            characters in the text.
-        spans: what the tags mark, where they mark spans: type, text, characters (``start``, ``end``) and words (``first``,
-            ``last``).
+        detail: what only this task has: probabilities of labels, tags of words, candidates in order.
     """
 
     value: Any
@@ -57,15 +88,23 @@ class Prediction:
     trace: Trace | None = None
     alternatives: tuple[Prediction, ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-    choices: tuple[Mapping[str, float], ...] = ()
-    tokens: tuple[Mapping[str, Any], ...] = ()
-    spans: tuple[Mapping[str, Any], ...] = ()
+    detail: Detail = field(default_factory=Detail)
+
+    def __getattr__(self, name: str) -> Any:
+        detail = self.__dict__.get("detail")
+        if detail is not None and not name.startswith("_") and name in getattr(detail, "__dataclass_fields__", ()):
+            return getattr(detail, name)
+        raise AttributeError(f"this prediction has no {name!r}: its detail is {type(detail).__name__}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The prediction as the command line and the server write it, without its trace and its alternatives."""
+        plain = {"output": self.value, "score": self.score, "log_prob": self.log_prob, "stopped": self.stopped}
+        return {**plain, **self.detail.to_json()}
 
 
 @dataclass(frozen=True)
 class OutputConstraints:
-    """What one input's output must begin with, must hold, and may not hold, as text."""
+    """What one input's output must begin with, must contain, and may not contain, as text."""
 
     prefix: str = ""
     require: tuple[str, ...] = ()
@@ -74,8 +113,8 @@ class OutputConstraints:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures by name, how each was computed, and the outputs they were computed from; ``details`` holds the figures of parts,
-    such as those of each type of span."""
+    """Metrics by name, how each was computed, and the outputs that they were computed from; ``details`` holds the metrics of
+    parts, such as those of each type of span."""
 
     figures: Mapping[str, float]
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -84,71 +123,488 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        scores: Mapping[str, Score | Statistics],
+        outputs: Sequence[Any] = (),
+        notes: Sequence[str] = (),
+        details: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> Evaluation:
+        """The evaluation with these scores, by the name of their metric; empty notes are left out."""
+        return cls(
+            {name: score.value for name, score in scores.items()},
+            {name: score.signature for name, score in scores.items() if score.signature},
+            {name: score.higher_is_better for name, score in scores.items()},
+            outputs,
+            tuple(filter(None, notes)),
+            details or {},
+        )
 
-class Task(Protocol):
+
+@dataclass(frozen=True)
+class Scored:
+    """How likely an output was, token by token, and the trace. The rows of a map that led to the tokens begin at ``first``, or
+    are ``places``."""
+
+    log_probs: tuple[float, ...]
+    trace: Trace
+    first: int = 0
+    places: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Which rows of a map led to the tokens."""
+        return self.places or tuple(range(self.first, self.first + len(self.log_probs)))
+
+
+@contextmanager
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """The network in evaluation mode while the block runs, and as it was afterwards."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)
+
+
+def rows_of(records: Sequence[Record], count: int, device: torch.device) -> list[list[Record]]:
+    """What a lens recorded of a batch, row by row."""
+    if not records:
+        return [[] for _ in range(count)]
+    return [[record.select(torch.tensor([row], device=device)) for record in records] for row in range(count)]
+
+
+class Task(ABC):
     """A task is made from its data and restored from a bundle's files; it owns what turns records into tensors.
 
-    It may say more: ``searches`` and ``alternatives`` False where outputs are found without a search, or there is no second
-    best; ``reads_pairs`` where texts come in pairs; ``check_recipe(recipe)`` raises where a setting means nothing to it
-    (:mod:`saccade.tasks.unsupported`), ``check_metrics(names)`` where a figure does not.
+    Attributes:
+        name: its key in ``saccade.tasks.TASKS``.
+        Data: the dataclass of a recipe's ``data`` section.
+        network_base: the class that a user's own network must derive from.
+        metrics: the names of the metrics that it computes.
+        input, output: how an input is handed over, and how an output is shown.
+        alternatives: whether there is a second-best output (``n_best``).
+        aligns: whether source and target are both tokens, so that attention is an alignment of words.
+        not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
+        untrained: parts of the network that were never trained; the bundle sets it.
+        together, positions: how many inputs are predicted in one batch, and how many positions, padding included.
     """
 
-    name: str
+    name: ClassVar[str]
+    Data: ClassVar[type[Any]]
+    network_base: ClassVar[type[nn.Module]] = nn.Module
+    metrics: ClassVar[tuple[str, ...]]
+    input: ClassVar[InputKind]
+    output: ClassVar[OutputKind]
+    alternatives: ClassVar[bool] = True
+    aligns: ClassVar[bool] = False
+    not_scored: ClassVar[str] = "its outputs are not chosen one by one"
+    together: ClassVar[int] = 64
+    positions: ClassVar[int] = 32_768
+
     data: Any
+    untrained: tuple[str, ...] = ()
+
+    # Where records come from ------------------------------------------------------------------------------------------
 
     @staticmethod
+    @abstractmethod
     def load(data: Any, folder: Path, seed: int) -> Splits:
         """The records that a recipe's ``data`` names; relative paths start at ``folder``."""
 
     @staticmethod
+    @abstractmethod
     def read_file(path: Path, data: Any) -> list[Any]:
-        """The records of one file."""
+        """The records of one file, read strictly."""
 
     @staticmethod
-    def records(given: Any, data: Any) -> list[Any]:
-        """Records from what a program has in hand (lists, dicts, a DataFrame), read as the recipe's ``data`` says.
-
-        With ``faults: drop`` it also takes ``left_out``, a :class:`saccade.data.reading.FaultCounts`: what is no
-        record is counted there rather than refused. It is passed only where training reads what the caller gave.
-        """
+    @abstractmethod
+    def records(given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
+        """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused."""
 
     @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        """Raise an InputError whose place is "recipe" where a setting means nothing to this task."""
+        if not issubclass(cls, Searches):
+            refuse_rate(recipe, "sampling", f"the task {recipe.task} writes nothing that could be fed back")
+
+    def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
+        """Inputs worth looking at, from the test records where they are given; else the data is read again."""
+        test = self.load(self.data, folder, seed).test if test is None else test
+        return [self.input_of(record) for record in test[:10]]
+
+    def input_of(self, record: Any) -> Any:
+        """The input of a record, as :meth:`read` takes it."""
+        return record.source
+
+    # What is learnt from training records, and kept in the bundle -----------------------------------------------------
+
+    @classmethod
+    @abstractmethod
     def learn(cls, data: Any, train: Sequence[Any]) -> Task:
         """The task of these training records; vocabularies and the like are learnt from them alone."""
 
     @classmethod
+    @abstractmethod
     def restore(cls, data: Any, files: dict[str, str]) -> Task:
-        """The task that :meth:`files` kept."""
+        """The task that :meth:`files` saved."""
 
-    def corpus(self, records: Sequence[Any], where: str) -> Any:
-        """Records made ready for batching."""
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """What a bundle must keep to restore this task: file name → text."""
 
-    def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
-        """Inputs worth looking at, of the test records where they are in hand; else the data is read again."""
+    @classmethod
+    def continue_from(cls, data: Any, train: Sequence[Any], files: dict[str, str]) -> Task:
+        """The task of a run that starts from another run of the same task, whose :meth:`files` these are."""
+        return cls.restore(data, files)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the network chooses among, where that is a fixed list: classes, tags."""
+        return ()
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        """Every tokenizer by the side it reads or writes."""
+        return {}
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether texts come in pairs, each with its segment."""
+        return False
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Parts of the network that this task's loss does not train."""
+        return ()
+
+    @property
+    def vectors_note(self) -> str:
+        """How many words start from pre-trained vectors, in a sentence; empty where none do."""
+        return ""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a trace says of the task that it was made by; views read the output kind, never the name."""
+        return {"task": self.name, "output_kind": self.output}
+
+    def describe(self) -> dict[str, Any]:
+        """What ``GET /v1/models`` says of this task beyond its name."""
+        return {"labels": self.labels}
+
+    # Records become batches -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def corpus(self, records: Sequence[Any], where: str) -> Corpus:
+        """Records as rows with their costs; over-long ones are an error, or cut and counted, as the recipe says."""
+
+    def plan(
+        self,
+        corpus: Corpus,
+        *,
+        tokens: int | None,
+        records: int | None,
+        seed: int,
+        epoch: int,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> list[list[int]]:
+        """The batches of an epoch, as row numbers: a pure function of its arguments, so a resumed run finds its place."""
+        largest = max(range(len(corpus)), key=lambda number: width_of(corpus.costs[number]), default=0)
+        if tokens is not None and len(corpus) and (width := width_of(corpus.costs[largest])) > tokens:
+            raise SaccadeError(
+                f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
+                "marks included; raise train.batch_tokens or limit the length of records"
+            )
+        batches = plan(corpus.costs, tokens=tokens, records=records, seed=seed, epoch=epoch, rank=rank, ranks=ranks)
+        return [self.visit(batch, seed, epoch) for batch in batches]
+
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """A planned batch; a task that draws anew in each epoch puts the epoch's draw with it."""
+        return batch
+
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        """What an error calls a row of a corpus, the ``number``-th from 0."""
+        return f"record {number + 1}"
+
+    @abstractmethod
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Any:
+        """Rows as tensors."""
+
+    def token_counts(self, corpus: Corpus) -> Mapping[str, int]:
+        """How many tokens a corpus has on each side, for a dry run."""
+        return {}
+
+    def unknown_tokens(self, corpus: Corpus) -> list[str]:
+        """What the vocabulary lacks of a corpus, a sentence per side."""
+        return []
+
+    # A network and its loss -------------------------------------------------------------------------------------------
+
+    @abstractmethod
     def network(self, network_class: Any, config: Any) -> nn.Module:
-        """A fresh network of the sizes that the data ask for."""
+        """A fresh network of the sizes that the data require."""
 
-    def plan(self, corpus: Any, *, tokens: int | None, records: int | None, seed: int, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, as record numbers: a pure function of its arguments, so a resumed run finds its place."""
-
-    def batch(self, corpus: Any, numbers: Sequence[int]) -> Any:
-        """Records as tensors."""
-
+    @abstractmethod
     def loss(self, network: Any, batch: Any, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """What training minimises."""
 
-    def predict(self, network: Any, inputs: Sequence[Any], *, how: Any, lens: Lens | None = None) -> list[Prediction]:
-        """One prediction an input, with its trace when a lens is given.
+    def phases(self, network: Any) -> tuple[Phase, ...]:
+        """The optimiser steps of an update, in the order in which they run; one that minimises :meth:`loss` by default."""
+        return (Phase("train", self.loss),)
 
-        A task whose outputs can be steered also takes ``wishes``, a :class:`Wish` an input, and ``dictionary``, source word →
-        target word for unknown words; they are passed only where the caller gave them.
+    # Inputs become predictions ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def read(self, given: Any, where: str, network: Any = None) -> Any:
+        """One input as the network takes it, with its ``notes``; raises an InputError that names ``where``."""
+
+    def cost(self, item: Any) -> int:
+        """How many positions an input that was read takes."""
+        return 1
+
+    @abstractmethod
+    def forward(self, network: Any, items: Sequence[Any], *, how: Any, lens: Lens | None) -> Sequence[Prediction]:
+        """Predictions for one batch of inputs that were read. Called in evaluation mode, without gradients."""
+
+    def predict(
+        self,
+        network: Any,
+        inputs: Sequence[Any],
+        *,
+        how: Any,
+        lens: Lens | None = None,
+        constraints: Sequence[OutputConstraints] = (),
+        dictionary: Mapping[str, str] | None = None,
+    ) -> list[Prediction]:
+        """One prediction per input, with its trace when a lens is given.
+
+        ``constraints``, one per input, and ``dictionary``, source word → target word, are for tasks that :class:`Steers`.
         """
+        self.check_search(how)
+        items = [self.read(given, f"input {number}", network) for number, given in enumerate(inputs, start=1)]
+        if isinstance(self, Steers) and (constraints or dictionary):
+            items = self.constrain(items, constraints, dictionary or {})
+        return self.predict_items(network, items, how=how, lens=lens)
+
+    def predict_items(
+        self,
+        network: Any,
+        items: Sequence[Any],
+        *,
+        how: Any,
+        lens: Lens | None = None,
+        progress: Progress | None = None,
+    ) -> list[Prediction]:
+        """The prediction loop of every task: inputs that were read, in batches of similar cost."""
+        predictions: dict[int, Prediction] = {}
+        with eval_mode(network), torch.no_grad():
+            for numbers in self.group(network, items, how, lens):
+                batch = self.forward(network, [items[number] for number in numbers], how=how, lens=lens)
+                predictions |= zip(numbers, batch, strict=True)
+                if progress is not None:
+                    progress(len(predictions), len(items))
+        if lens is not None and items:
+            lens.check()
+        return [predictions[number] for number in range(len(items))]
+
+    def group(self, network: Any, items: Sequence[Any], how: Any, lens: Lens | None) -> Iterator[list[int]]:
+        """Which inputs share a batch: those of similar cost, as many as fit."""
+        return group([self.cost(item) for item in items], most=self.together, positions=self.positions)
+
+    def check_search(self, how: Any) -> None:
+        """Raise where a search asks for what this task does not do."""
+        if isinstance(self, Searches):
+            return
+        if how.sample is not None or how.diverse is not None:
+            raise SaccadeError(f"the task {self.name} predicts the likeliest output: it does not sample or search")
+        if how.n_best > 1 and not self.alternatives:
+            raise SaccadeError(f"the task {self.name} has no n-best list")
+
+    # Figures ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def known_metrics(self) -> tuple[str, ...]:
+        """The metrics that this data has."""
+        return self.metrics
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise where a metric is asked for that this task, or its data, does not have."""
+        unknown = [name for name in names if name not in self.known_metrics]
+        if unknown:
+            raise InputError("metrics", expected=f"any of {', '.join(self.known_metrics)}", found=repr(unknown[0]))
 
     def evaluate(
-        self, network: Any, corpus: Any, *, how: Any, metrics: Sequence[str], limit: int | None = None
+        self,
+        network: Any,
+        corpus: Corpus,
+        *,
+        how: Any,
+        metrics: Sequence[str],
+        limit: int | None = None,
+        progress: Progress | None = None,
     ) -> Evaluation:
-        """Figures on a corpus; ``limit`` takes its first records only."""
+        """Metrics on a corpus; ``limit`` takes its first records only."""
+        self.check_metrics(metrics)
+        return self.measure(network, self.first(corpus, limit), list(metrics), how, progress)
 
-    def files(self) -> dict[str, str]:
-        """What a bundle must keep to restore this task: file name → text."""
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The corpus of the first ``limit`` records."""
+        return corpus.first(limit)
+
+    @abstractmethod
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Any, progress: Progress | None
+    ) -> Evaluation:
+        """The named metrics, which this task and its data have, on a corpus."""
+
+    # Two runs compared by their outputs -------------------------------------------------------------------------------
+
+    @property
+    def output_metrics(self) -> tuple[str, ...]:
+        """The metrics computed from outputs alone, by which runs are compared. Empty: runs cannot be compared."""
+        return tuple(name for name in self.metrics if name == "exact_match")
+
+    @property
+    def output_tokenizer(self) -> Tokenizer | None:
+        """How outputs are cut into tokens, where they are texts."""
+        return None
+
+    def reference(self, record: Any) -> str:
+        """What a record's output should be, on one line."""
+        return record.target if isinstance(record.target, str) else str(record.target)
+
+    def source_text(self, record: Any) -> str:
+        """A record's input on one line."""
+        source = record.source
+        return (
+            " | ".join(source) if isinstance(source, tuple) and all(isinstance(s, str) for s in source) else str(source)
+        )
+
+    def output_text(self, record: Any, output: Any) -> str:
+        """An output of :meth:`evaluate` as a person reads it."""
+        return str(output)
+
+    def statistics(self, name: str, outputs: Sequence[Any], records: Sequence[Any]) -> Statistics:
+        """What a metric is computed from, record by record, given outputs of :meth:`evaluate`."""
+        texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
+        return statistics(name, texts, [self.reference(record) for record in records])
+
+    def length_of(self, record: Any, by: str) -> int:
+        """The length of a record: ``source_words``, ``source_tokens`` or ``reference_words``."""
+        if by == "source_tokens":
+            return len(next(iter(self.vocabularies.values())).encode(self.source_text(record)))
+        return len((self.reference(record) if by == "reference_words" else self.source_text(record)).split())
+
+
+class Searches:
+    """The output is found by a search (:class:`saccade.nn.search.Search`): beams, sampling and penalties apply."""
+
+
+class Steers(ABC):
+    """The output can be given a beginning, and words that it must or may not contain."""
+
+    takes_dictionary: ClassVar[bool] = False  # source word → target word for unknown words that are copied
+
+    @abstractmethod
+    def constrain(
+        self, items: Sequence[Any], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
+    ) -> list[Any]:
+        """The inputs that were read, each with its constraints."""
+
+
+class Calibrates(ABC):
+    """The task says how likely each label is, so its probabilities can be calibrated on held-out records."""
+
+    calibration: Any = None  # a saccade.tasks.calibration.Calibration, or None
+
+    @abstractmethod
+    def logits_of(self, network: Any, corpus: Corpus) -> Tensor:
+        """The logits [N, C] of every record, uncalibrated."""
+
+    @abstractmethod
+    def targets_of(self, corpus: Corpus) -> Sequence[int]:
+        """The number of every record's true label."""
+
+
+class FineTunes(ABC):
+    """A network pre-trained by another task can be the start of this one's."""
+
+    @classmethod
+    @abstractmethod
+    def adopt(cls, data: Any, train: Sequence[Any], files: dict[str, str]) -> Task:
+        """The task of these records with the tokenizer of the pre-training run, whose files these are."""
+
+    @abstractmethod
+    def sizes(self, more: int = 0) -> dict[str, int]:
+        """What a network is built for beside its config; with ``more`` labels than there are."""
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Labels that the training records have none of."""
+        return ()
+
+
+class Scores(ABC):
+    """The task can say how likely a given output is under a lens: what explain, what-if and compare need."""
+
+    @abstractmethod
+    def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
+        """A function of a lens: how likely ``output`` is for the input ``given``. ``ended``: its end counts as a token."""
+
+
+class Surveys:
+    """``saccade data`` knows this task's files: it reports on them and writes a recipe."""
+
+    survey: ClassVar[str]  # its key in saccade.data.survey
+
+
+def refuse_rate(recipe: Any, name: str, why: str) -> None:
+    """Raise unless ``train.NAME`` is 0."""
+    given = getattr(recipe.train, name)
+    if given:
+        raise InputError("recipe", field=f"train.{name}", expected=f"0: {why}", found=f"{given:g}")
+
+
+def named_metrics(recipe: Any) -> dict[str, str]:
+    """The metrics that a recipe asks for, by the field that does; the loss is not one of them."""
+    named = {f"metrics[{number}]": name for number, name in enumerate(recipe.metrics)}
+    if recipe.expect is not None:
+        named["expect.metric"] = recipe.expect.metric
+    return named if recipe.train.watch == "loss" else {**named, "train.watch": recipe.train.watch}
+
+
+def keep_best(predictions: Sequence[Prediction]) -> Prediction:
+    """The first prediction, with the others as its alternatives."""
+    first, *others = predictions
+    return replace(first, alternatives=tuple(others)) if others else first
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One optimiser step of an update: which parameters change, which loss they minimise, and by which optimiser.
+
+    Most tasks have one phase: all parameters, the recipe's optimiser, :meth:`Task.loss`. A GAN has two, which take turns.
+    A phase's step computes gradients for its own parameters only.
+
+    Attributes:
+        name: an identifier; with several phases it names the columns of the log.
+        loss: ``(network, batch, *, smoothing, sampling) -> Loss``, called as :meth:`Task.loss` is. Random numbers come from
+            PyTorch's global generators, whose state is part of a checkpoint.
+        parameters: names of modules or parameters, or patterns such as ``decoder.*.bias``; all parameters unless given.
+        settings: fields that differ from the recipe's ``train`` section: optimiser, learning rate, schedule, clipping.
+        every: run in one of so many updates, the last of each group: with 5, in updates 5, 10, 15 …
+        steps: optimiser steps per update; each computes the loss anew on the update's batches.
+        state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
+            saved in checkpoints, but not in the bundle.
+    """
+
+    name: str
+    loss: Callable[..., Loss]
+    parameters: tuple[str, ...] = ("*",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    every: int = 1
+    steps: int = 1
+    state: dict[str, Tensor] = field(default_factory=dict)

@@ -68,20 +68,22 @@ def test_every_network_knows_what_recipes_call_it() -> None:
 GIVEN: dict[str, tuple[str, list[object], list[object], str]] = {
     "classify": (
         "attentive_classifier", [(f"text {n}", "ab"[n % 2]) for n in range(40)], [("a text", float("nan")), (" ", "a"), 7],
-        "where a label was expected",
+        "no text or no label",
     ),
     "translate": (
         "luong", [(f"text {n}", f"Text {n}") for n in range(40)], [("a text", None), ("a", "b", "c"), {"source": "a"}],
-        "where text was expected",
+        "not text",
     ),
     "label": (
         "attentive_tagger", [(["a", str(n)], ["B-X", "O"]) for n in range(40)], [(["a"], ["O", "O"]), "a b", (["a"], [None])],
-        "where a tag without blanks was expected",
+        "no word or no tag",
     ),
     "rank": (
         "siamese", [(f"what {n} ?", ("yes", "no"), (1, n % 2)) for n in range(40)],
-        [("what ?", ("yes", "no"), (1,)), 7, ("", ("yes", "no"), (1, 0))], "where",
+        [("what ?", ("yes", "no"), (1,)), 7, ("", ("yes", "no"), (1, 0))], "lists of unequal length",
     ),
+    "language": ("recurrent_lm", [f"text {n}" for n in range(40)], [3, None, {"body": "a"}], "a missing key"),
+    "point": ("pointer", [([[n, 1], [2, n]], [0]) for n in range(40)], [([], []), "a", ([1], [1])], "malformed points"),
 }  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def test_faulty_records_in_hand_are_dropped_and_counted_where_the_recipe_says_so
         getattr(read_splits(strict, sound), name) for name in ("train", "valid", "test")
     )
     told = splits.notes[0]
-    assert told.startswith("data.train: 3 left out beside 40: ") and reason in told and "(first: 4)" in told
+    assert told.startswith("data.train: dropped 3 of 43 records: ") and reason in told and "(first: 4)" in told
 
 
 def test_faulty_rows_of_a_frame_are_dropped_and_evaluation_stays_strict(tmp_path) -> None:
@@ -106,7 +108,7 @@ def test_faulty_rows_of_a_frame_are_dropped_and_evaluation_stays_strict(tmp_path
     frame.loc[17, "label"] = None
     mine = recipe(tmp_path, "classify", "attentive_classifier", "{train: none.tsv, faults: drop}")
     bundle = api.train(mine, frame, folder=tmp_path / "run", train={"updates": 1}, model={"hidden": 3, "embedding": 3})
-    with pytest.raises(InputError, match="data:18: label: expected a label, found nothing"):
+    with pytest.raises(InputError, match="data:18: label: expected a label, found null"):
         bundle.evaluate(frame, metrics=["accuracy"])
 
 

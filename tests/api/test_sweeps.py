@@ -78,7 +78,7 @@ def test_a_resumed_sweep_skips_what_is_done_and_trains_what_is_missing(swept, mo
     sweep, _ = swept
     begun = []
     monkeypatch.setattr(sweeps, "train_in", lambda folder, beginning, report: begun.append(folder.name))
-    monkeypatch.setattr(sweeps, "resume", lambda folder, data, *, report: begun.append(folder.name))
+    monkeypatch.setattr(sweeps, "resume_trusted", lambda folder, data, report, trust: begun.append(folder.name))
     again = api.resume_sweep(sweep.folder)
     assert begun == ["4-lr=1e+30-seed=1", "5-lr=1e+30-seed=2", "6-lr=1e+30-seed=3"]
     assert [run.valid for _, run in again.members] == [run.valid for _, run in sweep.members]
@@ -103,7 +103,7 @@ def test_a_sweep_whose_member_a_living_process_trains_is_left_to_it(swept, tmp_p
     sweep, _ = swept
     folder, begun = shutil.copytree(sweep.folder, tmp_path / "sweep"), list[str]()
     monkeypatch.setattr(sweeps, "train_in", lambda folder, beginning, report: begun.append(folder.name))
-    monkeypatch.setattr(sweeps, "resume", lambda folder, data, *, report: begun.append(folder.name))
+    monkeypatch.setattr(sweeps, "resume_trusted", lambda folder, data, report, trust: begun.append(folder.name))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         status = {"state": "running", "host": socket.gethostname(), "process": other.pid}
         write_json(folder / "5-lr=1e+30-seed=2" / "status.json", status)

@@ -91,4 +91,4 @@ def test_a_way_to_symmetrise_must_be_known_and_have_something_to_join(saccade):
     status, _, err = saccade("nowhere", "pairs.src-tgt", "--symmetrise", "foo")
     assert (status, "--symmetrise: expected one of intersection, union" in err) == (1, True)
     status, _, err = saccade("nowhere", "pairs.src-tgt", "--symmetrise", "union")
-    assert (status, "expected --backward RUN beside it" in err) == (1, True)
+    assert (status, "expected --backward RUN" in err) == (1, True)

@@ -60,7 +60,7 @@ def test_relations_are_surveyed_and_the_recipe_trains(tmp_path, monkeypatch) -> 
     monkeypatch.chdir(tmp_path)
     found = json.loads(run("data", "TRAIN.TXT", "--format", "relations", "--recipe", "my.yaml", "--json"))
     assert (found["records"], found["labels"], found["would_train"]) == (60, {"Cause(e1,e2)": 30, "Other": 30}, True)
-    assert "(sentence → relation)" in run("data", "TRAIN.TXT", "--format", "relations")
+    assert "(columns sentence → relation)" in run("data", "TRAIN.TXT", "--format", "relations")
     run("train", "my.yaml", "--out", "run", *TINY)
     figures = json.loads(run("evaluate", "run", "--data", "TRAIN.TXT", "--json"))
     assert "relation_f1" in json.dumps(figures)
@@ -70,7 +70,7 @@ def test_aspects_are_surveyed_and_the_recipe_trains(tmp_path, monkeypatch) -> No
     (tmp_path / "x.seg").write_text("".join(f"the $T$ of day {n}\nsoup\n{n % 3 - 1}\n" for n in range(60)))
     monkeypatch.chdir(tmp_path)
     run("data", "x.seg", "--format", "aspects", "--recipe", "my.yaml")
-    assert "(sentence and aspect → polarity)" in run("data", "x.seg", "--format", "aspects")
+    assert "(columns sentence and aspect → polarity)" in run("data", "x.seg", "--format", "aspects")
     run("train", "my.yaml", "--out", "run", *TINY)
     assert run("predict", "run", "the soup of day 3\tsoup").strip() in ("negative", "neutral", "positive")
 
@@ -120,7 +120,7 @@ def test_marks_of_relations_that_would_be_cut_are_refused_with_what_to_write(rel
 
 
 def test_a_table_of_marked_sentences_gets_a_recipe_that_keeps_the_marks_whole(related) -> None:
-    run("data", "table.tsv", "--text", "sentence", "--label", "relation", "--recipe", "my.yaml")
+    run("data", "table.tsv", "--column", "text=sentence", "--column", "label=relation", "--recipe", "my.yaml")
     recipe = read_recipe("my.yaml")
     assert recipe.data.tokens.whole == MARKS and recipe.metrics == ("relation_f1", "accuracy", "f1")
 
@@ -128,6 +128,6 @@ def test_a_table_of_marked_sentences_gets_a_recipe_that_keeps_the_marks_whole(re
 def test_a_table_without_marks_keeps_nothing_whole(related, tmp_path) -> None:
     table = (tmp_path / "table.tsv").read_text().replace("<e1>", "").replace("(e1,e2)", "")
     (tmp_path / "table.tsv").write_text(table)
-    run("data", "table.tsv", "--text", "sentence", "--label", "relation", "--recipe", "my.yaml")
+    run("data", "table.tsv", "--column", "text=sentence", "--column", "label=relation", "--recipe", "my.yaml")
     recipe = read_recipe("my.yaml")
     assert not recipe.data.tokens.whole and recipe.metrics == ("accuracy", "f1")

@@ -138,7 +138,7 @@ def test_a_dry_run_counts_tokens_and_labels(command) -> None:
 
 
 def test_labels_are_counted_and_contradictions_found(command, reviews) -> None:
-    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--json")
+    status, out, _ = command("data", reviews, "--column", "text=review", "--column", "label=stars", "--json")
     found = json.loads(out)
     assert status == 0 and found["would_train"] and found["labels"] == {"neg": 2, "pos": 22}
     assert found["repeated"] == 1 and found["contradicted"] == 1
@@ -147,12 +147,12 @@ def test_labels_are_counted_and_contradictions_found(command, reviews) -> None:
 
 def test_its_recipe_trains(command, reviews, tmp_path, shapes_unchecked) -> None:
     recipe = tmp_path / "below" / "my.yaml"
-    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--recipe", recipe)
+    status, out, _ = command("data", reviews, "--column", "text=review", "--column", "label=stars", "--recipe", recipe)
     assert status == 0 and "It would train." in out and "22   91.7 %" in out
     small = ["train.epochs=1", "train.threads=1", "model.hidden=4", "train.stop_after=null"]
     assert command("train", recipe, *small, "--out", tmp_path / "run")[0] == 0
     status, out, _ = command("data", recipe)
-    assert status == 0 and "24 texts with a label each (review → stars)" in out
+    assert status == 0 and "24 texts with a label each (columns review → stars)" in out
 
 
 def test_a_folder_of_folders_is_known_for_labelled_texts(command, tmp_path) -> None:
@@ -161,22 +161,20 @@ def test_a_folder_of_folders_is_known_for_labelled_texts(command, tmp_path) -> N
         for number in range(5):
             (tmp_path / label / f"{number}.txt").write_text(f"{label} text {number}")
     status, out, _ = command("data", tmp_path)
-    assert status == 0 and "10 texts with a label each (a folder a label)" in out
+    assert status == 0 and "10 texts with a label each (one folder per label)" in out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ((), "expected the columns 'text' and 'label'"),
-        (("--text", "review"), "found the columns 'review', 'stars'"),
-        (("--text", "review", "--label", "stars", "--clean", "x.tsv"), "--clean: expected a file of pairs beside it"),
-        (("--text", "review", "--label", "review"), "--label must be another column"),
-        (("--text", "review", "--label", "stars", "--encoding", "utf-16"), "encoding: expected one of 'utf-8'"),
-        (("--encoding", "latin-1"), "--encoding: expected labelled texts beside it"),
+        (("--column", "text=review"), "found the columns 'review', 'stars'"),
+        (("--column", "text=review", "--column", "label=review"), "expected label to be another column"),
+        (("--column", "text=review", "--column", "label=stars", "--encoding", "utf-16"), "encoding: expected one of 'utf-8'"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_line(command, reviews, words, message) -> None:
-    words = words or ("--label", "label")
+    words = words or ("--column", "label=label")
     status, _, err = command("data", reviews, *words)
     assert status == 1 and message in err and "Traceback" not in err
 
@@ -184,14 +182,14 @@ def test_a_fault_is_one_line(command, reviews, words, message) -> None:
 def test_one_label_alone_would_not_train(command, tmp_path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("text\tlabel\n" + "a b\tpos\n" * 3)
-    status, out, _ = command("data", path, "--label", "label")
-    assert status == 1 and "It would not train: a classifier needs two labels at least, found pos alone" in out
+    status, out, _ = command("data", path)
+    assert status == 1 and "a classifier needs at least two labels, found only pos" in out
 
 
 def test_a_recipe_quotes_names_that_yaml_would_misread(command, tmp_path, shapes_unchecked) -> None:
     path, recipe = tmp_path / "odd #1: x.csv", tmp_path / "odd.yaml"
     path.write_text('"the text, long","a: b"\n' + "".join(f"word{n % 7} {n},{'xy'[n % 2]}\n" for n in range(40)))
-    given = ("--text", "the text, long", "--label", "a: b")
+    given = ("--column", "text=the text, long", "--column", "label=a: b")
     assert command("data", path, *given, "--recipe", recipe)[0] == 0
     small = ["train.epochs=1", "train.threads=1", "model.hidden=4", "train.stop_after=null"]
     assert command("train", recipe, *small, "--out", tmp_path / "run")[0] == 0
@@ -200,7 +198,7 @@ def test_a_recipe_quotes_names_that_yaml_would_misread(command, tmp_path, shapes
 def test_a_test_set_that_cannot_be_read_would_not_train(command, reviews, tmp_path) -> None:
     test = tmp_path / "test.csv"
     test.write_text("review,stars\ngood,pos\n,neg\n")
-    status, out, _ = command("data", reviews, "--text", "review", "--label", "stars", "--test", test)
+    status, out, _ = command("data", reviews, "--column", "text=review", "--column", "label=stars", "--test", test)
     assert status == 1 and f"{test}:3: review: expected a text, found nothing" in out
     recipe = tmp_path / "my.yaml"
     test.write_text("review,stars\ngood,pos\nodd,neither\n")
@@ -220,7 +218,7 @@ MEALS = [(f"the {food} was {how} {n}", "good" if how in ("fine", "fresh") else "
 def meals(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("meals.csv").write_text("comment,verdict\n" + "".join(f"{text},{label}\n" for text, label in MEALS))
-    return "meals.csv", "--text", "comment", "--label", "verdict"
+    return "meals.csv", "--column", "text=comment", "--column", "label=verdict"
 
 
 def test_the_recipe_for_a_small_file_learns_it(command, meals, shapes_unchecked) -> None:
@@ -233,29 +231,27 @@ def test_the_recipe_for_a_small_file_learns_it(command, meals, shapes_unchecked)
 
 def test_few_held_out_records_and_labels_without_any_are_noted(command, meals) -> None:
     notes = json.loads(command("data", *meals, "--json")[1])["notes"]
-    rough = (
-        "about 7 records held out of train, so figures are rough: data.hold_out: 0.2 (now 0.05), or files of your own"
-    )
-    assert notes == [f"valid and test: {rough}"]
+    (rough,) = notes
+    assert rough.startswith("valid and test: about 7 texts held out of train") and "data.hold_out to 0.2" in rough
     Path("meals.csv").write_text(Path("meals.csv").read_text() + "so so,meh\n" * 11)
     notes = json.loads(command("data", *meals, "--test", "meals.csv", "--json")[1])["notes"]
-    assert "valid: may have no record of meh" in notes
+    assert "valid may have no text of meh" in notes
 
 
 def test_faulty_rows_are_left_out_by_the_recipe_and_many_of_them_refused(command, meals) -> None:
     faulty = Path("meals.csv").read_text() + ",bad\na,b,c\n"
     Path("meals.csv").write_text(faulty)
     status, out, _ = command("data", *meals, "--recipe", "my.yaml")
-    assert status == 0 and "faults: drop  # 2 lines are no records" in Path("my.yaml").read_text()
-    assert "note: 2 lines are no records and left out by data.faults: drop, the first: meals.csv:146" in out
+    assert status == 0 and "faults: drop\n" in Path("my.yaml").read_text()
+    assert "note: meals.csv: 2 malformed lines" in out and "meals.csv:146: " in out
     Path("my.yaml").write_text(Path("my.yaml").read_text().replace("faults: drop", "faults: error"))
     status, out, _ = command("data", "my.yaml")
-    assert status == 1 and "2 lines are no records" in out and "(data.faults: drop leaves them out)" in out
+    assert status == 1 and "2 malformed lines" in out and "(data.faults: drop leaves them out)" in out
     _, _, err = command("train", "my.yaml", "--dry-run")
     assert "found nothing; data.faults: drop leaves such records out" in err
     Path("meals.csv").write_text(faulty + ",bad\n" * 60)
     status, out, _ = command("data", *meals)
-    assert status == 1 and "62 lines are no records" in out and "mend the file" in out
+    assert status == 1 and "62 malformed lines" in out and "fix the file" in out
 
 
 def test_a_file_in_another_encoding_is_told_so(command, meals) -> None:
@@ -269,26 +265,34 @@ def test_a_file_in_another_encoding_is_told_so(command, meals) -> None:
     assert "meals.csv:1: expected UTF-8 text, found the byte 0xe9" in command("data", *meals)[2]
 
 
-def test_labels_that_were_taken_for_targets_are_told(command, meals) -> None:
-    wanted = "saccade data meals.csv --text comment --label verdict"
-    _, out, _ = command("data", "meals.csv")
-    assert f"note: 'verdict' has 2 different values in 144 rows: these look like labels: {wanted}\n" in out
-    assert f"Next:\n  {wanted}\n" in out
-    assert "look like labels" not in command("data", "meals.csv", "--source", "comment", "--target", "verdict")[1]
+def test_columns_of_labels_are_guessed_unless_pairs_are_named(command, meals) -> None:
+    report = json.loads(command("data", "meals.csv", "--json")[1])
+    assert (report["kind"], report["columns"]["text"], report["columns"]["label"]) == ("labels", "comment", "verdict")
+    (note,) = [note for note in report["notes"] if "is taken for the label" in note]
+    assert note.startswith("'verdict' has 2 different values in 144 rows") and "--column source=" in note
+    named = command("data", "meals.csv", "--column", "source=comment", "--column", "target=verdict", "--json")
+    assert json.loads(named[1])["kind"] == "pairs"
     wide = "id,comment,verdict\n" + "".join(f"{n},{text},{label}\n" for n, (text, label) in enumerate(MEALS))
     Path("meals.csv").write_text(wide)
-    assert command("data", "meals.csv")[1].endswith(f"these look like labels: {wanted}\n")
-    assert json.loads(command("data", "meals.csv", "--json")[1])["next"][0] == wanted
+    assert "columns comment → verdict" in command("data", "meals.csv", "--recipe", "my.yaml")[1]
+    assert read_recipe("my.yaml").data.columns.label == "verdict"
+
+
+def test_a_label_that_may_belong_to_one_of_two_texts_is_suggested(command, meals) -> None:
+    rows = "".join(f"title {n},{text},{label}\n" for n, (text, label) in enumerate(MEALS))
+    Path("meals.csv").write_text("title,comment,verdict\n" + rows)
+    status, out, _ = command("data", "meals.csv")
+    assert status == 1 and out.endswith("  saccade data meals.csv --column text=comment --column label=verdict\n")
 
 
 def test_pairs_that_share_their_first_text_get_a_recipe_that_holds_them_out_together(command, tmp_path) -> None:
     rows = [f"sentence {n // 3}\taspect {n % 3}\t{'ab'[n % 2]}\n" for n in range(159)]
     (tmp_path / "shared.tsv").write_text("".join(["sentence\taspect\tlabel\n", *rows]))
     (tmp_path / "single.tsv").write_text("".join(["sentence\taspect\tlabel\n", *rows[::3]]))
-    columns = ("--text", "sentence", "--second", "aspect", "--label", "label")
+    columns = ("--column", "text=sentence", "--column", "second=aspect", "--column", "label=label")
     for name, group in (("shared", "sentence"), ("single", None)):
         status, out, _ = command("data", tmp_path / f"{name}.tsv", *columns, "--recipe", tmp_path / f"{name}.yaml")
         assert status == 0 and read_recipe(tmp_path / f"{name}.yaml").data.columns.group == group
-        assert ("106 pairs have the first text of another one: data.columns.group: sentence" in out) == (
+        assert ("106 pairs with the first text of another one: data.columns.group: sentence" in out) == (
             group is not None
         )

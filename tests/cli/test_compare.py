@@ -75,7 +75,7 @@ FAULTS = {
     "no run": (["nowhere"], "nowhere: expected a run's folder, found no such folder"),
     "picture": (["RUN", "--plot", "x.gif"], "x.gif: expected a picture ending in .png, .svg or .pdf"),
     "buckets": (["RUN", "--buckets", "a,b"], "--buckets: expected lengths such as 10,20,30, or quantiles, found 'a,b'"),
-    "falling buckets": (["RUN", "--buckets", "5,3"], "expected growing whole numbers"),
+    "falling buckets": (["RUN", "--buckets", "5,3"], "found [5, 3]"),
     "metric": (["RUN", "--metric", "blue"], "unknown metric 'blue'"),
     "metric of labels": (["RUN", "--metric", "ece"], "unknown metric 'ece'"),
     "data": (["RUN", "--data", "absent.tsv"], "absent.tsv: expected a file, found nothing of that name"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.cli.completion import begun_runs, metric_names, recipe_names, trained_runs
+from saccade.cli.options import begun_runs, metric_names, module_names, recipe_names, trained_runs
 
 PROGRAM = "from saccade.cli import app; app(prog_name='saccade')"
 
@@ -53,7 +53,7 @@ def test_zsh_sees_what_a_recipe_is_about(here):
 
 def test_completing_loads_no_torch(here):
     program = (
-        "import sys\nimport saccade.cli.completion as c\n"
+        "import sys\nimport saccade.cli.options as c\n"
         "c.recipe_names(''), c.trained_runs(''), c.begun_runs(''), c.metric_names('')\n"
         "sys.exit('torch' in sys.modules)"
     )
@@ -87,3 +87,11 @@ def test_what_cannot_be_read_offers_nothing(here, typed):
 
 def test_metrics_are_offered_by_name():
     assert metric_names("c") == ["cer", "chrf"]
+
+
+def test_modules_to_trust_are_those_of_the_current_folder(here):
+    Path("mine").mkdir()
+    for file in ("mine/__init__.py", "myscore.py", "not-a-module.py"):
+        Path(file).touch()
+    assert module_names("m") == ["mine", "myscore"]
+    assert module_names("no") == []

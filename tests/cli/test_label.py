@@ -8,8 +8,7 @@ import pytest
 
 import saccade
 from saccade.recipes.recipe import read_recipe
-from saccade.server.limits import Limits
-from saccade.server.requests import read_ask
+from saccade.server.requests import Limits, read_ask
 from saccade.server.responses import answer, described
 
 CONLL = "".join(f"Kim{n % 7} B-PER\nsits O\nin{n % 3} O\nEl B-LOC\nPlace{n % 5} I-LOC\n\n" for n in range(30))
@@ -68,8 +67,8 @@ def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
         (("evaluate", runs / "looking", "--metric", "f1"), "expected any of accuracy, found 'f1' (f1, precision"),
         (("compare", runs / "looking", "--metric", "bleu"), "unknown metric 'bleu': those of labels are accuracy"),
         (("view", runs / "blind", "x"), "does not look back at its input"),
-        (("data", runs / "x.conll", "--source", "1"), "--source: expected another file beside it, found tagged words"),
-        (("data", "tagger_repeats"), "data.train: expected data of your own, found a built-in source"),
+        (("data", runs / "x.conll", "--column", "source=1"), "expected a file of pairs"),
+        (("data", "tagger_repeats"), "data.train: expected a file of your own, found a built-in source"),
     ):
         status, _, err = command(*words)
         assert status == 1 and message in err and "Traceback" not in err, err
@@ -117,13 +116,13 @@ def test_a_server_answers_with_tokens_and_spans(runs) -> None:
 def test_a_page_counts_what_there_is_and_its_recipe_trains(command, tmp_path, monkeypatch, shapes_unchecked) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.txt").write_text(CONLL)
-    status, out, _ = command("data", "x.txt", "--tag", "-1", "--recipe", "my.yaml")
-    assert status == 0 and "60 spans of 2 types, written as bio" in out and "It would train." in out
+    status, out, _ = command("data", "x.txt", "--column", "tag=-1", "--recipe", "my.yaml")
+    assert status == 0 and "60 spans of 2 types, scheme bio" in out and "It would train." in out
     small = ["train.epochs=1", "train.threads=1", "model.hidden=4", "model.embedding=4", "train.device=cpu"]
     assert command("train", "my.yaml", *small, "--out", "run")[0] == 0
     status, out, _ = command("data", "my.yaml", "--json")
     assert status == 0 and json.loads(out)["scheme"] == "bio"
-    assert command("data", "x.txt", "--tag", "-1", "--recipe", "my.yaml")[0] == 1  # it exists
+    assert command("data", "x.txt", "--column", "tag=-1", "--recipe", "my.yaml")[0] == 1  # it exists
 
 
 def test_a_file_that_is_known_by_its_name_needs_no_option(command, tmp_path) -> None:
@@ -132,6 +131,6 @@ def test_a_file_that_is_known_by_its_name_needs_no_option(command, tmp_path) -> 
     status, out, _ = command("data", tmp_path / "x.conllu", "--json")
     found = json.loads(out)
     assert status == 0 and found["tags"] == {"NOUN": 15, "VERB": 14} and found["scheme"] == "none"
-    status, out, _ = command("data", tmp_path / "x.conllu", "--tag", "xpos")
-    assert status == 1 and "a tagger needs two tags at least, found X alone" in out
-    assert command("data", tmp_path / "x.conllu", "--tag", "xp")[2].startswith("error: ")
+    status, out, _ = command("data", tmp_path / "x.conllu", "--column", "tag=xpos")
+    assert status == 1 and "a tagger needs at least two tags, found only X" in out
+    assert command("data", tmp_path / "x.conllu", "--column", "tag=xp")[2].startswith("error: ")

@@ -141,7 +141,7 @@ def test_one_site_and_one_head_are_viewed_alone(saccade, runs) -> None:
     assert status == 0, err
     assert "decoder.1.cross · head 2" in out
     assert "head 1" not in out and "encoder" not in out
-    assert "one alone:" not in out
+    assert "--site SITE [--head N]" not in out
     assert saccade(*chosen, "--out", "one.svg")[0] == 0
     drawn = Path("one.svg").read_text()
     assert "transformer · decoder.1.cross · head 2" in drawn and f"{TEXT} → " in drawn
@@ -152,7 +152,7 @@ def test_one_site_and_one_head_are_viewed_alone(saccade, runs) -> None:
 def test_the_mean_of_many_heads_says_what_there_is_to_choose_from(saccade) -> None:
     status, out, err = saccade("view", "headed", TEXT)
     assert status == 0, err
-    assert "one alone: --site SITE [--head N]; there are encoder.0.self (3 heads), encoder.1.self (3 heads)" in out
+    assert "--site SITE [--head N]; there are encoder.0.self (3 heads), encoder.1.self (3 heads)" in out
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ FAULTS = {
     "required samples": (["--sample", "--require", "dog"], "required words must be searched for with a plain beam"),
     "unknown word": (["--require", "zebra"], "require: expected words of the target's vocabulary, found 'zebra'"),
     "contradiction": (["--require", "dog", "--forbid", "dog"], "found 'dog', which require asks for"),
-    "keep and dictionary": (["--dictionary", "x.tsv", "--unknown", "keep"], "does not go with --unknown keep"),
+    "keep and dictionary": (["--dictionary", "x.tsv", "--unknown", "keep"], "--unknown keep"),
     "no dictionary": (["--dictionary", "nowhere.tsv"], "nowhere.tsv"),
     "no other run": (["--with", "nowhere"], "nowhere: expected a run's folder, found no such folder"),
 }
@@ -224,7 +224,7 @@ def test_a_network_without_attention_cannot_cover_or_copy(saccade) -> None:
 
 def test_help_lists_options_in_groups(saccade) -> None:
     for command, groups in (
-        ("predict", ("Search:", "Sampling:", "Diverse beams:", "Wishes:")),
+        ("predict", ("Search:", "Sampling:", "Diverse beams:", "Constraints:")),
         ("evaluate", ("Search:",)),
     ):
         status, out, _ = saccade(command, "--help")

@@ -105,12 +105,14 @@ def test_a_file_is_surveyed_and_its_recipe_trains(command, answers, tmp_path) ->
     assert command("data", tmp_path / "my.yaml")[0] == 0
     assert command("train", tmp_path / "my.yaml", "--dry-run", "model.hidden=4", "model.embedding=5")[0] == 0
     status, out, _ = command("data", answers, "--json")
-    assert status == 0 and json.loads(out)["task"] == "rank" and json.loads(out)["candidates_a_question"]["1"] == 3
+    assert (
+        status == 0 and json.loads(out)["task"] == "rank" and json.loads(out)["candidates_per_question"]["longest"] == 3
+    )
     other = answers.with_name("other.csv")
     other.write_text("q,a,right\n" + "".join(f"who {n % 3} ?,b{n},{n % 2}\n" for n in range(9)))
-    options = ("--question", "q", "--candidate", "a", "--relevance", "right")
+    options = ("--column", "question=q", "--column", "candidate=a", "--column", "relevance=right")
     status, out, _ = command("data", other, *options)
-    assert status == 0 and "columns: {question: q, candidate: a, relevance: right}" in out
+    assert status == 0 and "columns:\n      question: q\n      candidate: a\n      relevance: right\n" in out
     status, out, _ = command("data", answers, "--test", answers)
     assert "40 of 40 questions of" in out
 
@@ -120,20 +122,19 @@ def test_a_file_that_would_not_train_is_told_why(command, tmp_path) -> None:
     for rows, message in (
         ("q ?\ta\t0\nr ?\tb\t0\ns ?\tc\t0\n", "no candidate is relevant"),
         ("q ?\ta\t1\nr ?\tb\t1\ns ?\tc\t1\n", "every candidate is relevant"),
-        ("q ?\ta\t1\nq ?\tb\t0\n", "1 question: too few"),
-        ("q ?\ta\t1\nr ?\tb\tx\ns ?\tc\t0\n", "1 row is no candidate"),
+        ("q ?\ta\t1\nq ?\tb\t0\n", "1 different source are too few"),
+        ("q ?\ta\t1\nr ?\tb\tx\ns ?\tc\t0\n", "1 malformed line"),
     ):
         path.write_text(f"question\tcandidate\trelevance\n{rows}")
         status, out, _ = command("data", path)
         assert status == 1 and message in out
-    status, _, err = command("data", path, "--relevance", "relevance", "--label", "x")
-    assert status == 1 and "--label: expected another file beside it, found questions with candidates" in err
+    status, _, err = command("data", path, "--column", "relevance=relevance", "--column", "label=x")
+    assert status == 1 and "rankings: question, candidate, relevance, group" in err and "found relevance, label" in err
 
 
 def test_a_server_answers_with_the_candidates_in_order(runs) -> None:
     pytest.importorskip("fastapi")
-    from saccade.server.limits import Limits
-    from saccade.server.requests import read_ask
+    from saccade.server.requests import Limits, read_ask
     from saccade.server.responses import answer, described
 
     bundle = saccade.load(runs / "alignment", device="cpu")

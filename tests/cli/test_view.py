@@ -90,7 +90,7 @@ def test_a_model_that_does_not_look_back_has_a_page_too(saccade) -> None:
     assert trace["maps"] == [] and {"encoder.state", "decoder.state"} <= set(trace["signals"])
     assert len(trace["axes"]["source"]["labels"]) == len("5. Mai 2009") + 1
     status, _, err = saccade("view", "plain", "5. Mai 2009")
-    assert status == 1 and "nothing to draw; a page shows how it went: --out x.html" in err
+    assert status == 1 and "has no attention" in err and "--out x.html" in err
 
 
 def test_a_trace_stands_in_for_a_run(saccade) -> None:
@@ -106,19 +106,19 @@ def test_a_trace_stands_in_for_a_run(saccade) -> None:
 
 
 FAULTS = {
-    "nothing to draw": (["a.trace"], "this trace holds no maps: there is nothing to draw"),
+    "nothing to draw": (["a.trace"], "no attention maps"),
     "an unknown ending": (["one", "x", "--out", "x.htm"], "x.htm: expected a file ending in one of .html, .pdf, .png"),
     "text after a trace": (["a.trace", "5. Mai"], "expected further .trace files after a.trace, found '5. Mai'"),
-    "a beam for a trace": (["a.trace", "--beam", "3"], "a.trace: options that steer a model need a run"),
+    "a beam for a trace": (["a.trace", "--beam", "3"], "a.trace: options of the search need a run"),
     "a trace that is not there": (["no.trace"], "no.trace"),
     "a trace to serve": (["a.trace", "--serve"], "a.trace: --serve needs a run"),
     "a port without serving": (["one", "x", "--port", "7"], "--port needs --serve"),
     "a host without serving": (["one", "x", "--host", "::"], "--host needs --serve"),
-    "a file while serving": (["one", "--serve", "--out", "x.html"], "--out does not go with --serve"),
-    "a gallery to serve": (["--demo", "--serve"], "--serve does not go with --demo"),
-    "a gallery's weights to test": (["--demo", "--truth"], "--truth does not go with --demo"),
-    "a beam for the gallery": (["--demo", "--beam", "3"], "--demo has no model behind it"),
-    "a wish while serving": (["one", "--serve", "--prefix", "2"], "--prefix does not go with --serve"),
+    "a file while serving": (["one", "--serve", "--out", "x.html"], "--out cannot be combined with --serve"),
+    "a gallery to serve": (["--demo", "--serve"], "--serve cannot be combined with --demo"),
+    "a gallery's weights to test": (["--demo", "--truth"], "--truth cannot be combined with --demo"),
+    "a beam for the gallery": (["--demo", "--beam", "3"], "--demo has no model"),
+    "a wish while serving": (["one", "--serve", "--prefix", "2"], "--prefix cannot be combined with --serve"),
 }
 
 
@@ -151,7 +151,7 @@ def test_a_tested_page_says_how_far_to_trust_its_weights(saccade) -> None:
     assert found["sentence"] and {curve["name"] for curve in found["curves"]} and found["figures"]
     for words in (("one", "5. Mai", "--truth"), ("a.trace", "--truth", "--out", "x.html")):
         status, _, err = saccade("view", *words)
-        assert status == 1 and "--truth asks a run, for a page" in err
+        assert status == 1 and "--truth needs a run and a page" in err
 
 
 def test_the_gallery_is_a_page_that_needs_no_run(saccade, tmp_path) -> None:
@@ -163,7 +163,7 @@ def test_the_gallery_is_a_page_that_needs_no_run(saccade, tmp_path) -> None:
     }
     assert {"tokens", "sentences", "grid", "frames", "nodes", "visits", "reviews"} <= kinds
     for words, told in (
-        (("one", "--demo"), "found one beside it"),
+        (("one", "--demo"), "expected no run, found one"),
         (("--demo", "--out", "x.png"), "is a page"),
         ((), "expected RUN"),
     ):

@@ -171,7 +171,7 @@ def test_every_model_is_here() -> None:
 @pytest.mark.usefixtures("shapes_unchecked")
 @every_network
 def test_a_network_keeps_the_promises_of_networks(case: Case) -> None:
-    """Padding, batches, later tokens, beams, the lens, gradients, saved states: see :mod:`saccade.testing.models`."""
+    """Padding, batches, later tokens, beams, the lens, gradients, saved states: see :mod:`saccade.testing.networks`."""
     network = case.build()
     check_model(type(network), network.config)  # type: ignore[arg-type]
 

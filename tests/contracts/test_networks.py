@@ -12,7 +12,7 @@ from torch import Tensor
 from saccade.attention.core import attend
 from saccade.attention.scores import dot
 from saccade.attention.windows import everywhere, padding
-from saccade.testing.networks import looks
+from saccade.testing.networks import check_lens
 from saccade.testing.promises import ContractBroken
 from saccade.trace.lens import Lens, Site
 
@@ -30,7 +30,7 @@ class Looking:
         self.window = padding(torch.tensor(LENGTHS)) if window is None else window
         self.network = SimpleNamespace(sites=named)
 
-    def says(self, network: Any, batch: tuple[Tensor], lens: Lens | None = None) -> Tensor:
+    def predict(self, network: Any, batch: tuple[Tensor], lens: Lens | None = None) -> Tensor:
         (states,) = batch
         return attend(
             states[:, :1], states, states, score=dot, window=self.window, lens=lens, site=SITE, **self.options
@@ -39,12 +39,12 @@ class Looking:
 
 def broken(subject: Looking) -> str:
     with pytest.raises(ContractBroken) as found:
-        looks(subject, lambda item: {"label": 1, "text": LENGTHS[item]})
+        check_lens(subject, lambda item: {"label": 1, "text": LENGTHS[item]})
     return str(found.value)
 
 
 def test_a_look_that_keeps_to_its_row_is_no_fault():
-    looks(Looking(), lambda item: {"label": 1, "text": LENGTHS[item]})
+    check_lens(Looking(), lambda item: {"label": 1, "text": LENGTHS[item]})
 
 
 def test_weight_on_padding_is_found():

@@ -15,8 +15,7 @@ from saccade.data.labels.records import LabelledData
 from saccade.data.pairs.records import PairData
 from saccade.data.points.records import PointData
 from saccade.data.rankings.records import RankedData
-from saccade.data.texts.documents import CommonWords, WordData
-from saccade.data.texts.records import TextData
+from saccade.data.texts.records import CommonWords, TextData, WordData
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.data.toy.agreement import Agreement
 from saccade.data.toy.dates import Dates

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.batching import plan
+from saccade.data.batching import Corpus, plan
 from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 
@@ -75,7 +75,7 @@ def test_an_epoch_of_batches_has_few_shapes_and_wastes_little() -> None:
     exact, bucketed = set(), set()
     steps, taken = 0, 0
     for epoch in range(3):
-        for numbers in plan(lengths, tokens=700, sentences=None, seed=1, epoch=epoch):
+        for numbers in plan(lengths, tokens=700, records=None, seed=1, epoch=epoch):
             S, T = sizes[numbers].max(axis=0)
             tokens = collate([([4] * (S - 1), [4] * (T - 1))] * len(numbers), numbers).bucketed()
             exact.add((len(numbers), S, T))
@@ -93,25 +93,25 @@ def test_a_batch_without_pairs_or_with_a_missing_index_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize(("tokens", "sentences"), [(97, None), (None, 7), (300, 5), (51 + 3, None), (None, 1)])
-def test_every_pair_once_and_no_batch_over_its_budget(tokens: int | None, sentences: int | None, shuffle: bool) -> None:
+@pytest.mark.parametrize(("tokens", "records"), [(97, None), (None, 7), (300, 5), (51 + 3, None), (None, 1)])
+def test_every_pair_once_and_no_batch_over_its_budget(tokens: int | None, records: int | None, shuffle: bool) -> None:
     lengths = corpus(1001)
-    batches = plan(lengths, tokens=tokens, sentences=sentences, seed=3, epoch=2, shuffle=shuffle)
+    batches = plan(lengths, tokens=tokens, records=records, seed=3, epoch=2, shuffle=shuffle)
     assert sorted(index for batch in batches for index in batch) == list(range(1001))
     assert all(batches)
     assert tokens is None or max(cost(batch, lengths) for batch in batches) <= tokens
-    assert sentences is None or max(len(batch) for batch in batches) <= sentences
+    assert records is None or max(len(batch) for batch in batches) <= records
 
 
 def test_the_budget_counts_the_padded_side_that_is_longer_with_its_closing_token() -> None:
-    assert plan([(2, 4), (4, 1)], tokens=10, sentences=None, seed=0, epoch=0, shuffle=False) == [[1, 0]]
-    assert plan([(2, 4), (4, 1)], tokens=9, sentences=None, seed=0, epoch=0, shuffle=False) == [[1], [0]]
+    assert plan([(2, 4), (4, 1)], tokens=10, records=None, seed=0, epoch=0, shuffle=False) == [[1, 0]]
+    assert plan([(2, 4), (4, 1)], tokens=9, records=None, seed=0, epoch=0, shuffle=False) == [[1], [0]]
 
 
 def test_the_same_seed_and_epoch_give_the_same_plan_and_others_another() -> None:
     lengths = corpus()
     plans = [
-        plan(lengths, tokens=400, sentences=None, seed=seed, epoch=epoch)
+        plan(lengths, tokens=400, records=None, seed=seed, epoch=epoch)
         for seed, epoch in [(1, 0), (1, 0), (1, 1), (2, 0), (0, 1)]
     ]
     assert plans[0] == plans[1]
@@ -121,7 +121,7 @@ def test_the_same_seed_and_epoch_give_the_same_plan_and_others_another() -> None
 def test_a_plan_touches_no_global_random_state() -> None:
     np.random.seed(0)
     before = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # type: ignore[index]
-    plan(corpus(101), tokens=400, sentences=None, seed=1, epoch=0)
+    plan(corpus(101), tokens=400, records=None, seed=1, epoch=0)
     after = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # type: ignore[index]
     assert before == after
 
@@ -129,12 +129,12 @@ def test_a_plan_touches_no_global_random_state() -> None:
 def test_a_plan_is_frozen_for_runs_that_resume_in_years() -> None:
     lengths = [(3, 5), (7, 2), (1, 1), (5, 5), (2, 6), (4, 4), (6, 3)]
     # widths 6 8 2 6 7 5 7: sorted 2 5 | 6 6 | 7 7 | 8, since a third of each would pass 16
-    assert plan(lengths, tokens=16, sentences=None, seed=11, epoch=5) == [[3, 0], [6, 4], [2, 5], [1]]
+    assert plan(lengths, tokens=16, records=None, seed=11, epoch=5) == [[3, 0], [6, 4], [2, 5], [1]]
 
 
 def test_batches_hold_pairs_of_like_length_in_a_random_order() -> None:
     lengths = corpus()
-    batches = plan(lengths, tokens=400, sentences=None, seed=1, epoch=0)
+    batches = plan(lengths, tokens=400, records=None, seed=1, epoch=0)
     real = sum(max(lengths[index]) + 1 for batch in batches for index in batch)
     assert real / sum(cost(batch, lengths) for batch in batches) > 0.95
     widths = [cost(batch, lengths) // len(batch) for batch in batches]
@@ -144,13 +144,13 @@ def test_batches_hold_pairs_of_like_length_in_a_random_order() -> None:
 
 def test_the_companions_of_a_pair_change_from_epoch_to_epoch() -> None:
     lengths = [(5, 5)] * 301
-    first, second = (plan(lengths, tokens=None, sentences=7, seed=1, epoch=epoch) for epoch in (0, 1))
+    first, second = (plan(lengths, tokens=None, records=7, seed=1, epoch=epoch) for epoch in (0, 1))
     assert not {frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}
 
 
 def test_a_large_corpus_is_cut_into_pools_so_that_no_batch_is_always_the_longest() -> None:
     lengths = [(length, length) for length in range(1, 2001)]
-    batches = plan(lengths, tokens=None, sentences=5, seed=1, epoch=0)
+    batches = plan(lengths, tokens=None, records=5, seed=1, epoch=0)
     spreads = [max(batch) - min(batch) for batch in batches]
     assert 5 < sum(spreads) / len(spreads) < 60  # one pool of everything would give 4, no sorting about 1300
 
@@ -158,7 +158,7 @@ def test_a_large_corpus_is_cut_into_pools_so_that_no_batch_is_always_the_longest
 def test_without_shuffling_pairs_are_sorted_and_equals_keep_their_order() -> None:
     lengths = [(3, 3), (1, 1), (3, 3), (2, 1), (1, 1)]
     for epoch in (0, 1):
-        batches = plan(lengths, tokens=None, sentences=2, seed=epoch, epoch=epoch, shuffle=False)
+        batches = plan(lengths, tokens=None, records=2, seed=epoch, epoch=epoch, shuffle=False)
         assert batches == [[1, 4], [3, 0], [2]]
 
 
@@ -166,17 +166,91 @@ def test_a_pair_longer_than_the_budget_is_named() -> None:
     with pytest.raises(
         SaccadeError, match="pair 3 does not fit into a batch of 8 tokens: its source has 2 tokens and its"
     ):
-        plan([(1, 1), (7, 7), (2, 8)], tokens=8, sentences=None, seed=0, epoch=0)
+        plan([(1, 1), (7, 7), (2, 8)], tokens=8, records=None, seed=0, epoch=0)
 
 
 def test_a_plan_needs_a_budget_and_sound_numbers() -> None:
     with pytest.raises(SaccadeError, match="a batch needs a size"):
-        plan([(1, 1)], tokens=None, sentences=None, seed=0, epoch=0)
-    with pytest.raises(SaccadeError, match="sentences must be at least 1: got 0"):
-        plan([(1, 1)], tokens=None, sentences=0, seed=0, epoch=0)
+        plan([(1, 1)], tokens=None, records=None, seed=0, epoch=0)
+    with pytest.raises(SaccadeError, match="records must be at least 1: got 0"):
+        plan([(1, 1)], tokens=None, records=0, seed=0, epoch=0)
     with pytest.raises(SaccadeError, match="seed must be at least 0: got -1"):
-        plan([(1, 1)], tokens=8, sentences=None, seed=-1, epoch=0)
+        plan([(1, 1)], tokens=8, records=None, seed=-1, epoch=0)
 
 
 def test_no_pairs_make_no_batches() -> None:
-    assert plan([], tokens=8, sentences=None, seed=0, epoch=0) == []
+    assert plan([], tokens=8, records=None, seed=0, epoch=0) == []
+
+
+def costs_of(rows: int, seed: int, kind: str) -> list:
+    draw = random.Random(seed)
+    if kind == "pairs":
+        return [(draw.randint(0, 30), draw.randint(0, 30)) for _ in range(rows)]
+    return [draw.randint(1, 31) for _ in range(rows)]
+
+
+@pytest.mark.parametrize("kind", ["pairs", "positions"])
+@pytest.mark.parametrize(("tokens", "records"), [(31, None), (200, None), (None, 1), (None, 7), (90, 5)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_ranks_share_every_row_evenly(kind: str, tokens: int | None, records: int | None, ranks: int, shuffle: bool):
+    for rows in (0, 1, 2, 3, 7, 8, 13, 64, 233):
+        for seed in (0, 1, 9):
+            costs = costs_of(rows, seed, kind)
+            size = {"tokens": tokens, "records": records, "seed": seed, "epoch": rows % 4, "shuffle": shuffle}
+            plans = [plan(costs, **size, rank=rank, ranks=ranks) for rank in range(ranks)]
+            assert plans == [plan(costs, **size, rank=rank, ranks=ranks) for rank in range(ranks)]
+            assert len({len(batches) for batches in plans}) == 1
+            visited = [row for batches in plans for batch in batches for row in batch]
+            assert set(visited) == set(range(rows))
+            whole = plan(costs, **size)
+            batches = [batch for batches in plans for batch in batches]
+            assert all(batches)
+            assert len(batches) - len(whole) < ranks
+            if len(visited) > rows:  # repeated: only where no batch could be halved any more
+                assert all(len(batch) == 1 for batch in batches)
+            if ranks == 1:
+                assert plans == [whole]
+            for batch in batches:
+                width = max(max(costs[row]) + 1 if kind == "pairs" else costs[row] for row in batch)
+                assert tokens is None or width * len(batch) <= tokens
+                assert records is None or len(batch) <= records
+
+
+def test_positions_are_planned_as_pairs_of_one_side() -> None:
+    positions = costs_of(1001, 3, "positions")
+    for size in ({"tokens": 90, "records": None}, {"tokens": None, "records": 7}):
+        pairs = plan([(cost - 1, 0) for cost in positions], **size, seed=4, epoch=1)
+        assert plan(positions, **size, seed=4, epoch=1) == plan(np.asarray(positions), **size, seed=4, epoch=1) == pairs
+
+
+def test_the_largest_batches_are_halved_where_ranks_do_not_come_out_even() -> None:
+    costs = [1] * 8
+    first, second = (plan(costs, tokens=None, records=4, seed=0, epoch=0, rank=rank, ranks=2) for rank in (0, 1))
+    assert [len(batch) for batch in (*first, *second)] == [4, 4]
+    plans = [plan(costs, tokens=None, records=4, seed=0, epoch=0, rank=rank, ranks=3) for rank in range(3)]
+    assert [[len(batch) for batch in batches] for batches in plans] == [[2], [2], [4]]
+
+
+def test_a_rank_outside_the_ranks_is_refused() -> None:
+    with pytest.raises(SaccadeError, match="rank=2, ranks=2"):
+        plan([1, 2], tokens=None, records=1, seed=0, epoch=0, rank=2, ranks=2)
+
+
+def test_a_row_of_more_positions_than_a_batch_is_named() -> None:
+    with pytest.raises(SaccadeError, match="record 2 does not fit into a batch of 8 tokens: it has 9"):
+        plan([1, 9, 8], tokens=8, records=None, seed=0, epoch=0)
+
+
+def test_the_first_records_of_a_corpus_come_with_their_rows_and_costs() -> None:
+    corpus = Corpus(["a", "bb", "ccc"], [[1], [2, 2], [3, 3, 3]], [1, 2, 3], note="n", cut="c", shared={"x": 1})
+    assert len(corpus) == 3 and corpus.first(None) is corpus
+    assert corpus.first(2) == Corpus(["a", "bb"], [[1], [2, 2]], [1, 2], note="n", cut="c", shared={"x": 1})
+    assert len(corpus.first(9)) == 3
+
+
+def test_a_corpus_needs_a_cost_per_row_and_a_row_per_record_to_be_cut() -> None:
+    with pytest.raises(SaccadeError, match="2 rows, 1 costs"):
+        Corpus(["a"], [[1], [2]], [1])
+    with pytest.raises(SaccadeError, match="1 records, 2 rows"):
+        Corpus(["a"], [[1], [2]], [1, 1]).first(1)

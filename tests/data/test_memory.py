@@ -52,9 +52,9 @@ def test_frames_and_arrow_tables_give_the_same_pairs() -> None:
         GroupedPair("ein Haus", "a house", "1"),
         GroupedPair("zwei", "two", "2"),
     ]
-    with pytest.raises(InputError, match="data:2: target: expected text, found nothing"):
+    with pytest.raises(InputError, match="data:2: target: expected a string, found null"):
         pairs_of(pandas.DataFrame({"source": SOURCES, "target": ["a", None]}))
-    with pytest.raises(InputError, match="data:2: source: expected text, found nothing"):
+    with pytest.raises(InputError, match="data:2: source: expected a string, found null"):
         pairs_of(pandas.DataFrame({"source": pandas.array(["a", None], dtype="string"), "target": TARGETS}))
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     table = arrow.table({"target": TARGETS, "source": SOURCES})
@@ -81,19 +81,19 @@ def test_columns_that_are_named_are_taken_and_source_and_target_in_their_stead()
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([("a", "b"), ("a", float("nan"))], r"data:2: target: expected text, found nothing \(nan\)"),
-        ([("a", "b"), (None, "b")], r"data:2: source: expected text, found nothing \(None\)"),
-        ([("a", b"b")], r"data:1: target: expected text, found b'b'"),
+        ([("a", "b"), ("a", float("nan"))], r"data:2: target: expected a string, found null"),
+        ([("a", "b"), (None, "b")], r"data:2: source: expected a string, found null"),
+        ([("a", b"b")], r"data:1: target: expected a string, found bytes"),
         ([("a", "")], "data:1: target: expected text on both sides of a pair, found nothing"),
         ([("a", "b\0")], "data:1: target: expected text, found a NUL character"),
         ([("\ud83d", "b")], "data:1: source: expected whole characters, found half of a surrogate pair"),
         (["ab"], "data:1: expected a pair of texts, found 'ab'"),
         ([3], "data:1: expected a pair of texts, found 3"),
-        ([{}], "data:1: source: expected text, found no keys"),
+        ([{}], "data:1: source: expected the key 'source', found no keys"),
         ("pairs.tsv", r"expected pairs of texts, dicts, .* found 'pairs.tsv' \(a file is named in the recipe"),
         (7, "expected pairs of texts, dicts, a DataFrame or a dict of columns, found a int"),
         ({"source": ["a"], "target": ["b", "c"]}, "data: target: expected 1 values, as in 'source', found 2"),
-        ({"source": ["a"]}, "data: target: expected columns 'source' and 'target', found the columns 'source'"),
+        ({"source": ["a"]}, "data: target: expected the columns 'source' and 'target', found the columns 'source'"),
         ({"source": "a", "target": "b"}, r"data: source: expected a column of texts, found 'a' \(one record\?"),
         ({"source": [], "target": []}, "expected pairs of texts, found none"),
     ],

@@ -200,10 +200,15 @@ def hasten(monkeypatch: Any) -> None:
     """Recipes are read and checked as they stand; then what would take long is cut down, and no figure is expected."""
     from saccade.data.points.records import PointData
     from saccade.data.toy.agreement import Agreement
+    from saccade.data.toy.contrasts import Contrasts
     from saccade.data.toy.dates import Dates
     from saccade.data.toy.facts import Facts
     from saccade.data.toy.needles import Needles
     from saccade.data.toy.opinions import Opinions
+    from saccade.data.toy.phonemes import Phonemes
+    from saccade.data.toy.relations import Verbs
+    from saccade.data.toy.repeats import Repeats
+    from saccade.data.toy.spelling import Spelling
     from saccade.data.toy.topics import Topics
     from saccade.recipes.recipe import Expect
     from saccade.training.config import Train
@@ -214,6 +219,11 @@ def hasten(monkeypatch: Any) -> None:
     _limit(monkeypatch, Facts, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, Needles, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, Opinions, {"train": 99, "valid": 7, "test": 7})
+    _limit(monkeypatch, Contrasts, {"train": 60, "valid": 7, "test": 7})
+    _limit(monkeypatch, Verbs, {"train": 60, "valid": 7, "test": 7})
+    _limit(monkeypatch, Repeats, {"train": 60, "valid": 7, "test": 7})
+    _limit(monkeypatch, Spelling, {"train": 99, "valid": 7, "test": 7})
+    _limit(monkeypatch, Phonemes, {"words": 200})
     _limit(monkeypatch, Topics, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, PointData, {"train": 64, "valid": 16, "test": 16}, when=lambda data: data.source is not None)
     monkeypatch.setattr(Expect, "met", lambda self, figure: True)

@@ -269,7 +269,7 @@ def test_no_t_by_s_tensor_exists_where_less_is_kept(kind, keep, monkeypatch):
 
 
 def test_a_model_that_does_not_ask_for_an_attention_function_is_refused_by_name():
-    with pytest.raises(SaccadeError, match=r"DebertaV2Model computes attention in a way of its own"):
+    with pytest.raises(SaccadeError, match=r"DebertaV2Model .*attention interface"):
         saccade.look(tiny("deberta"), tokenizer(), TEXT)
 
 
@@ -277,9 +277,7 @@ def test_attention_that_runs_unseen_is_an_error(monkeypatch):
     model = tiny("bert")
     silent = model.encoder.layer[1].attention.self
     monkeypatch.setattr(silent, "forward", lambda states, *rest, **options: (states, None), raising=False)
-    with pytest.raises(
-        SaccadeError, match=r"1 of its attention modules ran unseen \(encoder\.layer\.1\.attention\.self\)"
-    ):
+    with pytest.raises(SaccadeError, match=r"1 of its attention modules .*\(encoder\.layer\.1\.attention\.self\)"):
         saccade.look(model, tokenizer(), TEXT)
 
 
@@ -287,7 +285,7 @@ def test_parts_of_one_input_laid_side_by_side_are_refused_as_such():
     import transformers
 
     config = transformers.SwinConfig(image_size=16, patch_size=2, embed_dim=8, depths=[1], num_heads=[2], window_size=4)
-    with pytest.raises(SaccadeError, match="found attention over 4 at once: it lays parts of one input side by side"):
+    with pytest.raises(SaccadeError, match=r"found attention over 4 at once: .*one input"):
         saccade.look(transformers.SwinModel(config), None, torch.rand(1, 3, 16, 16))
 
 
@@ -300,7 +298,7 @@ def test_attention_of_another_formula_is_refused(monkeypatch):
         "eager_attention_forward",
         lambda module, query, key, *rest, **options: own(module, query * 2, key, *rest, **options),
     )
-    with pytest.raises(SaccadeError, match=r"BertModel: BertSelfAttention .* computes attention otherwise"):
+    with pytest.raises(SaccadeError, match=r"BertModel: BertSelfAttention .*softmax"):
         saccade.look(tiny("bert"), tokenizer(), TEXT)
 
 
@@ -315,7 +313,7 @@ def test_attention_of_another_formula_is_refused_in_every_type(kind, monkeypatch
         lambda module, query, key, *rest, **options: own(module, query * 1.02, key, *rest, **options),
     )
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
-        with pytest.raises(SaccadeError, match="computes attention otherwise"):
+        with pytest.raises(SaccadeError, match=r"softmax\(scale"):
             saccade.look(model.to(dtype), tokenizer(), TEXT)
 
 
@@ -407,7 +405,7 @@ def test_a_trace_tells_which_module_a_site_is():
             r"T5ForConditionalGeneration has a decoder: pass target=",
         ),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, target="a"), "target= is for models"),
-        (lambda: saccade.look(tiny("bert"), None, TEXT), "expected tensors where there is no tokenizer, found str"),
+        (lambda: saccade.look(tiny("bert"), None, TEXT), "expected tensors .*found str"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="some"), "keep must be"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, keep="top", lens=Lens()), "not both"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, k=5, lens=Lens("top", k=2)), "k= and edits=, not both"),
@@ -424,7 +422,7 @@ def test_a_trace_tells_which_module_a_site_is():
         ),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, axes={"input": ["a"]}), "expected 8 labels, found 1"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, axes={"inputs": ["a"]}), "expected names among input"),
-        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, generate={}), "BertModel does not write"),
+        (lambda: saccade.look(tiny("bert"), tokenizer(), TEXT, generate={}), "BertModel .*generate="),
         (lambda: saccade.look("bert-base-uncased", tokenizer(), TEXT), "model: expected a torch.nn.Module, found str"),
         (lambda: saccade.look(tiny("bert"), tokenizer(), 3), r"inputs: \w+ cannot read this int \(ValueError: "),
         (
@@ -435,15 +433,15 @@ def test_a_trace_tells_which_module_a_site_is():
         (lambda: saccade.look(tiny("gpt2"), None, torch.ones(1, 70, dtype=torch.int64)), "cannot take .* 64 positions"),
         (
             lambda: saccade.look(tiny("bert", max_position_embeddings=64), None, torch.ones(1, 70, dtype=torch.int64)),
-            "BertModel: an input or option it cannot take .* 64 positions",
+            "BertModel: .*64 positions",
         ),
         (
             lambda: saccade.look(tiny("vit"), None, torch.rand(1, 5, 12, 12)),
-            "ViTModel: an input or option it cannot take",
+            "ViTModel: .*cannot take",
         ),
         (
             lambda: saccade.look(tiny("gpt2"), None, torch.ones(0, 5, dtype=torch.int64)),
-            r"expected something to read, found an empty tensor \[0, 5\] \(input_ids\)",
+            r"inputs: expected .*found \[0, 5\] \(input_ids\)",
         ),
         (lambda: saccade.look(tiny("gpt2"), tokenizer(), TEXT, kep="top"), r"kep: .* \(did you mean 'keep'\?\)"),
         (lambda: saccade.look(tiny("t5"), tokenizer(), TEXT, target=3), "target: expected a text, found int 3"),

@@ -286,7 +286,7 @@ def test_attention_past_the_modules_is_refused_beside_attention_that_is_seen():
 
     model, states = Mixed(), torch.randn(1, 5, 12)
     for keep in ("all", "top"):
-        with pytest.raises(SaccadeError, match="Mixed: it calls scaled_dot_product_attention in code of its own"):
+        with pytest.raises(SaccadeError, match=r"Mixed: .*scaled_dot_product_attention"):
             saccade.look(model, None, states, keep=keep)
     assert model(states).shape == (1, 5, 12)  # without a look it is none of our business
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.metrics.neighbours import neighbours
+from saccade.metrics.ranking import neighbours
 
 
 def test_length_does_not_matter_and_every_word_is_a_candidate():
@@ -18,5 +18,5 @@ def test_a_word_is_not_its_own_neighbour():
 
 
 def test_words_are_needed():
-    with pytest.raises(SaccadeError, match="found none of them in the vocabulary"):
+    with pytest.raises(SaccadeError, match="none of their words in the vocabulary"):
         neighbours(torch.ones(3, 2), [[], []])

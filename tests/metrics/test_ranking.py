@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(SaccadeError, match="unknown metric 'f1'"):
         ranking_statistics("f1", SCORES, RELEVANCE)
     for scores in (SCORES[:2], [[1.0], *SCORES[1:]]):
-        with pytest.raises(SaccadeError, match="a score for each candidate"):
+        with pytest.raises(SaccadeError, match="one score per candidate"):
             ranking_statistics("map", scores, RELEVANCE)
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.metrics.labels import label_scores, label_statistics
-from saccade.metrics.relations import relation_of, relation_statistics
+from saccade.metrics.labels import label_scores, label_statistics, relation_of, relation_statistics
 
 SHARED = Path(os.environ.get("SACCADE_DATA", ""))
 TRUE = ["A(e1,e2)", "A(e2,e1)", "A(e1,e2)", "B(e1,e2)", "B(e1,e2)", "Other", "Other"]

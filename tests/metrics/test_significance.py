@@ -134,14 +134,14 @@ def test_what_was_not_measured_alike_is_not_compared() -> None:
         statistics("bleu", system[:5], references[:5]),
         statistics("bleu", system, references, bleu_tokenize="char"),
     ):
-        with pytest.raises(SaccadeError, match="expected two systems measured alike on the same sentences"):
+        with pytest.raises(SaccadeError, match=r"expected .*same sentences: got "):
             paired_difference(bleu, other)
 
 
 def test_faults_are_told() -> None:
     with pytest.raises(SaccadeError, match="unknown metric 'blue'"):
         statistics("blue", ["a"], ["a"])
-    with pytest.raises(SaccadeError, match="one prediction for each reference"):
+    with pytest.raises(SaccadeError, match="got 1 predictions and 2 references"):
         statistics("bleu", ["a"], ["a", "b"])
     with pytest.raises(SaccadeError, match="samples must be at least 1: got 0"):
         bootstrap(statistics("exact_match", ["a"], ["a"]), samples=0)

@@ -6,8 +6,8 @@ import pytest
 
 from saccade.data.tags.schemes import spans_of
 from saccade.errors import SaccadeError
+from saccade.metrics.labels import by_tag, by_type, mistaken, span_statistics, tag_accuracy
 from saccade.metrics.significance import bootstrap
-from saccade.metrics.spans import by_tag, by_type, mistaken, span_statistics, tag_accuracy
 
 # True spans: PER 0-2, LOC 3-4 | LOC 0-1, ORG 1-3 | PER 2-4. Said: PER 0-2 right, LOC 3-5 too long | LOC right, PER for ORG |
 # PER 3-4 too short, and a PER that is not there (I- after O begins one).

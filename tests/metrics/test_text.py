@@ -112,7 +112,7 @@ def test_a_score_prints_itself() -> None:
 def test_unequal_counts_empty_lists_and_a_bare_text_are_refused(metric: object) -> None:
     with pytest.raises(SaccadeError, match="got 2 predictions and 1 references"):
         metric(["a", "b"], ["a"])  # type: ignore[operator]
-    with pytest.raises(SaccadeError, match="nothing to score"):
+    with pytest.raises(SaccadeError, match="at least one prediction"):
         metric([], [])  # type: ignore[operator]
     with pytest.raises(SaccadeError, match="predictions: expected a list of texts, found one text"):
         metric("ab", "ab")  # type: ignore[operator]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.texts.documents import CommonWords, WordData
+from saccade.data.texts.records import CommonWords, WordData
 from saccade.data.texts.skipgrams import Batch, Frequencies
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.models.skipgram import Config, Skipgram

@@ -129,12 +129,12 @@ FAULTS = {
     "deep": (b"[" * 100_000, 400, None, "expected JSON"),
     "NaN": (b'{"inputs": ["a"], "edits": [{"edit": "boost", "keys": [0], "factor": NaN}]}', 400, None, "JSON"),
     "a list": ([], 422, None, "expected a mapping with inputs, found a list"),
-    "nothing": ({}, 422, "inputs", "expected a list of texts, found nothing"),
+    "nothing": ({}, 422, "inputs", "expected a list of inputs, found nothing"),
     "unknown field": ({"inputs": ["a"], "input": "a"}, 422, None, "found 'input'"),
-    "a text": ({"inputs": "a"}, 422, "inputs", "expected a list of texts, found a text"),
-    "no input": ({"inputs": []}, 422, "inputs", "expected 1 to 64 texts, found 0"),
+    "a text": ({"inputs": "a"}, 422, "inputs", "expected a list of inputs, found a text"),
+    "no input": ({"inputs": []}, 422, "inputs", "expected 1 to 64 inputs, found 0"),
     "too many": ({"inputs": ["a"] * 65}, 422, "inputs", "found 65"),
-    "too many traces": ({"inputs": ["a"] * 9, "trace": True}, 422, "inputs", "expected 1 to 8 texts, found 9"),
+    "too many traces": ({"inputs": ["a"] * 9, "trace": True}, 422, "inputs", "expected 1 to 8 inputs, found 9"),
     "no text": ({"inputs": ["a", 3]}, 422, "inputs[1]", "expected a text, found a number"),
     "empty": ({"inputs": ["a", " "]}, 422, "inputs[1]", "input 2: expected a text, found blanks only"),
     "too long": ({"inputs": [LONG]}, 422, "inputs[0]", "expected at most 20,000 characters, found 20,001"),
@@ -146,7 +146,7 @@ FAULTS = {
     "beam": ({"inputs": ["a"], "search": {"beam": 10**9}}, 422, "search.beam", "expected at most 64"),
     "samples": ({"inputs": ["a"], "search": {"sample": {}, "n_best": 10**9}}, 422, "search.n_best", "at most 64"),
     "half a list": ({"inputs": ["a"], "search": {"n_best": 7.5}}, 422, "search.n_best", "a whole number"),
-    "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "found too large a one"),
+    "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "too large"),
     "misspelt": ({"inputs": ["a"], "search": {"baem": 3}}, 422, "search.baem", "did you mean 'beam'?"),
     "a number as text": ({"inputs": ["a"], "search": {"beam": "3"}}, 422, "search.beam", "a whole number"),
 }  # fmt: skip
@@ -215,7 +215,7 @@ def test_a_body_is_capped_before_it_is_read_as_json(client, monkeypatch) -> None
 
 def test_what_is_not_there_is_one_clear_error(client) -> None:
     for path in ("/nothing", "/docs", "/openapi.json", "/v1/models/my", "/v1/models/..%2f..%2fetc/predict"):
-        refused(client.get(path), 404, None, "there is nothing here")
+        refused(client.get(path), 404, None, "/v1/models")
     refused(client.get(ADDRESS), 405, None, "expected POST, found GET")
     for name in ("other", "..", "%2e%2e", "my%00", "__class__"):
         response = client.post(f"/v1/models/{name}/predict", json={"inputs": [TEXT]})
@@ -314,7 +314,7 @@ def test_too_long_a_wait_and_too_long_a_queue_are_told(slow) -> None:
             thread.join(5)
         assert sorted(each.status_code for each in answers) == [503, 503, 504, 504]
         busy = next(each for each in answers if each.status_code == 503)
-        refused(busy, 503, None, "1 requests wait for this model already")
+        refused(busy, 503, None, "1 requests")
         assert busy.headers["retry-after"] == "1"
         refused(next(each for each in answers if each.status_code == 504), 504, None, "no answer within 0.3 seconds")
         slow.go.set()
@@ -373,10 +373,10 @@ def test_a_fault_outside_a_prediction_is_one_clear_error_too(bundle, monkeypatch
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb"])
 def test_a_name_that_cannot_stand_in_an_address_is_refused(bundle, name) -> None:
-    with pytest.raises(InputError, match="a name that can stand in an address"):
+    with pytest.raises(InputError, match=r"model: name: expected .*, found "):
         create_app({name: bundle})
 
 
 def test_nothing_to_serve_is_refused() -> None:
-    with pytest.raises(SaccadeError, match="expected a model to serve"):
+    with pytest.raises(SaccadeError, match=r"expected one or more models.*found none"):
         create_app({})

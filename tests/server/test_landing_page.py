@@ -71,7 +71,7 @@ def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -
             time.sleep(0.5)
             return self.bundle.examples(count)
 
-    monkeypatch.setattr("saccade.server.landing_page.PATIENCE", 0.05)
+    monkeypatch.setattr("saccade.server.app.PATIENCE", 0.05)
     with TestClient(create_app({"my": Late(bundle)}), base_url="http://localhost") as client:
         assert shown(client.get("/").text)["traces"] == []
         time.sleep(0.7)
@@ -92,7 +92,7 @@ def test_examples_that_come_while_a_page_is_made_are_on_the_next(bundle, explore
         return page(*traces, **options)
 
     page = html.page
-    monkeypatch.setattr("saccade.server.landing_page.PATIENCE", 0.05)
+    monkeypatch.setattr("saccade.server.app.PATIENCE", 0.05)
     monkeypatch.setattr(html, "page", making)
     with TestClient(create_app({"my": Late(bundle)}), base_url="http://localhost") as client:
         assert shown(client.get("/").text)["live"]["examples"] == []

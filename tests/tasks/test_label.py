@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from saccade.views.payload import page_data
 from torch.nn import functional
 
 import saccade
@@ -31,6 +30,7 @@ from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs
+from saccade.views.html.payload import page_data
 from tests.training.recorders import Repeater
 
 SMALL = Config(5, character_embedding=3, character_hidden=4, hidden=3, dropout=0.0)

@@ -13,9 +13,8 @@ import torch
 from torch.nn import functional
 
 from saccade import api
-from saccade.data.texts.documents import PieceTokens, PretrainData
 from saccade.data.texts.masking import IGNORED
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import PieceTokens, PretrainData, Text
 from saccade.data.tokenizers.wordpiece import MARKS
 from saccade.data.toy.topics import DETERMINERS, TOPICS, Topics
 from saccade.errors import InputError, Interrupted, SaccadeError

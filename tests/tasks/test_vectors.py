@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from saccade import api
-from saccade.data.texts.documents import CommonWords, WordData
 from saccade.data.texts.masking import Visit
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import CommonWords, Text, WordData
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import Topics
 from saccade.errors import InputError, Interrupted, SaccadeError

@@ -53,7 +53,7 @@ class Repeater:
     def restore_random_state(self, state: Tensor) -> None:
         torch.set_rng_state(state)
 
-    def late(self, *values: Tensor) -> Callable[[], list[float]]:
+    def read_later(self, *values: Tensor) -> Callable[[], list[float]]:
         self.sent += 1
         number, found = self.sent, [float(value.detach()) for value in values]
 

@@ -36,7 +36,7 @@ def test_the_last_are_those_at_the_ends_of_epochs_or_some_updates_apart() -> Non
         at(network, update)
         for each in (by_epoch, by_update):
             each.after_update(network, progress)
-            each.after_look(network, progress, 1.0, higher=False)
+            each.after_validation(network, progress, 1.0, higher=False)
             if update % 5 == 0:
                 each.after_epoch(network, progress)
     assert list(by_epoch.kept) == [15, 20] and list(by_update.kept) == [12, 16, 20]
@@ -50,7 +50,7 @@ def test_the_best_are_those_with_the_best_figure(higher: bool, kept: list[int]) 
     snapshots = Snapshots(Train(average=2, average_of="best"))
     for update, figure in enumerate([2.0, 4.0, 6.0, 1.0, 5.0], start=1):
         progress.update = update
-        snapshots.after_look(at(network, update), progress, figure, higher=higher)
+        snapshots.after_validation(at(network, update), progress, figure, higher=higher)
         snapshots.after_epoch(network, progress)
     assert sorted(snapshots.kept) == kept == sorted(map(int, progress.figures))
     assert float(snapshots.kept[kept[0]]["weight"]) == kept[0]

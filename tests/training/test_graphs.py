@@ -198,8 +198,8 @@ class Restless(RNNSearch):
     [
         (lambda: network(dropout=0.3), "waiting", "RuntimeError: called a synchronizing CUDA operation"),
         (lambda: network(dropout=0.3), "recording", "RuntimeError: operation not permitted when stream is capturing"),
-        (Moody, "", "a repeated update is not the live one (loss"),
-        (Restless, "", "the network puts other tensors in its buffers' place"),
+        (Moody, "", "a replayed update differs from the eager one (loss"),
+        (Restless, "", "the network replaces its buffers by other tensors"),
     ],
 )
 def test_what_cannot_be_recorded_is_computed_live_with_one_line(

@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from saccade.trace.axes import Axis, Sentences, Tokens
 from saccade.trace.maps import AttentionMap, Trace
 from saccade.views.document import documents
-from saccade.views.figure.blocks import Prose, Reading
-from saccade.views.figure.figure import draw, save
+from saccade.views.figure.figure import LINE, Prose, Reading, draw, save
 from saccade.views.panels import Limits, panels
 from saccade.views.terminal.show import render
 
@@ -142,9 +141,9 @@ def test_bars_are_as_long_as_the_weights_and_lines_break_between_words() -> None
     (panel,) = panels(nested(), Limits(4, (100, 100), (100, 100)))
     block = Prose(panel, panel.document, Typeface(LABELS), panel.greatest, width=1.0)
     assert [weight for _, weight in block.bars] == [0.25, 0.75]
-    rights = [across + wide for across, _, wide, *_ in block.places]
-    assert max(rights) <= 1.0 + 1e-6 and block.height > 3 * block.line
-    assert max(strength for *_, strength in block.places) == pytest.approx(1.0)
-    assert [text for *_, text, _, _ in block.places] == list(LABELS)
+    rights = [word.left + word.width for word in block.words]
+    assert max(rights) <= 1.0 + 1e-6 and block.height > 3 * LINE
+    assert max(word.strength for word in block.words) == pytest.approx(1.0)
+    assert [word.text for word in block.words] == list(LABELS)
     figure = draw(nested())
     assert np.isfinite(figure.get_size_inches()).all() and not isinstance(block, Reading)

@@ -49,7 +49,7 @@ test("a class is decided on, not written", () => {
 });
 
 test("a candidate is scored and a word tagged, and neither is written", () => {
-  const ranked = { task: "rank", output: "it is", labels: { "it is": 0.506 } };
+  const ranked = { output_kind: "ranking" as const, output: "it is", labels: { "it is": 0.506 } };
   assert.equal(
     plainText(moment(look(["0.506"], ["it", "is"], [0.4, 0.6], { query: "score" }), ranked, 0, null)),
     "It looked at is (0.60) to score the candidate 0.506.",
@@ -59,7 +59,7 @@ test("a candidate is scored and a word tagged, and neither is written", () => {
     "For rosa it looked at who (0.60).",
   );
   assert.equal(
-    plainText(moment(look(["She [O]"], ["She"], [1], { query: "tag" }), { task: "label" }, 0, null)),
+    plainText(moment(look(["She [O]"], ["She"], [1], { query: "tag" }), { output_kind: "tags" }, 0, null)),
     "It looked at She (1.00) to tag She [O].",
   );
 });

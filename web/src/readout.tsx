@@ -1,7 +1,7 @@
 // The sentence of the moment, said once, in one place: to the eye at once, to a screen reader when it has settled.
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useState } from "preact/hooks";
-import { purposeOf } from "./deeds";
+import { purposeOf } from "./output_kind";
 import { factsOf, grouped } from "./grouping";
 import { type Line, lineOf, number, short, wordAt } from "./labels";
 import type { About, Matrix, PageAxis, PageMap, Part, State } from "./types";

@@ -1,5 +1,5 @@
 // The stops of the tour: what is said at each, with the words and numbers of the trace that is shown.
-import { CHOICES, type Deed } from "./deeds";
+import { type Action, CHOICES, outputKind } from "./output_kind";
 import { isSpecial, number, short, wordAt } from "./labels";
 import { isNarrow } from "./tour_place";
 import type { LoadedTrace, Part } from "./types";
@@ -49,7 +49,7 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
   const sofar: Part[] = [...read, ...(moment.writes ? writes : [". "])];
   return [
     ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
-    outputStop(moment, decode.deed, points, !!look),
+    outputStop(moment, decode.action, points, !!look),
     // Who decides once has nothing to do again.
     ...(moment.writes ? [againStop(trace, !!look, points)] : []),
   ];
@@ -57,7 +57,7 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
 
 /** What a language model wrote itself: its text begins with what it was given. */
 function withoutPrompt({ about }: LoadedTrace, text: string): string {
-  const given = about.task === "language" ? String(about.input ?? "") : "";
+  const given = outputKind(about) === "continuation" ? String(about.input ?? "") : "";
   return text.startsWith(given) ? text.slice(given.length).trim() : "";
 }
 
@@ -118,9 +118,9 @@ function weightStop({ weighed, scores }: Moment, share: Part[]): Stop {
   return { title, at: ".steps .at-a", said: ["A score can be any number. ", how, ...share] };
 }
 
-function plainStops({ read, deed }: Decode, sofar: Part[]): Stop[] {
+function plainStops({ read, action }: Decode, sofar: Part[]): Stop[] {
   const size = read ? `${read.values.columns} numbers` : "a list of numbers";
-  if (deed !== "write")
+  if (action !== "write")
     return [
       {
         title: "Reading",
@@ -150,7 +150,7 @@ function plainStops({ read, deed }: Decode, sofar: Part[]): Stop[] {
   ];
 }
 
-function outputStop({ likely, written, state, writes }: Moment, deed: Deed, points: boolean, looks: boolean): Stop {
+function outputStop({ likely, written, state, writes }: Moment, action: Action, points: boolean, looks: boolean): Stop {
   const found = likely.find((each) => each.label === written) ?? likely[0];
   const told: Part[] = found
     ? [
@@ -172,7 +172,7 @@ function outputStop({ likely, written, state, writes }: Moment, deed: Deed, poin
     said: [
       points ? "Here the weights themselves say" : from,
       points ? "" : " the model works out",
-      ` how likely each ${CHOICES[deed]} is. `,
+      ` how likely each ${CHOICES[action]} is. `,
       ...told,
     ],
   };

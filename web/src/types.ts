@@ -1,5 +1,6 @@
 // What a page holds, what a view is given, and what it may change. Python writes PageData (views/payload.py).
 import type { FunctionComponent } from "preact";
+import type { OutputKind } from "./output_kind";
 
 export type Dtype = "f32" | "u8" | "i32";
 
@@ -34,6 +35,7 @@ export interface PageTrace {
 /** Whose trace it is. Nothing here is certain to be there. */
 export interface About {
   task?: string;
+  output_kind?: OutputKind;
   input?: unknown;
   output?: unknown;
   score?: number;

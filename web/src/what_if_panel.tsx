@@ -1,6 +1,6 @@
 // What if, above the picture: what the hand can do, what it did, and what became of the output.
 import { useEffect, useState } from "preact/hooks";
-import { deedOf } from "./deeds";
+import { actionOf } from "./output_kind";
 import { writtenAxis } from "./footer";
 import { number, short } from "./labels";
 import { Switch } from "./parts";
@@ -201,12 +201,12 @@ function readAt(trace: LoadedTrace, { edit }: Change): PageAxis {
 
 /** Tags, labels and candidates are said; only text is written. */
 function verbOf({ about }: LoadedTrace): string {
-  return deedOf(about) === "write" ? "wrote" : "said";
+  return actionOf(about) === "write" ? "wrote" : "said";
 }
 
 function writtenIn(trace: LoadedTrace): string[] {
   // The step of a ranker is its score, which stands beside what it put first.
-  if (deedOf(trace.about) === "score" && typeof trace.about.output === "string") return [trace.about.output];
+  if (actionOf(trace.about) === "score" && typeof trace.about.output === "string") return [trace.about.output];
   const axis = writtenAxis(trace) ?? trace.outputs?.axis;
   if (axis) return pieces(trace.axis(axis));
   return typeof trace.about.output === "string" ? [trace.about.output] : [];

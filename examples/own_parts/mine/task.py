@@ -21,7 +21,7 @@ class AloudData(PairData):
 
 
 class Aloud(Translate):
-    name, data_class, metrics = "aloud", AloudData, ("exact_match", "cer")
+    name, Data, metrics = "aloud", AloudData, ("exact_match", "cer")
 
     @staticmethod
     def load(data, folder, seed):

@@ -35,10 +35,10 @@ from saccade.metrics.alignment import (
     word_weights,
     words,
 )
+from saccade.task import eval_mode
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 TOGETHER = 64  # pairs in a batch
 
@@ -65,7 +65,8 @@ def read_pairs_to_align(bundle: Bundle, path: str | Path) -> list[Pair]:
 def forced_traces(bundle: Bundle, pairs: Sequence[Pair], lens: Lens | None = None) -> list[Trace]:
     """What the network looks at while it is fed each pair's own target; both axes are labelled with the written tokens."""
     _check_task(bundle)
-    task, looking = bundle.task, lens or Lens()
+    task: Any = bundle.task
+    looking = lens or Lens()
     device = next(bundle.network.parameters()).device
     traces: dict[int, Trace] = {}
     with threads(bundle.threads), eval_mode(bundle.network), torch.no_grad():
@@ -151,7 +152,7 @@ def score_alignments(found: Sequence[Alignment], gold: Sequence[Gold], where: st
 
 
 def _check_task(bundle: Bundle) -> None:
-    if not isinstance(getattr(bundle.task, "target", None), Tokenizer) or not hasattr(bundle.task, "source_axis"):
+    if not bundle.task.aligns:
         raise SaccadeError(f"expected a task from text to text to align words in, found {bundle.recipe.task}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,9 +23,9 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import WIDE, Search
 from saccade.nn.search.graph_cache import GraphCache
-from saccade.plugins import searching
+from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, from_plain
-from saccade.task import Evaluation, OutputConstraints, Prediction
+from saccade.task import Calibrates, Evaluation, OutputConstraints, Prediction, Steers, Task
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
@@ -52,7 +51,7 @@ class Bundle:
     def __init__(
         self,
         recipe: Recipe,
-        task: Any,
+        task: Task,
         network: nn.Module,
         *,
         folder: Path,
@@ -61,8 +60,7 @@ class Bundle:
     ) -> None:
         self.recipe, self.task, self.network = recipe, task, network
         self.folder, self.figures, self.threads = folder, dict(figures), threads
-        if hasattr(task, "untrained"):
-            task.untrained = self.untrained.anew
+        task.untrained = self.untrained.anew
         self._held = GraphCache()
         self.test_records: Sequence[Any] | None = None  # where training has them in hand still
 
@@ -107,30 +105,33 @@ class Bundle:
         texts = _inputs_of(inputs)
         _check_kind("lens", lens, Lens, "a saccade.Lens")
         _check_kind("dictionary", dictionary, Mapping, "a mapping, source word → target word")
-        options: dict[str, Any] = {}
-        wishes = wishes_of(len(texts), prefix, require, forbid)
-        if any(wish != OutputConstraints() for wish in wishes):
-            options["wishes"] = wishes
-        if dictionary is not None:
-            options["dictionary"] = dictionary
-        requiring = any(wish.require for wish in wishes)
+        constraints = constraints_of(len(texts), prefix, require, forbid)
+        constrained = any(each != OutputConstraints() for each in constraints)
+        if constrained and not isinstance(self.task, Steers):
+            raise SaccadeError(f"the task {self.task.name!r} takes no prefix, require or forbid")
+        if dictionary is not None and not (isinstance(self.task, Steers) and self.task.takes_dictionary):
+            raise SaccadeError(f"the task {self.task.name!r} does not take a dictionary")
+        requiring = any(each.require for each in constraints)
         how = self._searching(search, require=requiring, copying=dictionary is not None)
-        missing = [name for name in options if name not in inspect.signature(self.task.predict).parameters]
-        if missing:
-            raise SaccadeError(f"the task {self.task.name!r} does not take {missing[0]}")
         with threads(self._threads(len(texts), how)), self._held.lent(self.network):
-            predictions: list[Prediction] = self.task.predict(self.network, texts, how=how, lens=lens, **options)
+            predictions = self.task.predict(
+                self.network,
+                texts,
+                how=how,
+                lens=lens,
+                constraints=constraints if constrained else (),
+                dictionary=dictionary,
+            )
         if lens is None:
             return predictions
         return [self._signed(prediction) for prediction in predictions]
 
     def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The inputs that could not be predicted, by their place, and why: one of them must not cost the others."""
+        """The inputs that cannot be predicted, by their place, and why: one of them must not cost the others."""
         refused: dict[int, InputError] = {}
-        check = getattr(self.task, "check_input", lambda each, number: None)
-        for number, each in enumerate(inputs):
+        for number, given in enumerate(inputs):
             try:
-                check(each, number)
+                self.task.read(given, f"input {number + 1}", self.network)
             except InputError as error:
                 refused[number] = error
         return refused
@@ -229,8 +230,8 @@ class Bundle:
             "parameters": self.parameters,
             "threads": self.threads,
         }
-        calibration = getattr(self.task, "calibration", None)
-        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.told])
+        calibration = self.task.calibration if isinstance(self.task, Calibrates) else None
+        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.described])
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
 
 
@@ -250,18 +251,27 @@ def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:
         raise InputError(name, expected=expected, found=type(given).__name__)
 
 
-def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bundle:
+def load(folder: str | Path | Sequence[str | Path], device: str = "auto", *, trust: Sequence[str] = ()) -> Bundle:
     """The bundle in a run's folder, or the ensemble of several runs. A truncated or altered one is refused.
 
     An ensemble averages its members' probabilities at each step; its recipe and its data are those of the first.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"``, …; the best one that there is unless given.
+        trust: modules and packages whose parts the run may use, as in ``trust=["my_package"]``. To import a module is to
+            run it, so a run that names parts of its author's own is refused unless you trust their modules.
     """
     if not isinstance(folder, str | Path):
-        return _together([load(each, device) for each in folder])
+        return _together([load(each, device, trust=trust) for each in folder])
+    return load_trusted(folder, device, trusted(trust).of_run(folder))
+
+
+def load_trusted(folder: str | Path, device: str, trust: Trust) -> Bundle:
+    """:func:`load`, for callers that know what the run may import."""
     folder = Path(folder)
     contents = load_bundle(folder)
     try:
-        with searching(never=folder):
-            bundle = _bundle(contents, folder)
+        bundle = _bundle(contents, folder, trust)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         words = " ".join(str(error).split())[:400]
         raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {words}") from None
@@ -269,12 +279,14 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto") -> Bun
     return bundle
 
 
-def _bundle(contents: Contents, folder: Path) -> Bundle:
+def _bundle(contents: Contents, folder: Path, trust: Trust) -> Bundle:
     config = contents.config
     home = Path(config["folder"])
-    recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=str(folder / "config.json"))
-    task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
-    network = task.network(network_class(recipe.model_name), recipe.model)
+    where = str(folder / "config.json")
+    recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)
+    with recipe.resolving():
+        task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
+        network = task.network(network_class(recipe.model_name), recipe.model)
     network.load_state_dict(dict(contents.tensors))
     figures, threads = config.get("figures", {}), int(config.get("threads", 1))
     return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)
@@ -300,7 +312,7 @@ def _together(members: Sequence[Bundle]) -> Bundle:
 
 def _check_alike(first: Bundle, other: Bundle) -> None:
     """Members of an ensemble read and write the same tokens."""
-    if first.recipe.task != other.recipe.task:
+    if type(first.task) is not type(other.task):
         expected = f"a run of the task {first.recipe.task!r}, as {first.folder}"
         raise InputError(other.folder, expected=expected, found=f"one of {other.recipe.task!r}")
     for each in (first, other):
@@ -344,12 +356,12 @@ def threads(count: int) -> Iterator[None]:
 Words = str | Sequence[str] | Sequence[Sequence[str] | None] | None
 
 
-def wishes_of(
+def constraints_of(
     count: int, prefix: str | Sequence[str | None] | None = None, require: Words = None, forbid: Words = None
 ) -> list[OutputConstraints]:
     """One wish for each of ``count`` inputs.
 
-    >>> wishes_of(2, prefix=["the", None], require=["house"])
+    >>> constraints_of(2, prefix=["the", None], require=["house"])
     [Wish(prefix='the', require=('house',), forbid=()), Wish(prefix='', require=('house',), forbid=())]
     """
     prefixes = [prefix] * count if prefix is None or isinstance(prefix, str) else _one_each("prefix", prefix, count)

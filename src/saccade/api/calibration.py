@@ -22,6 +22,7 @@ from saccade.errors import InputError, SaccadeError
 from saccade.metrics.calibration import PROBABILITY_METRICS, Bins
 from saccade.nn.temperature import HOTTEST
 from saccade.storage import write_json
+from saccade.task import Calibrates
 from saccade.tasks.calibration import AFTER, BEFORE, CALIBRATION, Calibration, Figures, differences, fitted
 from saccade.training.devices import cores
 
@@ -61,7 +62,7 @@ def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrat
 
     >>> # saccade.api.calibrate(saccade.load("runs/my")).temperature
     """
-    _check_task(bundle)
+    _calibrates(bundle)
     held, where = _validation(bundle) if data is None else bundle.records_of(data)
     tested, notes = _tested(bundle, test, needed=data is None)
     if tested is not None and data is not None:
@@ -79,11 +80,11 @@ def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrat
 
 def undo_calibration(bundle: Bundle) -> None:
     """Take the temperature out of the bundle, and its picture out of the folder: probabilities are those of training."""
-    _check_task(bundle)
-    calibration = bundle.task.calibration
+    task = _calibrates(bundle)
+    calibration = task.calibration
     if calibration is None:
         raise InputError(bundle.folder, expected="a calibrated run", found="one that is not")
-    bundle.task.calibration = None
+    task.calibration = None
     _save(bundle, calibration.figures.get(TEST, {}).get(BEFORE, {}))
     for name in (CALIBRATION, PICTURE):
         with suppress(FileNotFoundError):
@@ -92,29 +93,30 @@ def undo_calibration(bundle: Bundle) -> None:
 
 def calibrated_in_training(bundle: Bundle, valid: Any, test: Any) -> str:
     """Calibrate a network that was just trained by the corpora in hand; return what to say of it. The caller saves."""
+    task = _calibrates(bundle)
     try:
-        logits = bundle.task.judgements(bundle.network, valid)
-        calibration = fitted(logits, valid.labels, VALID)
+        logits = task.logits_of(bundle.network, valid)
+        targets = task.targets_of(valid)
+        calibration = fitted(logits, targets, VALID)
     except SaccadeError as error:
         return f"{UNCALIBRATED}: {error}"
-    figures = {VALID: differences(calibration, logits, valid.labels)[0]}
-    figures[TEST], bins = differences(calibration, bundle.task.judgements(bundle.network, test), test.labels)
-    bundle.task.calibration = replace(calibration, figures=figures)
-    _draw(bundle.task.calibration, bins, TEST, bundle.recipe.name, bundle.folder / PICTURE)
+    figures = {VALID: differences(calibration, logits, targets)[0]}
+    tested = task.logits_of(bundle.network, test)
+    figures[TEST], bins = differences(calibration, tested, task.targets_of(test))
+    task.calibration = replace(calibration, figures=figures)
+    _draw(task.calibration, bins, TEST, bundle.recipe.name, bundle.folder / PICTURE)
     return (
         f"calibrated by {calibration.records:,} validation records: temperature {calibration.temperature:.4f}, ece on them "
         f"{figures[VALID][BEFORE]['ece']:.4f} before, {figures[VALID][AFTER]['ece']:.4f} after"
     )
 
 
-def check_calibrates(task: Any, name: str) -> None:
-    """Raise unless a task (its class, or one in hand) can be calibrated."""
-    if not hasattr(task, "judgements"):
-        raise SaccadeError(f"calibration is for the task classify, which says how likely each label is: found {name!r}")
-
-
-def _check_task(bundle: Bundle) -> None:
-    check_calibrates(bundle.task, bundle.recipe.task)
+def _calibrates(bundle: Bundle) -> Calibrates:
+    """The bundle's task; raises unless it can be calibrated."""
+    if not isinstance(bundle.task, Calibrates):
+        expected = "calibration needs a task that gives every label a probability, such as classify"
+        raise SaccadeError(f"{expected}: found {bundle.recipe.task!r}")
+    return bundle.task
 
 
 def _validation(bundle: Bundle) -> tuple[Sequence[Any], str]:
@@ -158,22 +160,24 @@ def _seen(bundle: Bundle, held: Sequence[Any]) -> list[str]:
 def _fitted(
     bundle: Bundle, held: Sequence[Any], where: str, tested: tuple[Sequence[Any], str] | None
 ) -> tuple[Calibration, Mapping[str, Bins]]:
-    task = bundle.task
+    task = _calibrates(bundle)
     with threads(max(1, min(bundle.threads, cores()))), torch.no_grad():
-        corpus = task.corpus(held, where)
-        logits = task.judgements(bundle.network, corpus)
-        calibration = fitted(logits, corpus.labels, where)
-        changed, bins = differences(calibration, logits, corpus.labels)
+        corpus = bundle.task.corpus(held, where)
+        logits = task.logits_of(bundle.network, corpus)
+        targets = task.targets_of(corpus)
+        calibration = fitted(logits, targets, where)
+        changed, bins = differences(calibration, logits, targets)
         figures = {where: changed}
         if tested is not None:
-            corpus = task.corpus(*tested)
-            changed, bins = differences(calibration, task.judgements(bundle.network, corpus), corpus.labels)
+            corpus = bundle.task.corpus(*tested)
+            logits = task.logits_of(bundle.network, corpus)
+            changed, bins = differences(calibration, logits, task.targets_of(corpus))
             figures[tested[1]] = changed
     return replace(calibration, figures=figures), bins
 
 
 def _kept(bundle: Bundle, calibration: Calibration) -> Calibrated:
-    bundle.task.calibration = calibration
+    _calibrates(bundle).calibration = calibration
     _save(bundle, calibration.figures.get(TEST, {}).get(AFTER, {}))
     return Calibrated(calibration.temperature, calibration.records, calibration.fitted_on, calibration.figures)
 

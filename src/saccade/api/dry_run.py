@@ -20,13 +20,9 @@ from saccade.api.bundle import threads
 from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
 from saccade.recipes.recipe import Recipe
-from saccade.tasks.classify import Classify
-from saccade.tasks.label import Label
-from saccade.tasks.rank import Rank
-from saccade.tasks.translate import Translate
-from saccade.training.config import Train, held_back
+from saccade.task import eval_mode
+from saccade.training.config import Train, batch_size_warning
 from saccade.training.devices import choose_threads
-from saccade.training.evaluation import eval_mode
 from saccade.training.loop import epoch_ends
 from saccade.training.stepping import Stepper, top_parts
 
@@ -122,12 +118,19 @@ class Plan:
         return {**asdict(self), "folder": str(self.folder), "parameters": self.parameters, "memory": memory}
 
 
-def plan(recipe: str | Path | Recipe, data: Any = None, *, folder: str | Path | None = None, **overrides: Any) -> Plan:
+def plan(
+    recipe: str | Path | Recipe,
+    data: Any = None,
+    *,
+    folder: str | Path | None = None,
+    trust: Sequence[str] = (),
+    **overrides: Any,
+) -> Plan:
     """Read the recipe and its data, build the network, time a few updates, and say what training would do.
 
     Takes what :func:`saccade.api.training.train` takes.
     """
-    recipe = checked_recipe(recipe, data, overrides)
+    recipe = checked_recipe(recipe, data, overrides, trust)
     # Whoever plans in the middle of something else finds their random numbers where they left them.
     with torch.random.fork_rng():
         beginning = prepare(recipe, read_splits(recipe, data))
@@ -152,10 +155,12 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
         folder=folder,
         device=device,
         origin=settings.from_,
-        notes=(*beginning.notes, *filter(None, [held_back(settings, batches)])),
+        notes=(*beginning.notes, *filter(None, [batch_size_warning(settings, batches)])),
         records={name: len(corpus) for name, corpus in corpora.items()},
-        tokens=_tokens(beginning),
-        vocabulary=_vocabulary(beginning.task),
+        tokens={
+            name: dict(counts) for name, corpus in corpora.items() if (counts := beginning.task.token_counts(corpus))
+        },
+        vocabulary={side: tokenizer.size for side, tokenizer in beginning.task.vocabularies.items()},
         batches=per_epoch,
         epochs=settings.epochs,
         updates=updates,
@@ -175,9 +180,9 @@ def _plan(beginning: PreparedRun, folder: Path) -> Plan:
 
 def _epoch(beginning: PreparedRun, epoch: int) -> list[list[int]]:
     settings = beginning.recipe.train
-    size = {"tokens": settings.batch_tokens, "records": settings.batch_records}
-    batches: list[list[int]] = beginning.task.plan(beginning.corpora["train"], **size, seed=settings.seed, epoch=epoch)
-    return batches
+    tokens, records = settings.batch_tokens, settings.batch_records
+    corpus = beginning.corpora["train"]
+    return beginning.task.plan(corpus, tokens=tokens, records=records, seed=settings.seed, epoch=epoch)
 
 
 def _looks(every: int | None, ends: Sequence[int]) -> int:
@@ -190,37 +195,6 @@ def _averageable(settings: Train, ends: Sequence[int], looks: int) -> int:
     if settings.average_of == "best":
         return looks
     return len(ends) if settings.average_every is None else ends[-1] // settings.average_every
-
-
-def _tokens(beginning: PreparedRun) -> dict[str, dict[str, int]]:
-    if isinstance(beginning.task, Classify):
-        return {
-            name: {"text": sum(len(beginning.task.reading.tokens(ids)) for ids in corpus.ids)}
-            for name, corpus in beginning.corpora.items()
-        }
-    if isinstance(beginning.task, Label):
-        return {name: {"text": sum(map(len, corpus.ids))} for name, corpus in beginning.corpora.items()}
-    if isinstance(beginning.task, Rank):
-        return {
-            name: {
-                "question": sum(len(rows[0][0]) for rows in corpus.rows),
-                "candidate": sum(len(row[1]) for rows in corpus.rows for row in rows),
-            }
-            for name, corpus in beginning.corpora.items()
-        }
-    if not isinstance(beginning.task, Translate):
-        return {}
-    sides = (("source", 0), ("target", 1))
-    return {
-        name: {side: sum(len(pair[place]) + 1 for pair in corpus.ids) for side, place in sides}
-        for name, corpus in beginning.corpora.items()
-    }
-
-
-def _vocabulary(task: Any) -> dict[str, int]:
-    if isinstance(task, Classify | Label | Rank):
-        return {"text": task.tokenizer.size}
-    return {"source": task.source.size, "target": task.target.size} if isinstance(task, Translate) else {}
 
 
 def _parts(network: nn.Module) -> list[Part]:
@@ -257,7 +231,8 @@ def _measure(
         gradients=sum(_bytes(parameter) for parameter in learning),
         optimiser=sum(
             _bytes(tensor)
-            for state in stepper.optimiser.state.values()
+            for phase in stepper.phases
+            for state in phase.optimiser.state.values()
             for tensor in state.values()
             if isinstance(tensor, Tensor)
         ),
@@ -312,6 +287,12 @@ def _peak(stepper: Stepper, batch: Any) -> int:
     return torch.cuda.max_memory_allocated(stepper.device) - before
 
 
+def _update(stepper: Stepper, batch: Any) -> None:
+    """One update in which every phase runs; the learning rate is 0, so the network does not change."""
+    for phase in stepper.phases:
+        stepper.update(batch, lr=0.0, phase=phase).read()
+
+
 def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, float, int]:
     """Seconds of an update, from batches spread over the sizes: the mean of their faster times, of their slower ones, and
     how many updates were timed. A first one, which warms up, is not; on a GPU the first of each, which may be recorded. The
@@ -319,12 +300,12 @@ def _time_updates(stepper: Stepper, by_size: Sequence[Any]) -> tuple[float, floa
     places = [(2 * number + 1) / (2 * TIMED) for number in range(TIMED)]
     chosen = [by_size[int(place * len(by_size))] for place in places]
     began, seconds = time.perf_counter(), [list[float]() for _ in chosen]
-    for batch in chosen if stepper.behind else chosen[:1]:
-        stepper.update(batch, lr=0.0).read()
+    for batch in chosen if stepper.lag else chosen[:1]:
+        _update(stepper, batch)
     for number in (*range(TIMED), *range(TIMED)):
         _wait(stepper.device)
         start = time.perf_counter()
-        stepper.update(chosen[number], lr=0.0).read()
+        _update(stepper, chosen[number])
         _wait(stepper.device)
         seconds[number].append(time.perf_counter() - start)
         if time.perf_counter() - began > PATIENCE:

@@ -18,11 +18,8 @@ from saccade.bundle_format import CONFIG, read_config
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import Splits, fingerprint
 from saccade.errors import SaccadeError
-from saccade.plugins import searching
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.tasks import task_class
-from saccade.tasks.fill_mask import NEEDED
-from saccade.tasks.pretrain import Pretrain
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,13 @@ class Untrained:
 def untrained_in(figures: Mapping[str, Any], recipe: Recipe, task: Any) -> Untrained:
     """What a run's figures say of it. A run of single texts may be older than they are, and began from nothing."""
     anew, frozen = (tuple(figures.get(name, ())) for name in ("anew", "frozen_anew"))
-    fresh = _unasked(task) if recipe.train.from_ is None else ()
+    fresh = task.unreached if recipe.train.from_ is None else ()
     return Untrained(tuple(dict.fromkeys((*anew, *fresh))), frozen)
 
 
 def still_untrained(before: Untrained, task: Any, network: nn.Module) -> Untrained:
     """What of it stays never trained in a run of this task that begins with it; parts that are frozen are so already."""
-    idle = (*_unasked(task), *_parts(getattr(network, "idle", ())))
+    idle = (*task.unreached, *_parts(getattr(network, "idle", ())))
     anew = tuple(part for part in before.anew if part in idle)
     frozen = tuple(part for part in before.all if part not in anew and (part in idle or is_frozen(network, part)))
     return Untrained(anew, frozen)
@@ -83,12 +80,6 @@ def freeze_without(network: nn.Module, frozen: tuple[str, ...], part: str) -> li
     return names
 
 
-def _unasked(task: Any) -> tuple[str, ...]:
-    """Of rows of single texts none follows another."""
-    single = isinstance(task, Pretrain) and task.data.pairs == "none"
-    return NEEDED["followers"] if single else ()
-
-
 def _parts(parameters: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(name.rpartition(".")[0] or name for name in parameters))
 
@@ -103,7 +94,8 @@ def sources_trained_on(recipe: Recipe, folder: Path) -> set[Any]:
     for each, home in ((recipe, folder), *_before(recipe)):
         if getattr(each.data, "train", None) == IN_MEMORY:
             raise SaccadeError(f"no file of the data of {each.name} is known")
-        splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
+        with each.resolving():
+            splits: Splits = task_class(each.task).load(each.data, each.folder, each.train.seed)
         if checksum_of_data(home) not in (None, fingerprint(splits)):
             raise SaccadeError(f"the data of {each.name} are others than when it was trained")
         sources |= {record.source for record in splits.train}
@@ -114,16 +106,15 @@ def _before(recipe: Recipe) -> list[tuple[Recipe, Path]]:
     runs: list[tuple[Recipe, Path]] = []
     while recipe.train.from_ is not None:
         folder = Path(recipe.train.from_)
-        with searching(never=folder):
-            config = read_config(folder)
-            home, where = Path(config["folder"]), str(folder / CONFIG)
-            recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where)
+        config, trust = read_config(folder), recipe.trust.of_run(folder)
+        home, where = Path(config["folder"]), str(folder / CONFIG)
+        recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)
         runs.append((recipe, folder))
     return runs
 
 
 def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
-    """What must be known of held-out records whose source the parent was trained on: figures on them flatter."""
+    """What must be known of held-out records whose source the parent was trained on: so scores on them are too optimistic."""
     held_out: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
     try:
         trained_on = sources_trained_on(parent, folder)
@@ -132,7 +123,7 @@ def notes_of_seen(parent: Recipe, folder: Path, splits: Splits) -> list[str]:
     seen = {name: sum(record.source in trained_on for record in part) for name, part in held_out.items()}
     return [
         f"{name}: {count:,} of {len(held_out[name]):,} sources were trained on by the run that is begun from, or one before "
-        "it: figures on them flatter"
+        "it: so scores on them are too optimistic"
         for name, count in seen.items()
         if count
     ]

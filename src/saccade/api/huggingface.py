@@ -19,9 +19,10 @@ from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.wordpiece import WordPieces
 from saccade.data.tokenizers.words import WordReader
 from saccade.errors import InputError, SaccadeError
-from saccade.export.huggingface import Found, read_bert, write_bert
+from saccade.export.huggingface import ImportedBert, read_bert, write_bert
 from saccade.recipes.recipe import from_plain
 from saccade.recipes.schema import to_plain
+from saccade.task import Calibrates
 from saccade.tasks.classify import Classify
 from saccade.tasks.label import Label
 from saccade.tasks.pretrain import Pretrain
@@ -44,7 +45,8 @@ def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
         other = "a pre-trained network" if found.labels is None else "one that says a tag for each token"
         raise SaccadeError(f"{folder}: expected a classifier where pairs are asked for, found {other}")
     plain = _recipe(found, folder, pairs)
-    recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=str(folder / "config.json"))
+    where = str(folder / "config.json")
+    recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=where)
     task: Any
     if found.labels is None:
         task = Pretrain(recipe.data, found.tokenizer)
@@ -77,23 +79,20 @@ def to_huggingface(bundle: Bundle, folder: str | Path) -> tuple[str, ...]:
     if bundle.recipe.model_name not in ("bert", "bert_classifier", "bert_tagger"):
         expected = "a run of bert, bert_classifier or bert_tagger, which Hugging Face knows"
         raise InputError(bundle.folder, field="model.name", expected=expected, found=repr(bundle.recipe.model_name))
-    tokenizer = bundle.task.tokenizer
+    tokenizer: Any = next(iter(bundle.task.vocabularies.values()))
     if not isinstance(tokenizer, WordPieces):
         expected, found = "bert, whose vocabulary Hugging Face's BERT reads", repr(tokenizer.config.kind)
         raise InputError(bundle.folder, field="data.tokens.kind", expected=expected, found=found)
-    labels = bundle.task.classes.names if isinstance(bundle.task, Classify) else None
-    if isinstance(bundle.task, Label):
-        labels = bundle.task.tags.names
     # Nobody misses what a tagger leaves idle, there as here.
     idle = [name.rpartition(".")[0] for name in getattr(bundle.network, "idle", ())]
     untrained = tuple(part for part in bundle.untrained.anew if part not in idle)
-    write_bert(folder, _calibrated(bundle), tokenizer, labels, without=untrained)
+    write_bert(folder, _calibrated(bundle), tokenizer, bundle.task.labels or None, without=untrained)
     return untrained
 
 
 def _calibrated(bundle: Bundle) -> nn.Module:
     """The network, whose logits are divided by the temperature where it is calibrated: others know of no temperature."""
-    calibration = getattr(bundle.task, "calibration", None)
+    calibration = bundle.task.calibration if isinstance(bundle.task, Calibrates) else None
     if calibration is None:
         return bundle.network
     network: Any = copy.deepcopy(bundle.network)
@@ -103,7 +102,7 @@ def _calibrated(bundle: Bundle) -> nn.Module:
     return cast(nn.Module, network)
 
 
-def _recipe(found: Found, folder: Path, pairs: bool) -> dict[str, Any]:
+def _recipe(found: ImportedBert, folder: Path, pairs: bool) -> dict[str, Any]:
     size, positions = found.tokenizer.size, found.config.positions
     tokens = {"kind": "bert", "lower": found.tokenizer.config.lower, "size": size}
     data: dict[str, Any] = {"train": IN_MEMORY, "tokens": tokens}

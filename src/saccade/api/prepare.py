@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from inspect import signature
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from saccade.api.bundle import Bundle, load
+from saccade.api.bundle import Bundle, load_trusted
 from saccade.api.finetune import (
     Untrained,
     freeze_without,
@@ -29,22 +26,19 @@ from saccade.bundle_format import WEIGHTS, read_config
 from saccade.data.memory import IN_MEMORY
 from saccade.data.reading import FaultCounts, warnings_about
 from saccade.data.splits import Splits, hold_out, settle_overlap
-from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.metrics.text import check_available
 from saccade.models import network_class
 from saccade.recipes.located import node_at, read_yaml
 from saccade.recipes.recipe import Recipe
+from saccade.task import Calibrates, FineTunes, Searches, Task, named_metrics
 from saccade.tasks import task_class
-from saccade.tasks.translate import Translate
-from saccade.tasks.unsupported import named_metrics
 from saccade.training.stepping import freeze
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = 0.05  # of the records, where a task's data say nothing of it
 LOOKING_BACK = ("target", "source")  # the axes of a site that coverage and the copying of unknown words need
 SHOWN = 8  # tokens that a vocabulary lacks, or labels that records lack, by name
-GROWS_NOT = "A vocabulary does not grow: if they matter, train afresh on old and new data together"
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ class PreparedRun:
 
     recipe: Recipe
     splits: Splits
-    task: Any
+    task: Task
     network: nn.Module
     corpora: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -77,20 +71,27 @@ def prepare(
 ) -> PreparedRun:
     """The task and the network of a recipe, on the CPU, seeded. ``origin`` is given when a run goes on that began from
     another, ``worded`` when one does that began with word vectors: weights are in the checkpoint, vocabularies in these."""
+    with recipe.resolving():
+        return _begin(recipe, splits, origin, worded)
+
+
+def _begin(
+    recipe: Recipe, splits: Splits, origin: Mapping[str, Any] | None, worded: Mapping[str, Any] | None
+) -> PreparedRun:
     check_available([*wanted_metrics(recipe), recipe.train.watch])
-    if recipe.train.calibrate and not hasattr(task_class(recipe.task), "judgements"):
-        expected = "false, unless the task is classify, which says how likely each label is"
+    if recipe.train.calibrate and not issubclass(task_class(recipe.task), Calibrates):
+        expected = "false, unless the task gives every label a probability, as classify does"
         with with_recipe_location(recipe):
             raise InputError("recipe", field="train.calibrate", expected=expected, found=f"true for {recipe.task!r}")
     torch.manual_seed(recipe.train.seed)
     parent = None
     if recipe.train.from_ is not None and origin is None:
-        parent = load(recipe.train.from_, device="cpu")
+        parent = load_trusted(recipe.train.from_, "cpu", recipe.trust.of_run(recipe.train.from_))
         origin = _origin(Path(recipe.train.from_), parent.recipe, parent.task.files())
     pretrained = origin is not None and origin.get("task", recipe.task) != recipe.task
     with with_recipe_location(recipe):
         task = _task(recipe, splits, origin, worded, pretrained=pretrained)
-    vectors = worded["note"] if worded is not None else getattr(getattr(task, "found", None), "note", "")
+    vectors = worded["note"] if worded is not None else task.vectors_note
     with with_recipe_location(recipe):
         _check_metrics(task, recipe)
         network = task.network(network_class(recipe.model_name), recipe.model)
@@ -117,16 +118,16 @@ def prepare(
             f"begun from {origin['folder']}: {what} and its vocabulary",
             *taken,
             *_frozen_untrained(network, untrained, recipe),
-            *unknown_token_notes(task, corpora["train"]),
+            *task.unknown_tokens(corpora["train"]),
         ]
     if parent is not None:
         notes += notes_of_seen(parent.recipe, parent.folder, splits)
     return PreparedRun(recipe, splits, task, network, corpora, tuple(notes), untrained, origin, vectors)
 
 
-def _check_metrics(task: Any, recipe: Recipe) -> None:
-    """What a task's metrics are may hang on the data."""
-    for field, name in named_metrics(recipe).items() if hasattr(task, "check_metrics") else ():
+def _check_metrics(task: Task, recipe: Recipe) -> None:
+    """Which metrics a task has may depend on its data."""
+    for field, name in named_metrics(recipe).items():
         try:
             task.check_metrics([name])
         except InputError as error:
@@ -135,10 +136,10 @@ def _check_metrics(task: Any, recipe: Recipe) -> None:
             ) from None
 
 
-def _check_network(network: nn.Module, task: Any, recipe: Recipe) -> None:
-    """Raise where a setting asks for what this network has not, rather than after training."""
+def _check_network(network: nn.Module, task: Task, recipe: Recipe) -> None:
+    """Fail before training if a setting needs what this network lacks."""
     segments = getattr(recipe.model, "segments", 2)
-    if getattr(task, "reads_pairs", False) and segments < 2:
+    if task.reads_pairs and segments < 2:
         expected = "at least 2 where texts come in pairs"
         raise InputError("recipe", field="model.segments", expected=expected, found=str(segments))
     smoothing = recipe.train.label_smoothing
@@ -147,7 +148,7 @@ def _check_network(network: nn.Module, task: Any, recipe: Recipe) -> None:
         raise InputError("recipe", field="train.label_smoothing", expected=expected, found=f"{smoothing:g}")
     search, sites = recipe.search, getattr(network, "sites", None)
     # A user's own network need not name its sites; and a run that began so goes on.
-    if not search.looks or sites is None or not getattr(task, "searches", True) or recipe.beside is None:
+    if not search.looks or sites is None or not isinstance(task, Searches) or recipe.beside is None:
         return
     if not any((site.query, site.key) == LOOKING_BACK for site in sites):
         field, found = ("coverage", f"{search.coverage:g}") if search.coverage else ("unknown", "'copy'")
@@ -155,15 +156,15 @@ def _check_network(network: nn.Module, task: Any, recipe: Recipe) -> None:
         raise InputError("recipe", field=f"search.{field}", expected=expected, found=found)
 
 
-def _take_over(network: nn.Module, task: Any, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
+def _take_over(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe) -> tuple[tuple[str, ...], list[str]]:
     """The other network's weights, but for what knows its labels, where those are others; what to say of it, and what starts
     anew."""
     state = parent.network.state_dict()
-    before, now = (getattr(each, "outputs", None) for each in (parent.task, task))
-    if before is None or before == now:
+    before, now = parent.task.labels, task.labels
+    if before == now or not isinstance(task, FineTunes):
         network.load_state_dict(state)
-        lacking = getattr(task, "lacking", ())
-        few = f"its {len(now or ())} labels are kept; the training records have none of {', '.join(lacking[:SHOWN])}"
+        lacking = task.lacking if isinstance(task, FineTunes) else ()
+        few = f"its {len(now)} labels are kept; the training records have none of {', '.join(lacking[:SHOWN])}"
         return (few,) if lacking else (), []
     with torch.device("meta"):  # what is of another size for one label more
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
@@ -185,7 +186,7 @@ def _never_trained_there(before: Untrained, now: Untrained) -> tuple[str, ...]:
 def _frozen_untrained(network: nn.Module, untrained: Untrained, recipe: Recipe) -> list[str]:
     """What to say where parts are frozen that the task asks, and that nobody has trained."""
     return [
-        f"train.freeze: {part} was never trained, and stays as it was drawn: others learn upon it. To let it learn, freeze "
+        f"train.freeze: {part} is frozen at its random initial values, and other parts learn to use it. To train it, freeze "
         f"[{', '.join(freeze_without(network, tuple(recipe.train.freeze), part))}]"
         for part in untrained.frozen
         if is_frozen(network, part)
@@ -214,11 +215,10 @@ def _task(
     task = task_class(recipe.task)
     if origin is not None and pretrained:
         return task.adopt(recipe.data, splits.train, dict(origin["files"]))
-    if origin is not None and hasattr(task, "go_on"):  # what it counts is counted anew
-        return task.go_on(recipe.data, splits.train, dict(origin["files"]))
-    kept = worded if origin is None else origin
-    if kept is not None:
-        return task.restore(recipe.data, dict(kept["files"]))
+    if origin is not None:
+        return task.continue_from(recipe.data, splits.train, dict(origin["files"]))
+    if worded is not None:
+        return task.restore(recipe.data, dict(worded["files"]))
     return task.learn(recipe.data, splits.train)
 
 
@@ -256,46 +256,6 @@ def _origin(folder: Path, recipe: Recipe, files: Mapping[str, str]) -> dict[str,
     return {**about, "weights": read_config(folder)["files"][WEIGHTS], "files": dict(files)}
 
 
-def unknown_token_notes(task: Any, corpus: Any) -> list[str]:
-    """What the vocabulary does not hold, a sentence a side: how large a share becomes <unk>, and which tokens mostly."""
-    if hasattr(task, "unknown"):
-        unknown, tokens = task.unknown(corpus)
-        told = f"{_share('data.train', unknown, tokens)} and are read as one unknown. {GROWS_NOT}"
-        return [told] if unknown else []
-    if not isinstance(task, Translate):
-        return []
-    notes = []
-    for side, tokenizer in enumerate((task.source, task.target)):
-        name = ("source", "target")[side]
-        texts = [getattr(pair, name) for pair in corpus.pairs]
-        ids = [pair[side] for pair in corpus.ids]
-        unknown, tokens = sum(each.count(Tokenizer.UNK) for each in ids), sum(map(len, ids))
-        if not unknown:
-            continue
-        which = _unknown_tokens(tokenizer, texts, ids)
-        shown = " ".join(repr(token) for token, _ in which.most_common(SHOWN))
-        notes.append(
-            f"{_share(f'data.train, {name}', unknown, tokens)} and become <unk>: {shown}"
-            f"{' …' if len(which) > SHOWN else ''}. {GROWS_NOT}"
-        )
-    return notes
-
-
-def _share(where: str, unknown: int, tokens: int) -> str:
-    return f"{where}: {unknown:,} of {tokens:,} tokens ({unknown / max(tokens, 1):.2%}) are not in the vocabulary"
-
-
-def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[list[int]]) -> Counter[str]:
-    """The tokens behind <unk>, counted in the first thousand texts that have any."""
-    having = islice((number for number, each in enumerate(ids) if Tokenizer.UNK in each), 1000)
-    found = Counter[str]()
-    for number in having:
-        # Cut texts have fewer ids than tokens.
-        spans = zip(ids[number], tokenizer.spans(texts[number]), strict=False)
-        found.update(texts[number][start:end] for each, (start, end) in spans if each == Tokenizer.UNK)
-    return found
-
-
 def wanted_metrics(recipe: Recipe) -> list[str]:
     """The figures of the test set: the recipe's, and the one it is held to."""
     expected = [recipe.expect.metric] if recipe.expect is not None else []
@@ -304,6 +264,11 @@ def wanted_metrics(recipe: Recipe) -> list[str]:
 
 def read_splits(recipe: Recipe, data: Any) -> Splits:
     """The records to train on, to choose by and to report on: the recipe's, or those given."""
+    with recipe.resolving():
+        return _read_splits(recipe, data)
+
+
+def _read_splits(recipe: Recipe, data: Any) -> Splits:
     task = task_class(recipe.task)
     if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
         raise SaccadeError("this run was trained on data given in memory: pass the same data= to resume it")
@@ -316,11 +281,11 @@ def read_splits(recipe: Recipe, data: Any) -> Splits:
     if unknown:
         raise SaccadeError(f"data: expected train, valid and test, found {unknown[0]!r}")
     records, notes = {}, list[str]()
-    drops = getattr(recipe.data, "faults", "error") == "drop" and "left_out" in signature(task.records).parameters
+    drops = getattr(recipe.data, "faults", "error") == "drop"
     for name, part in parts.items():
-        left_out = FaultCounts()
-        records[name] = task.records(part, recipe.data, *([left_out] if drops else []))
-        notes += warnings_about(f"data.{name}", records[name], left_out, expected="at least one record")
+        dropped = FaultCounts()
+        records[name] = task.records(part, recipe.data, dropped if drops else None)
+        notes += warnings_about(f"data.{name}", records[name], dropped, expected="at least one record")
     held = hold_out(records, getattr(recipe.data, "hold_out", HELD_OUT), recipe.train.seed)
     splits = settle_overlap(held, getattr(recipe.data, "overlap", "keep"))
     return replace(splits, notes=(*notes, *splits.notes))

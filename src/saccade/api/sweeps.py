@@ -18,8 +18,9 @@ from typing import Any
 
 from saccade.api.prepare import prepare, read_splits
 from saccade.api.runs import SWEEP, Run, Status, now, read_run, refuse_if_running
-from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume, train_in
+from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume_trusted, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
+from saccade.plugins import Trust, trusted
 from saccade.recipes.grid import Member, read_grid
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.storage import read_json, write_json
@@ -107,6 +108,7 @@ def sweep(
     *,
     folder: str | Path | None = None,
     report: Reporting | None = None,
+    trust: Sequence[str] = (),
 ) -> Sweep:
     """Train one run for each combination of the values in ``overrides``.
 
@@ -115,10 +117,12 @@ def sweep(
             texts as on the command line, ``["model.hidden=128,256"]``. Every member is checked before any is trained.
         data: as for :func:`saccade.api.training.train`.
         folder: where the runs are written; ``runs/NAME-TIME-sweep`` unless given.
+        trust: as for :func:`saccade.api.training.train`.
 
     >>> # saccade.api.sweep("rnnsearch_dates", {"train.lr": [1e-3, 4e-3]}).best.settings
     """
-    members = [replace(each, recipe=checked_recipe(each.recipe, data, {})) for each in read_grid(recipe, overrides)]
+    grid = read_grid(recipe, overrides, trust=trust)
+    members = [replace(each, recipe=checked_recipe(each.recipe, data, {})) for each in grid]
     home = Path(folder) if folder is not None else new_folder(members[0].recipe.name, "-sweep")
     refuse_taken(home)
     kept = [
@@ -129,16 +133,23 @@ def sweep(
     first = members[0].recipe
     about = {"format": "saccade-sweep", "version": VERSION, "name": first.name, "began": now()}
     write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": kept})
-    return _go_through(home, data, report)
+    named = [module for member in members for module in member.recipe.trust.modules]
+    return _go_through(home, data, report, first.trust.also(named))
 
 
-def resume_sweep(folder: str | Path, data: Any = None, *, report: Reporting | None = None) -> Sweep:
-    """Go on with a sweep: what is done is kept, what was interrupted goes on, what failed or is missing is trained."""
-    return _go_through(Path(folder), data, report)
+def resume_sweep(
+    folder: str | Path, data: Any = None, *, report: Reporting | None = None, trust: Sequence[str] = ()
+) -> Sweep:
+    """Go on with a sweep: what is done is kept, what was interrupted goes on, what failed or is missing is trained.
+
+    Args:
+        trust: modules whose parts its recipes may use, as for :func:`saccade.load`.
+    """
+    return _go_through(Path(folder), data, report, trusted(trust).of_run(folder))
 
 
-def _go_through(home: Path, data: Any, report: Reporting | None) -> Sweep:
-    members = list(_read_members(home))
+def _go_through(home: Path, data: Any, report: Reporting | None, trust: Trust) -> Sweep:
+    members = list(_read_members(home, trust))
     for name, _ in members:
         refuse_if_running(home / name)
     for number, (name, member) in enumerate(members, start=1):
@@ -162,7 +173,7 @@ def _go_through(home: Path, data: Any, report: Reporting | None) -> Sweep:
 
 def _train_member(folder: Path, member: Member, data: Any, report: Report) -> None:
     if checkpoints(folder / CHECKPOINTS):
-        resume(folder, data, report=report)
+        resume_trusted(folder, data, report, member.recipe.trust.of_run(folder))
     else:
         recipe = checked_recipe(member.recipe, data, {})
         train_in(folder, prepare(recipe, read_splits(recipe, data)), report)
@@ -176,7 +187,7 @@ def _keep_failure(folder: Path, error: Exception) -> str:
     return reason
 
 
-def _read_members(home: Path) -> Iterator[tuple[str, Member]]:
+def _read_members(home: Path, trust: Trust) -> Iterator[tuple[str, Member]]:
     """Folder and member, as :func:`sweep` kept them."""
     path = home / SWEEP
     kept = read_json(path)
@@ -187,7 +198,7 @@ def _read_members(home: Path) -> Iterator[tuple[str, Member]]:
             name, plain, changed = each["folder"], each["recipe"], tuple(each["changed"])
             if Path(name).name != name:
                 raise InputError(path, field="folder", expected="the name of a folder beside it", found=repr(name))
-            recipe = from_plain(plain, name=kept["name"], folder=Path(kept["folder"]), where=str(path))
+            recipe = from_plain(plain, name=kept["name"], folder=Path(kept["folder"]), where=str(path), trust=trust)
             yield name, Member(dict(each["settings"]), replace(recipe, changed=changed))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(path, expected="a whole sweep", found=f"one that does not fit together: {error}") from None

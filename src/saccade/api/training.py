@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from saccade import __version__
-from saccade.api.bundle import Bundle, load, threads
+from saccade.api.bundle import Bundle, load_trusted, threads
 from saccade.api.calibration import calibrated_in_training
 from saccade.api.prepare import PreparedRun, prepare, read_splits, wanted_metrics
 from saccade.api.runs import SWEEP, Status, is_run, now, recorded, refuse_if_running
@@ -17,7 +17,7 @@ from saccade.bundle_format import CONFIG
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import fingerprint
 from saccade.errors import InputError, SaccadeError
-from saccade.plugins import searching
+from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
 from saccade.storage import read_json, write_json, write_text
@@ -37,23 +37,25 @@ def train(
     *,
     folder: str | Path | None = None,
     report: Report | None = None,
+    trust: Sequence[str] = (),
     **overrides: Any,
 ) -> Bundle:
     """Train by a recipe (a file, or the name of a shipped one) and return the best network as a bundle.
 
-    With ``train.keep: last`` it is the last one.
+    With ``train.keep: last`` it is the last one. The recipe may name parts in any module, and those are imported.
 
     Args:
         data: pairs to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
             of such with the keys train, valid, test.
         folder: where the run is written; ``runs/NAME-TIME`` unless given.
+        trust: modules whose parts the run that it begins from (``train.from``) may use, beside those that the recipe names.
         overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``, or
             ``train={"from": "runs/old"}`` to begin with the network and vocabulary of that run; those of its data are
             written ``**{"data.max_length": 50}``, since ``data`` is the argument above.
 
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
-    recipe = checked_recipe(recipe, data, overrides)
+    recipe = checked_recipe(recipe, data, overrides, trust)
     beginning = prepare(recipe, read_splits(recipe, data))
     home = Path(folder) if folder is not None else new_folder(recipe.name)
     refuse_taken(home)
@@ -77,12 +79,14 @@ def train_in(home: Path, beginning: PreparedRun, report: Report) -> Bundle:
     return _run(beginning, home, report, again=False)
 
 
-def checked_recipe(recipe: str | Path | Recipe, data: Any, overrides: dict[str, Any]) -> Recipe:
+def checked_recipe(
+    recipe: str | Path | Recipe, data: Any, overrides: dict[str, Any], trust: Sequence[str] = ()
+) -> Recipe:
     """The recipe with its overrides; data in hand takes the place of its files."""
     if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe, changes=overrides)
-    elif overrides:
-        recipe = change(recipe, changes=overrides)
+        recipe = read_recipe(recipe, changes=overrides, trust=trust)
+    elif overrides or trust:
+        recipe = change(recipe, changes=overrides, trust=trust)
     if data is None:
         return recipe
     try:
@@ -118,15 +122,19 @@ def _write_beginning(beginning: PreparedRun, home: Path) -> None:
     write_json(home / RUN, about)
 
 
-def resume(folder: str | Path, data: Any = None, *, report: Report | None = None) -> Bundle:
-    """Go on with an interrupted run, exactly where its last checkpoint stands. One that is still trained is refused."""
-    folder = Path(folder)
-    with searching(never=folder):  # what a run names may not lie in it, here as when it is loaded
-        return _resume(folder, data, report or Silence())
+def resume(folder: str | Path, data: Any = None, *, report: Report | None = None, trust: Sequence[str] = ()) -> Bundle:
+    """Go on with an interrupted run, exactly where its last checkpoint stands. One that is still trained is refused.
+
+    Args:
+        data: what the run was given in memory, if it was.
+        trust: modules whose parts the run may use, as for :func:`saccade.load`: what is saved imports nothing else.
+    """
+    return resume_trusted(Path(folder), data, report or Silence(), trusted(trust).of_run(folder))
 
 
-def _resume(folder: Path, data: Any, report: Report) -> Bundle:
-    recipe, data_print = _read_beginning(folder)
+def resume_trusted(folder: Path, data: Any, report: Report, trust: Trust) -> Bundle:
+    """:func:`resume`, for callers that know what the run may import."""
+    recipe, data_print = _read_beginning(folder, trust)
     refuse_if_running(folder)
     if not checkpoints(folder / CHECKPOINTS):
         raise SaccadeError(
@@ -142,7 +150,7 @@ def _resume(folder: Path, data: Any, report: Report) -> Bundle:
     return _run(prepare(recipe, splits, origin, worded), folder, report, again=True)
 
 
-def _read_beginning(folder: Path) -> tuple[Recipe, str]:
+def _read_beginning(folder: Path, trust: Trust) -> tuple[Recipe, str]:
     """What :func:`_write_beginning` kept of the recipe, and the fingerprint of the data."""
     if not (folder / RUN).is_file():
         found = f"no {RUN} in it" if folder.is_dir() else "no such folder"
@@ -153,7 +161,8 @@ def _read_beginning(folder: Path) -> tuple[Recipe, str]:
     except (KeyError, TypeError) as error:
         found = f"one that does not fit: {error}"
         raise InputError(folder / RUN, expected="what a run keeps of its beginning", found=found) from None
-    return replace(read_written(folder / RECIPE, name=name, folder=home), changed=changed), data
+    recipe = read_written(folder / RECIPE, name=name, folder=home, trust=trust)
+    return replace(recipe, changed=changed), data
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ def _job(beginning: PreparedRun, folder: Path, report: Report, status: Status) -
 
 def _finish(beginning: PreparedRun, folder: Path, outcome: Outcome, report: Report) -> Bundle:
     """The kept network's figures on the held-out set go into its bundle."""
-    bundle = load(folder)
+    bundle = load_trusted(folder, "auto", beginning.recipe.trust)
     bundle.recipe = replace(bundle.recipe, changed=beginning.recipe.changed)
     bundle.test_records = beginning.splits.test
     progress = outcome.progress
@@ -243,15 +252,13 @@ def _finish(beginning: PreparedRun, folder: Path, outcome: Outcome, report: Repo
         f"trained for {progress.seconds:.1f} s, {progress.update:,} updates on {outcome.device}; {outcome.reason}"
     )
     test = beginning.corpora["test"]
-    watched = {"progress": report.testing} if "progress" in signature(bundle.task.evaluate).parameters else {}
     try:
         report.testing(0, len(test))
         with threads(bundle.threads):
             if bundle.recipe.train.calibrate:
                 report.say(calibrated_in_training(bundle, beginning.corpora["valid"], test))
-            evaluation = bundle.task.evaluate(
-                bundle.network, test, how=bundle.recipe.search, metrics=wanted_metrics(bundle.recipe), **watched
-            )
+            metrics, how = wanted_metrics(bundle.recipe), bundle.recipe.search
+            evaluation = bundle.task.evaluate(bundle.network, test, how=how, metrics=metrics, progress=report.testing)
     finally:
         report.end()
     bundle.figures |= {

@@ -1,32 +1,64 @@
-"""The command line: it parses, calls the api, and prints. Heavy imports happen inside the commands, so ``--help`` is quick."""
+"""The command line: parses arguments, calls the API and prints.
+
+A command's module is imported when the command is run or its help is shown; torch is imported inside commands.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from saccade.cli.align import align
-from saccade.cli.calibrate import calibrate
-from saccade.cli.compare import compare
-from saccade.cli.data.command import data
-from saccade.cli.evaluate import evaluate
-from saccade.cli.import_export import export, import_model
-from saccade.cli.predict import predict
-from saccade.cli.recipes import recipes
-from saccade.cli.runs import runs
-from saccade.cli.search_options import Grouped
-from saccade.cli.train import train
-from saccade.cli.vectors import vectors
-from saccade.cli.view import view
-from saccade.cli.words import words
+from saccade.cli.search_options import GroupedHelp
 from saccade.errors import Interrupted, SaccadeError
 from saccade.plugins import blame
 
 __all__ = ["app", "main"]
 
+# Command name → "module:function", in the order of --help. A module may define COMMAND_CLASS, the class of its command.
+COMMANDS = {
+    "train": "saccade.cli.train:train",
+    "predict": "saccade.cli.predict:predict",
+    "view": "saccade.cli.view:view",
+    "evaluate": "saccade.cli.evaluate:evaluate",
+    "compare": "saccade.cli.compare:compare",
+    "calibrate": "saccade.cli.calibrate:calibrate",
+    "words": "saccade.cli.words:words",
+    "align": "saccade.cli.align:align",
+    "data": "saccade.cli.data.command:data",
+    "runs": "saccade.cli.runs:runs",
+    "recipes": "saccade.cli.recipes:recipes",
+    "export": "saccade.cli.import_export:export",
+    "vectors": "saccade.cli.vectors:vectors",
+    "import": "saccade.cli.import_export:import_model",
+}
+
+
+class LazyCommands(TyperGroup):
+    """The commands of the table ``COMMANDS``, each imported when it is asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # the names, for "did you mean"
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name].partition(":")
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        home = importlib.import_module(module)
+        single.command(cmd_name, cls=getattr(home, "COMMAND_CLASS", GroupedHelp))(getattr(home, function))
+        return typer.main.get_command(single)
+
+
 app = typer.Typer(
+    cls=LazyCommands,
     name="saccade",
     help="Train, see and ship neural networks that pay attention.",
     epilog="Start here: saccade train rnnsearch_dates · saccade recipes · saccade COMMAND --help",
@@ -35,10 +67,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-
-for command in (train, predict, view, evaluate, compare, calibrate, words, align, data, runs, recipes, export, vectors):
-    app.command(cls=Grouped)(command)
-app.command("import", cls=Grouped)(import_model)  # a word of Python's own
 
 
 @app.callback(invoke_without_command=True)
@@ -51,7 +79,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """The command's entry: an error meant for a person is one line on stderr and exit status 1; Ctrl-C is 130."""
+    """Run the command line. Errors meant for users are one line on stderr and exit status 1; Ctrl-C is 130."""
     try:
         app()
     except SaccadeError as error:
@@ -65,8 +93,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except Exception as error:
-        told = blame(error)
-        if told is None:
+        message = blame(error)
+        if message is None:
             raise
-        print(f"error: {told}", file=sys.stderr)  # a user's own part failed: its file and line
+        print(f"error: {message}", file=sys.stderr)  # the user's own plugin failed: its file and line
         sys.exit(1)

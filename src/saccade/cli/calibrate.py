@@ -1,4 +1,4 @@
-"""``saccade calibrate``: probabilities that mean what they say."""
+"""``saccade calibrate``: fits a temperature so that a classifier's probabilities match its accuracy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 from saccade.cli.tables import table
 from saccade.errors import SaccadeError
 
@@ -23,18 +23,17 @@ def calibrate(
     run: Run,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="DATA", help="Records to fit by; the run's own validation records unless given."),
+        typer.Argument(metavar="DATA", help="Records to fit on; default: the run's validation records."),
     ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="Records to say the figures on; the recipe's test set unless given.")
-    ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take an earlier calibration back.")] = False,
+    test: Annotated[Path | None, typer.Option(help="Records to evaluate on; default: the recipe's test set.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove an earlier calibration.")] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Make the probabilities of a classifier mean what they say.
+    """Calibrate the probabilities of a classifier by temperature scaling.
 
-    Of all texts of which it says 80 %, 80 % should be right. The label that is said never changes. The run keeps the
-    temperature, every later prediction goes by it, and RUN/reliability.png shows before and after.
+    Of all predictions with a probability of 80 %, 80 % should be right. Predicted labels never change. The run keeps the
+    temperature for all later predictions, and RUN/reliability.png shows the calibration before and after.
 
     \b
     saccade calibrate runs/my
@@ -45,8 +44,8 @@ def calibrate(
     from saccade.api.calibration import calibrate, undo_calibration
 
     if undo and (data is not None or test is not None):
-        raise SaccadeError("command line: --undo takes a calibration back: it needs no data")
-    bundle = load(run)
+        raise SaccadeError("command line: --undo removes a calibration: expected no data, found some")
+    bundle = load(run, trust=trust or ())
     if undo:
         undo_calibration(bundle)
         print(json.dumps({"run": str(run), "temperature": None}) if as_json else f"{run}: no longer calibrated")
@@ -54,20 +53,20 @@ def calibrate(
     _print(run, calibrate(bundle, data, test=test), as_json)
 
 
-def _print(run: Path, found: Calibrated, as_json: bool) -> None:
+def _print(run: Path, result: Calibrated, as_json: bool) -> None:
     if as_json:
-        about = {"run": str(run), "temperature": found.temperature, "records": found.records}
-        about |= {"fitted_on": found.fitted_on, "figures": found.figures, "notes": found.notes}
-        print(json.dumps({**about, "picture": str(found.picture)}))
+        about = {"run": str(run), "temperature": result.temperature, "records": result.records}
+        about |= {"fitted_on": result.fitted_on, "figures": result.figures, "notes": result.notes}
+        print(json.dumps({**about, "picture": str(result.picture)}))
         return
-    print(f"temperature {found.temperature:.4f}, fitted by {found.records:,} records ({found.fitted_on})\n")
+    print(f"temperature {result.temperature:.4f}, fitted by {result.records:,} records ({result.fitted_on})\n")
     header = ["data", "", *METRICS]
     rows = [
         [where if when == "before" else "", when, *(f"{figures[when][name]:.4f}" for name in METRICS)]
-        for where, figures in found.figures.items()
+        for where, figures in result.figures.items()
         for when in ("before", "after")
     ]
     print(table(header, rows, right=METRICS))
-    print(f"\n{found.picture}")
-    for note in found.notes:
+    print(f"\n{result.picture}")
+    for note in result.notes:
         print(f"note: {note}", file=sys.stderr)

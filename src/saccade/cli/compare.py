@@ -1,4 +1,4 @@
-"""``saccade compare``: several runs on one test set."""
+"""``saccade compare``: compares runs on one test set."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import metric_names, trained_runs
-from saccade.cli.options import Beam, Json
+from saccade.cli.options import Beam, Json, Trust, metric_names, trained_runs
 from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 
@@ -19,21 +18,23 @@ if TYPE_CHECKING:
 Runs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN", help="Folders of trained runs; the first is what the others are tested against.",
+        metavar="RUN", help="Folders of trained runs; the others are compared with the first.",
         autocompletion=trained_runs,
     ),
 ]  # fmt: skip
 
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(help="A metric of outputs; may be repeated, the first is drawn.", autocompletion=metric_names),
+    typer.Option(help="A metric; may be repeated, the first is plotted.", autocompletion=metric_names),
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw the first metric by length, a line a run: .png, .svg or .pdf.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Plot the first metric by length, one line per run: .png, .svg or .pdf.")
+]
 
 
 def compare(
     runs: Runs,
-    data: Annotated[Path | None, typer.Option(help="A file of pairs; the first run's test set unless given.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A file of pairs; default: the first run's test set.")] = None,
     metric: Metrics = None,
     beam: Beam = None,
     plot: Plot = None,
@@ -41,18 +42,20 @@ def compare(
         str, typer.Option(metavar="LENGTH", help="source_words, source_tokens or reference_words.")
     ] = "source_words",
     buckets: Annotated[
-        str, typer.Option(metavar="EDGES", help="The greatest length of each bucket, or: quantiles.")
+        str, typer.Option(metavar="EDGES", help="The greatest length of each bucket, or quantiles.")
     ] = "10,20,30,40,50",
     text: Annotated[
-        str, typer.Option(metavar="FORM", help="own: runs must write references alike; common: bring all to one form.")
+        str,
+        typer.Option(metavar="FORM", help="own: runs must have the same text form; common: convert all to one form."),
     ] = "own",
-    show: Annotated[int, typer.Option(min=0, help="How many inputs to show on which the outputs differ most.")] = 3,
-    samples: Annotated[int, typer.Option(min=1, help="Resamples, of intervals and of p-values.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 0,
-    repeats: Annotated[int, typer.Option(min=0, help="How often speed is measured; 0: not at all.")] = 3,
+    show: Annotated[int, typer.Option(min=0, help="Number of inputs to show whose outputs differ most.")] = 3,
+    samples: Annotated[int, typer.Option(min=1, help="Resamples for intervals and p-values.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resampling.")] = 0,
+    repeats: Annotated[int, typer.Option(min=0, help="Number of speed measurements; 0: none.")] = 3,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs on one test set. Figures with intervals, p-values, size, speed, figures by length.
+    """Compare runs on one test set: figures with intervals, p-values, size, speed, figures by length.
 
     \b
     saccade compare runs/rnnsearch runs/seq2seq
@@ -64,23 +67,23 @@ def compare(
     from saccade.api.comparison import compare as comparisons
 
     if plot is not None:
-        from saccade.views.charts.by_length import check_ending
+        from saccade.views.figure.figure import picture_format
 
-        check_ending(plot)  # before an hour of decoding, not after it
+        picture_format(plot)  # fail before an hour of decoding, not after it
     edges: Any = buckets if buckets == "quantiles" else _edges(buckets)
     with Console(stderr=True).status("loading") as status:
-        found = comparisons.compare(
+        comparison = comparisons.compare(
             runs, data, metrics=metric, beam=beam, text=text, by=by, edges=edges, samples=samples, seed=seed,  # type: ignore[arg-type]
-            repeats=repeats, say=status.update,
+            repeats=repeats, say=status.update, trust=trust or (),
         )  # fmt: skip
     if plot is not None:
-        found.plot(plot)
+        comparison.plot(plot)
     if as_json:
-        print(json.dumps(found.to_plain(show), ensure_ascii=False))
+        print(json.dumps(comparison.to_plain(show), ensure_ascii=False))
         return
-    print(report(found, show))
+    print(report(comparison, show))
     if plot is not None:
-        print(f"\ndrawn in {plot}")
+        print(f"\nplot: {plot}")
 
 
 def _edges(text: str) -> list[int]:
@@ -90,23 +93,25 @@ def _edges(text: str) -> list[int]:
         raise SaccadeError(f"--buckets: expected lengths such as 10,20,30, or quantiles, found {text!r}") from None
 
 
-def report(found: Comparison, show: int) -> str:
-    """The comparison as a person reads it."""
-    where = f"the test set of {found.systems[0].name}" if found.where == "test" else found.where
-    head = f"{len(found):,} inputs of {where}, text {found.text}; in brackets 95 % of {found.samples:,} resamples"
-    parts = [head, _figures(found), _against(found), _by_length(found), _examples(found, show)]
-    speed = found.systems[0].speed
+def report(comparison: Comparison, show: int) -> str:
+    """The comparison as text."""
+    where = f"the test set of {comparison.systems[0].name}" if comparison.where == "test" else comparison.where
+    head = f"{len(comparison):,} inputs of {where}, text {comparison.text}; "
+    head += f"in brackets 95 % of {comparison.samples:,} resamples"
+    parts = [head, _figures(comparison), _against(comparison), _by_length(comparison), _examples(comparison, show)]
+    speed = comparison.systems[0].speed
     if speed is not None:
-        devices = dict.fromkeys(system.speed.device for system in found.systems if system.speed is not None)
+        devices = dict.fromkeys(system.speed.device for system in comparison.systems if system.speed is not None)
         parts.insert(2, f"inputs/s: median of {speed.repeats} times {speed.inputs} inputs on {'; '.join(devices)}")
-    signatures = [f"{name}: {each.signature}" for name, each in found.systems[0].figures.items() if each.signature]
-    notes = [f"note: {note}" for note in found.notes]
+    figures = comparison.systems[0].figures
+    signatures = [f"{name}: {figure.signature}" for name, figure in figures.items() if figure.signature]
+    notes = [f"note: {note}" for note in comparison.notes]
     return "\n\n".join(part for part in [*parts, "\n".join([*signatures, *notes])] if part)
 
 
-def _figures(found: Comparison) -> str:
-    header, rows = ["run", *found.metrics, "parameters", "on disk", "inputs/s", "search"], []
-    for system in found.systems:
+def _figures(comparison: Comparison) -> str:
+    header, rows = ["run", *comparison.metrics, "parameters", "on disk", "inputs/s", "search"], []
+    for system in comparison.systems:
         figures = [
             f"{_number(name, each.value)} [{_number(name, each.low)}, {_number(name, each.high)}]"
             for name, each in system.figures.items()
@@ -118,12 +123,12 @@ def _figures(found: Comparison) -> str:
     return table(header, rows, right=header[1:])
 
 
-def _against(found: Comparison) -> str:
-    if len(found.systems) < 2:
+def _against(comparison: Comparison) -> str:
+    if len(comparison.systems) < 2:
         return ""
-    header, rows = [f"against {found.systems[0].name}", "metric", "difference"], []
+    header, rows = [f"against {comparison.systems[0].name}", "metric", "difference"], []
     header += ["p bootstrap", "p randomisation", "better in"]
-    for system in found.systems[1:]:
+    for system in comparison.systems[1:]:
         for name, pair in system.against.items():
             low, high = (_number(name, bound, signed=True) for bound in (pair.low, pair.high))
             difference = f"{_number(name, pair.difference, signed=True)} [{low}, {high}]"
@@ -132,20 +137,20 @@ def _against(found: Comparison) -> str:
     return table(header, rows, right=header[2:])
 
 
-def _by_length(found: Comparison) -> str:
-    first, metric = found.systems[0].by_length, found.metrics[0]
-    header = [f"{metric} by {found.by}", *(each.name for each in first)]
+def _by_length(comparison: Comparison) -> str:
+    first, metric = comparison.systems[0].by_length, comparison.metrics[0]
+    header = [f"{metric} by {comparison.by}", *(each.name for each in first)]
     rows = [["inputs", *(f"{each.count:,}" for each in first)]]
-    for system in found.systems:
+    for system in comparison.systems:
         values = [NOTHING if each.value is None else _number(metric, each.value) for each in system.by_length]
         rows.append([system.name, *values])
     return table(header, rows, right=header[1:])
 
 
-def _examples(found: Comparison, show: int) -> str:
-    if len(found.systems) < 2 or not show:
+def _examples(comparison: Comparison, show: int) -> str:
+    if len(comparison.systems) < 2 or not show:
         return ""
-    shown = found.examples(show)
+    shown = comparison.examples(show)
     if not shown:
         return "all outputs are the same"
     width = max(len(name) for name in ("reference", *shown[0]["outputs"]))
@@ -153,7 +158,7 @@ def _examples(found: Comparison, show: int) -> str:
     for each in shown:
         lines = {"source": each["source"], "reference": each["reference"], **each["outputs"]}
         blocks.append("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
-    apart = f"{len(found.apart):,} of {len(found):,} outputs differ; where they do most:"
+    apart = f"{len(comparison.apart):,} of {len(comparison):,} outputs differ, most in:"
     return "\n\n".join([apart, *blocks])
 
 

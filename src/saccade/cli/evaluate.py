@@ -1,4 +1,4 @@
-"""``saccade evaluate``."""
+"""``saccade evaluate``: computes a model's metrics on held-out data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.completion import metric_names
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, metric_names
 from saccade.cli.search_options import SearchOptions, with_options
 
 
@@ -18,7 +17,7 @@ def evaluate(
     run: Run,
     data: Annotated[
         Path | None,
-        typer.Option(help="A file of records like those it was trained on; the recipe's test set unless given."),
+        typer.Option(help="A file of records like the training data; default: the recipe's test set."),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric to compute; may be repeated.", autocompletion=metric_names)
@@ -27,12 +26,12 @@ def evaluate(
     *,
     options: SearchOptions,
 ) -> None:
-    """Compute a model's figures on held-out data."""
+    """Compute a model's metrics on held-out data."""
     bundle = options.load(run)
     evaluation = bundle.evaluation(data, metrics=metric, search=options.search(bundle))
     if as_json:
-        told = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
-        print(json.dumps(told | ({"details": evaluation.details} if evaluation.details else {})))
+        result = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
+        print(json.dumps(result | ({"details": evaluation.details} if evaluation.details else {})))
         return
     width = max(12, *map(len, evaluation.figures))
     for name, figure in evaluation.figures.items():

@@ -1,4 +1,4 @@
-"""``saccade import`` and ``saccade export``: models of other programs, and ours for them."""
+"""``saccade import`` and ``saccade export``: convert models from and to other libraries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Json, Run
+from saccade.cli.options import Json, Run, Trust
 
-AUTO = {  # what config.json calls the network → the class that loads it with its heads
+AUTO = {  # architecture in config.json → the class that loads it with its heads
     "BertModel": "AutoModel",
     "BertForPreTraining": "AutoModelForPreTraining",
     "BertForMaskedLM": "AutoModelForMaskedLM",
@@ -25,11 +25,11 @@ def import_model(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A Hugging Face folder: config.json, model.safetensors, vocab.txt.")
     ],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Where the run is written; a new folder.")],
-    pairs: Annotated[bool, typer.Option("--pairs", help="A classifier that judges two texts together.")] = False,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="The run to write; a new folder.")],
+    pairs: Annotated[bool, typer.Option("--pairs", help="The classifier reads pairs of texts.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a run of a BERT that Hugging Face's library wrote. Outputs are the same.
+    """Import a BERT from a Hugging Face folder as a run. Outputs are the same.
 
     \b
     saccade import ./bert-base-uncased --out runs/bert
@@ -51,10 +51,11 @@ def import_model(
 
 def export(
     run: Run,
-    to: Annotated[Literal["huggingface"], typer.Option(help="huggingface: BERT as the transformers library reads it.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where it is written; a new folder.")],
+    to: Annotated[Literal["huggingface"], typer.Option(help="huggingface: BERT for the transformers library.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write; a new one.")],
+    trust: Trust = None,
 ) -> None:
-    """Write a trained network for another program.
+    """Export a trained network for another library.
 
     \b
     saccade export runs/bert --to huggingface --out exported
@@ -63,7 +64,7 @@ def export(
     from saccade.api.huggingface import to_huggingface
     from saccade.storage import read_json
 
-    untrained = to_huggingface(load(run, device="cpu"), out)
+    untrained = to_huggingface(load(run, device="cpu", trust=trust or ()), out)
     if untrained:
         print(f"note: never trained, so not written: {', '.join(untrained)}", file=sys.stderr)
     [architecture] = read_json(out / "config.json")["architectures"]

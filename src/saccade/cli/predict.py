@@ -1,4 +1,4 @@
-"""``saccade predict``: what a model writes."""
+"""``saccade predict``: prints a model's outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Json, Run, lines, print_notes
+from saccade.cli.options import Json, Run, lines, parse_inputs, print_notes
 from saccade.cli.search_options import SEARCH, Steering, with_options
 
 
@@ -16,13 +16,13 @@ from saccade.cli.search_options import SEARCH, Steering, with_options
 def predict(
     run: Run,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
+        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; default: the lines of stdin.")
     ] = None,
     n_best: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="How many outputs an input, each with its score; the recipe's own unless given.",
+            help="Number of outputs per input, with scores. Default: the recipe's.",
             rich_help_panel=SEARCH,
         ),
     ] = None,
@@ -30,7 +30,7 @@ def predict(
     *,
     options: Steering,
 ) -> None:
-    """Write a model's output for each input.
+    """Print a model's output for each input.
 
     \b
     saccade predict runs/my "a text"
@@ -41,16 +41,15 @@ def predict(
     """
     bundle = options.load(run)
     texts = inputs or lines()
-    refused = bundle.refusals(texts)
+    parsed, refused = parse_inputs(bundle, texts)
     if len(refused) == len(texts):
         raise next(iter(refused.values()))
-    good = [text for number, text in enumerate(texts) if number not in refused]
-    wanted = n_best or _own(bundle, options)
+    wanted = n_best or _default_n_best(bundle, options)
     scored = n_best is not None or wanted > 1
-    predictions = iter(options.predict(bundle, good, n_best=wanted))
+    predictions = iter(options.predict(bundle, list(parsed.values()), n_best=wanted))
     for number, text in enumerate(texts):
         if number in refused:
-            # A line for each input, so that outputs still stand beside them.
+            # An empty line, so that lines of inputs and outputs still correspond.
             print(json.dumps({"input": text, "error": str(refused[number])}, ensure_ascii=False) if as_json else "")
             print(f"error: {refused[number]}", file=sys.stderr)
             continue
@@ -58,28 +57,20 @@ def predict(
         if as_json:
             print(json.dumps(_as_json(text, prediction), ensure_ascii=False))
             continue
-        if prediction.tokens:
-            _print_tags(prediction, first=number == 0)
-        for each in () if prediction.tokens else (prediction, *prediction.alternatives):
-            print(f"{each.score:.4f}\t{each.value}" if scored else each.value)
+        printed = prediction.detail.lines()
+        if printed is not None:  # several lines per input: a blank line between inputs
+            print("\n".join(["", *printed] if number else printed))
+        for output in (prediction, *prediction.alternatives) if printed is None else ():
+            print(f"{output.score:.4f}\t{output.value}" if scored else output.value)
         print_notes(text, prediction)
     if refused:
         raise typer.Exit(1)
 
 
-def _own(bundle: Any, options: Steering) -> int:
-    """How many outputs the recipe's search asks for; no more than the beam holds that was asked for here."""
+def _default_n_best(bundle: Any, options: Steering) -> int:
+    """The number of outputs of the recipe's search, at most the given beam."""
     own: int = bundle.recipe.search.n_best
     return own if options.beam is None else min(own, options.beam)
-
-
-def _print_tags(prediction: Any, *, first: bool) -> None:
-    """A word a line with its tag, as CoNLL files have them; a blank line between inputs."""
-    if not first:
-        print()
-    width = max(len(token["text"]) for token in prediction.tokens)
-    for token in prediction.tokens:
-        print(f"{token['text']:<{width}}  {token['tag']}")
 
 
 def _as_json(text: str, prediction: Any) -> dict[str, Any]:
@@ -90,15 +81,4 @@ def _as_json(text: str, prediction: Any) -> dict[str, Any]:
 
 
 def _output(prediction: Any) -> dict[str, Any]:
-    shares = {"probabilities": dict(prediction.probabilities)} if prediction.probabilities else {}
-    return {
-        "output": prediction.value,
-        **shares,
-        **({"choices": [dict(each) for each in prediction.choices]} if prediction.choices else {}),
-        **({"tokens": prediction.tokens, "spans": prediction.spans} if prediction.tokens else {}),
-        "score": prediction.score,
-        "log_prob": prediction.log_prob,
-        "parts": dict(prediction.parts),
-        "stopped": prediction.stopped,
-        "notes": list(prediction.notes),
-    }
+    return {**prediction.to_json(), "parts": dict(prediction.parts), "notes": list(prediction.notes)}

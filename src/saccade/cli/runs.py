@@ -1,4 +1,4 @@
-"""``saccade runs``: what was trained, how it stands, what it reached. Loads no torch."""
+"""``saccade runs``: lists runs with their state and figures, or describes one. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.completion import begun_runs
-from saccade.cli.options import Json
+from saccade.cli.options import Json, begun_runs
 from saccade.cli.tables import NOTHING, duration, figure, size, table
 
 EPOCHS_SHOWN = 12
@@ -20,7 +19,7 @@ def runs(
         Path | None,
         typer.Argument(
             metavar="FOLDER",
-            help="A folder of runs (runs/ unless given), or one run.",
+            help="A folder of runs (default: runs/), or one run.",
             autocompletion=begun_runs,
             show_default=False,
         ),
@@ -29,8 +28,8 @@ def runs(
         str | None,
         typer.Option(
             metavar="FIGURE",
-            help="Best first by this figure instead of newest first: a validation figure (loss, bleu, …), test.bleu, "
-            "seconds or parameters.",
+            help="Sort best first by a validation figure (loss, bleu, …), test.bleu, seconds or parameters; "
+            "default: newest first.",
         ),
     ] = None,
     as_json: Json = False,
@@ -49,18 +48,18 @@ def runs(
         print(json.dumps(described, ensure_ascii=False)) if as_json else _show_one(described)
         return
     place = folder or Path("runs")
-    found = [] if folder is None and not place.exists() else find_runs(place)
-    if sort is not None and found:
-        found = order(found, sort)
+    listed = [] if folder is None and not place.exists() else find_runs(place)
+    if sort is not None and listed:
+        listed = order(listed, sort)
     if as_json:
-        print(json.dumps([run.to_plain() for run in found], ensure_ascii=False))
-    elif not found:
+        print(json.dumps([run.to_plain() for run in listed], ensure_ascii=False))
+    elif not listed:
         print(f"no runs in {place} yet: saccade train rnnsearch_dates")
     else:
-        _show_all(found, sort)
+        _show_all(listed, sort)
 
 
-def _show_all(found: list[Any], sort: str | None) -> None:
+def _show_all(listed: list[Any], sort: str | None) -> None:
     header = ["run", "began", "state", "model", "parameters", "valid", "test", "seconds"]
     rows = [
         [
@@ -73,18 +72,18 @@ def _show_all(found: list[Any], sort: str | None) -> None:
             next((f"{name} {figure(value)}" for name, value in _tested(run, sort).items()), NOTHING),
             f"{run.seconds:.1f}" if run.seconds is not None else NOTHING,
         ]
-        for run in found
+        for run in listed
     ]
     lines = table(header, rows, right=["parameters", "seconds"]).splitlines()
     print(lines[0])
-    for run, line in zip(found, lines[1:], strict=True):
+    for run, line in zip(listed, lines[1:], strict=True):
         print(line)
         if run.reason:
             print(f"  {run.reason}")
 
 
 def _tested(run: Any, sort: str | None) -> dict[str, float]:
-    """The test figures, the one that was asked for or watched first."""
+    """The test figures, starting with the one to sort by or the watched one."""
     wanted = (sort or "").removeprefix("test.")
     first = [name for name in (wanted, run.watch) if name in run.test]
     return {name: run.test[name] for name in dict.fromkeys([*first, *run.test])}
@@ -110,7 +109,7 @@ def _facts(run: dict[str, Any]) -> dict[str, str]:
     if run["parameters"] is not None:
         facts["parameters"] = f"{run['parameters']:,}"
     if run["origin"]:
-        facts["begun from"] = run["origin"]
+        facts["started from"] = run["origin"]
     if run["records"]:
         facts["records"] = ", ".join(f"{name} {count:,}" for name, count in run["records"].items())
     if run["changed"]:
@@ -127,7 +126,7 @@ def _facts(run: dict[str, Any]) -> dict[str, str]:
 
 
 def _epochs(evaluations: list[dict[str, float]]) -> str:
-    """The evaluations, a row each; of many the last."""
+    """The last evaluations, one per row."""
     shown = evaluations[-EPOCHS_SHOWN:]
     names = list(shown[0])
     whole = ("update", "epoch")
@@ -137,5 +136,5 @@ def _epochs(evaluations: list[dict[str, float]]) -> str:
         for row in shown
     ]  # fmt: skip
     before = len(evaluations) - len(shown)
-    more = f"\n({before:,} earlier ones are in evaluations.csv)" if before else ""
+    more = f"\n({before:,} earlier evaluations are in evaluations.csv)" if before else ""
     return table(names, rows, right=names) + more

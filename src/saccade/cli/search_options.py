@@ -1,4 +1,4 @@
-"""The options that say how to search, for every command that searches; and help that shows options in their groups."""
+"""Options of the search, shared by all commands that search, and help that lists options in groups."""
 
 from __future__ import annotations
 
@@ -12,77 +12,84 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from saccade.cli.completion import trained_runs
-from saccade.cli.options import Beam
+from saccade.cli.options import Beam, Trust, trained_runs
 from saccade.errors import SaccadeError
 
-SEARCH, WISHES, SAMPLING, DIVERSITY = "Search", "Wishes", "Sampling", "Diverse beams"
-SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # what a search alone obeys
+SEARCH, CONSTRAINTS, SAMPLING, DIVERSITY = "Search", "Constraints", "Sampling", "Diverse beams"
+SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # options for tasks that search
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search; what is not given is as the recipe says."""
+    """How to search; options that are not given come from the recipe."""
 
     together: Annotated[
         list[Path] | None,
         typer.Option(
             "--with",
             metavar="RUN",
-            help="Another run, averaged with RUN at each step; may be repeated.",
+            help="Another run for an ensemble with RUN; may be repeated.",
             autocompletion=trained_runs,
         ),
     ] = None
+    trust: Trust = None
     beam: Beam = None
     length_penalty: Annotated[
-        float | None, typer.Option(min=0, help="α: above 0, longer outputs lose less.", rich_help_panel=SEARCH)
+        float | None,
+        typer.Option(min=0, help="α of the length penalty; above 0 favours longer outputs.", rich_help_panel=SEARCH),
     ] = None
     coverage: Annotated[
-        float | None, typer.Option(min=0, help="β: outputs that leave source words out lose.", rich_help_panel=SEARCH)
+        float | None,
+        typer.Option(min=0, help="β of the coverage penalty for untranslated source words.", rich_help_panel=SEARCH),
     ] = None
     stop: Annotated[
         Literal["exact", "beam"] | None,
-        typer.Option(help="When nothing better can come, or when as many have ended as the beam is wide.",
+        typer.Option(help="Stop when no better output is possible, or when the beam is full of finished ones.",
                      rich_help_panel=SEARCH),
     ] = None  # fmt: skip
     block_ngrams: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Never write N tokens in a row twice.", rich_help_panel=SEARCH),
+        typer.Option(min=1, metavar="N", help="Never repeat N tokens in a row.", rich_help_panel=SEARCH),
     ] = None
     unknown: Annotated[
         Literal["keep", "copy"] | None,
-        typer.Option(help="Keep <unk> in outputs, or copy the source word looked at most.", rich_help_panel=SEARCH),
+        typer.Option(
+            help="Keep <unk> in outputs, or copy the source word with the greatest weight.", rich_help_panel=SEARCH
+        ),
     ] = None
     sample: Annotated[
-        bool | None, typer.Option("--sample/--no-sample", help="Draw outputs by chance.", rich_help_panel=SAMPLING)
+        bool | None,
+        typer.Option("--sample/--no-sample", help="Sample outputs instead of searching.", rich_help_panel=SAMPLING),
     ] = None
     temperature: Annotated[
-        float | None, typer.Option(help="Below 1 favours likely tokens, above 1 others.", rich_help_panel=SAMPLING)
+        float | None,
+        typer.Option(help="Below 1 favours likely tokens, above 1 unlikely ones.", rich_help_panel=SAMPLING),
     ] = None
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Draw from the k likeliest tokens alone.", rich_help_panel=SAMPLING)
+        int | None, typer.Option(min=1, help="Sample from the k likeliest tokens.", rich_help_panel=SAMPLING)
     ] = None
     top_p: Annotated[
-        float | None, typer.Option(help="Draw from the likeliest that hold this share.", rich_help_panel=SAMPLING)
+        float | None,
+        typer.Option(help="Sample from the likeliest tokens with this total probability.", rich_help_panel=SAMPLING),
     ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed draws the same.", rich_help_panel=SAMPLING)] = (
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the samples.", rich_help_panel=SAMPLING)] = (
         None
     )
     groups: Annotated[
-        int | None, typer.Option(min=1, help="Groups of the beam that differ; 1: none.", rich_help_panel=DIVERSITY)
+        int | None, typer.Option(min=1, help="Groups of diverse beam search; 1: off.", rich_help_panel=DIVERSITY)
     ] = None
     diversity: Annotated[
-        float | None, typer.Option(min=0, help="λ: how much they differ, 0.5 unless given.", rich_help_panel=DIVERSITY)
+        float | None, typer.Option(min=0, help="λ: strength of the diversity; default 0.5.", rich_help_panel=DIVERSITY)
     ] = None
 
     def load(self, run: Path) -> Any:
         """The run's bundle, or the ensemble of all runs named."""
         from saccade.api import load
 
-        return load([run, *self.together] if self.together else run)
+        return load([run, *self.together] if self.together else run, trust=self.trust or ())
 
     def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
-        """The recipe's search, changed as the options say; the beam holds at least ``least`` hypotheses unless given."""
+        """The recipe's search with these options; a beam that is not given holds at least ``least`` hypotheses."""
         start = bundle.recipe.search
         self._check_searched(bundle.task)
         try:
@@ -102,8 +109,10 @@ class SearchOptions:
 
     def _check_searched(self, task: Any) -> None:
         """Options of a search are refused where the likeliest output is found without one."""
+        from saccade.task import Searches
+
         given = [name for name in SEARCHED if getattr(self, name) is not None]
-        if given and not getattr(task, "searches", True):
+        if given and not isinstance(task, Searches):
             option = given[0].replace("_", "-")
             raise SaccadeError(
                 f"command line: --{option} is for tasks that search: the task {task.name} finds the likeliest without one"
@@ -133,26 +142,32 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Steering(SearchOptions):
-    """How to search, and what is wished of the output."""
+    """How to search, and constraints on the output."""
 
     prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What outputs begin with.", rich_help_panel=WISHES)
+        str | None, typer.Option(metavar="TEXT", help="Outputs start with this text.", rich_help_panel=CONSTRAINTS)
     ] = None
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS", help="Words that outputs hold; may be repeated.", rich_help_panel=WISHES),
+        typer.Option(
+            metavar="WORDS", help="Outputs contain these words; may be repeated.", rich_help_panel=CONSTRAINTS
+        ),
     ] = None
     forbid: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS", help="Words that outputs do not hold; may be repeated.", rich_help_panel=WISHES),
+        typer.Option(
+            metavar="WORDS", help="Outputs do not contain these words; may be repeated.", rich_help_panel=CONSTRAINTS
+        ),
     ] = None
     dictionary: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Pairs of words: copy <unk> through it.", rich_help_panel=WISHES),
+        typer.Option(
+            metavar="FILE", help="Word pairs: translate copied <unk> words by it.", rich_help_panel=CONSTRAINTS
+        ),
     ] = None
 
     def predict(self, bundle: Any, texts: list[str], *, n_best: int = 1, lens: Any = None) -> list[Any]:
-        """The bundle's predictions, searched as the options say."""
+        """The bundle's predictions with these options."""
         from saccade.nn.search.beam_search import WIDE
 
         how = self.search(bundle, n_best=n_best, least=WIDE if self.require else 1)
@@ -162,16 +177,16 @@ class Steering(SearchOptions):
 
             if self.unknown == "keep":
                 raise SaccadeError(
-                    "command line: --dictionary copies unknown words: it does not go with --unknown keep"
+                    "command line: --dictionary copies unknown words: it cannot be combined with --unknown keep"
                 )
-            # The first of several entries of a word counts.
+            # The first entry of a word counts.
             wishes["dictionary"] = {pair.source: pair.target for pair in reversed(read_pairs(self.dictionary))}
         predictions: list[Any] = bundle.predict(texts, lens=lens, search=how, **wishes)
         return predictions
 
 
 def with_options(kind: type[SearchOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose argument ``options`` is read from the options that are the fields of ``kind``."""
+    """Give a command an option for each field of ``kind``, and pass them as its argument ``options``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(kind, include_extras=True)
@@ -194,7 +209,7 @@ def with_options(kind: type[SearchOptions]) -> Callable[[Callable[..., None]], C
     return decorate
 
 
-class Grouped(TyperCommand):
+class GroupedHelp(TyperCommand):
     """A command whose ``--help`` lists its options in the groups they name (``rich_help_panel``)."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -204,7 +219,7 @@ class Grouped(TyperCommand):
             if record is not None:
                 plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
                 sections.setdefault(getattr(parameter, "rich_help_panel", None) or plain, []).append(record)
-        sections["Options"] = sections.pop("Options")  # what every command has comes last
+        sections["Options"] = sections.pop("Options")  # the general options come last
         for title, records in sections.items():
             if records:
                 with formatter.section(title):

@@ -1,4 +1,4 @@
-"""Plain tables and units for people: columns that line up, in any terminal and in any file."""
+"""Formats plain tables, numbers, sizes and durations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOTHING = "–"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), indent: str = "") -> str:
-    """Rows under their header; the columns named in ``right`` end at the same place, the others begin there."""
+    """Rows under their header, aligned left; the columns named in ``right`` are aligned right."""
     widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
     lines = []
     for row in (header, *rows):
@@ -28,7 +28,7 @@ def figure(value: float | None, deviation: float | None = None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them: ``34 MB``; a kilobyte is 1,000 bytes."""
+    """A number of bytes, e.g. ``34 MB``; a kilobyte is 1,000 bytes."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 999.5:
@@ -38,7 +38,7 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: ``0.4 s``, ``48 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
+    """A duration, e.g. ``0.4 s``, ``48 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.2g} s"
     for unit, length, most in (("min", 60.0, 90.0), ("h", 3600.0, 48.0)):

@@ -1,4 +1,4 @@
-"""``saccade train``."""
+"""``saccade train``: trains a recipe or a sweep, resumes a run, or plans it (--dry-run)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import begun_runs, recipe_names
-from saccade.cli.options import Json
+from saccade.cli.options import Json, Trust, begun_runs, recipe_names
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
 from saccade.training.config import PURPOSES
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from saccade.api.sweeps import Sweep
 
 
-OFFERED = 100  # characters of a document in a command that is offered
+LONGEST_EXAMPLE = 100  # characters of a document in a suggested command
 
 
 def train(
@@ -30,7 +29,7 @@ def train(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="A recipe's YAML file, or the name of a shipped one.",
+            help="A recipe's YAML file, or the name of a shipped recipe.",
             autocompletion=recipe_names,
         ),
     ] = None,
@@ -38,24 +37,25 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="[key=value]...",
-            help="Changes, e.g. model.hidden=128 train.epochs=2; several values, model.hidden=128,256, are a sweep.",
+            help="Overrides, e.g. model.hidden=128 train.epochs=2; several values (model.hidden=128,256) make a sweep.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The run's folder; runs/NAME-TIME unless given.")
+        Path | None, typer.Option(metavar="FOLDER", help="The run's folder; default: runs/NAME-TIME.")
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Go on with the interrupted run or sweep in this folder.", autocompletion=begun_runs
+            metavar="RUN", help="Resume the interrupted run or sweep in this folder.", autocompletion=begun_runs
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done: counts, memory, time. Nothing is written.")
+        bool, typer.Option("--dry-run", help="Print counts, memory and time without training. Writes nothing.")
     ] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe, test it, and show where it looks.
+    """Train a model from a recipe, test it, and show its attention.
 
     \b
     saccade train rnnsearch_dates
@@ -66,63 +66,63 @@ def train(
     saccade train --resume runs/my-20260101-120000
     """
     if (recipe is None) == (resume is None):
-        found = "both: a run goes on by the recipe in its folder, without changes" if recipe else "neither"
+        found = "both (a run resumes with the recipe in its folder)" if recipe else "neither"
         raise SaccadeError(f"expected a RECIPE or --resume RUN, found {found}")
     if resume is not None:
         if dry_run or out is not None:
             found = "--dry-run" if dry_run else "--out"
-            raise SaccadeError(f"expected --resume RUN alone, found {found} too: a run goes on where it stands")
-        _resume(resume, as_json)
+            raise SaccadeError(f"expected --resume RUN alone, found {found} too")
+        _resume(resume, trust or [], as_json)
         return
     from saccade.recipes.grid import is_sweep
 
     several = is_sweep(overrides or [])
     go = {(False, False): _train, (False, True): _plan, (True, False): _sweep, (True, True): _plan_sweep}
-    go[several, dry_run](recipe or "", overrides or [], out, as_json)
+    go[several, dry_run](recipe or "", overrides or [], out, trust or [], as_json)
 
 
-def _train(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _train(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    checked = read_recipe(recipe, overrides)
+    checked = read_recipe(recipe, overrides, trust=trust)
     report = _reporting(as_json)("")
     _show(api.train(checked, folder=out, report=report), report, as_json)
 
 
-def _resume(folder: Path, as_json: bool) -> None:
+def _resume(folder: Path, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
     if (folder / "sweep.json").is_file():
-        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json)), as_json)
+        _show_sweep(api.resume_sweep(folder, report=_reporting(as_json), trust=trust), as_json)
         return
     report = _reporting(as_json)("")
-    _show(api.resume(folder, report=report), report, as_json)
+    _show(api.resume(folder, report=report, trust=trust), report, as_json)
 
 
-def _plan(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.recipe import read_recipe
 
-    show_plan(api.plan(read_recipe(recipe, overrides), folder=out), as_json=as_json)
+    show_plan(api.plan(read_recipe(recipe, overrides, trust=trust), folder=out), as_json=as_json)
 
 
-def _sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
 
-    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json)), as_json)
+    _show_sweep(api.sweep(recipe, overrides, folder=out, report=_reporting(as_json), trust=trust), as_json)
 
 
-def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, as_json: bool) -> None:
+def _plan_sweep(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
     from saccade import api
     from saccade.recipes.grid import read_grid
 
-    members = read_grid(recipe, overrides)
+    members = read_grid(recipe, overrides, trust=trust)
     show_plans([(member.settings, api.plan(member.recipe, folder=out)) for member in members], as_json=as_json)
 
 
 def _reporting(as_json: bool) -> Any:
-    """What makes the report of a run from its place among several; its settings are too long to stand before a bar."""
+    """A function from a run's name to its progress report; in a sweep, the name before the first space."""
     from rich.console import Console
 
     from saccade.api.calibration import UNCALIBRATED
@@ -133,21 +133,20 @@ def _reporting(as_json: bool) -> Any:
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:
-
     show_sweep(sweep, as_json=as_json)
     if sweep.failed:
         raise typer.Exit(1)
 
 
 def _show(bundle: Any, report: Any, as_json: bool) -> None:
-    """What was reached; a figure that the recipe promises and that was missed is exit status 1."""
+    """Print the results; exit status 1 if the recipe's expected figure was missed."""
     from saccade import api
 
     verdict = api.verdict(bundle)
     if as_json:
         reached = verdict.met if verdict.judged else None
-        told = {"run": str(bundle.folder), "figures": bundle.figures, "reached": reached, "notes": report.notes}
-        print(json.dumps(told))
+        result = {"run": str(bundle.folder), "figures": bundle.figures, "reached": reached, "notes": report.notes}
+        print(json.dumps(result))
     else:
         _show_result(bundle, verdict.text)
     if not verdict.met:
@@ -155,37 +154,43 @@ def _show(bundle: Any, report: Any, as_json: bool) -> None:
 
 
 def _show_result(bundle: Any, verdict: str) -> None:
-    """Figures, three predictions with their alignment, a picture, and what to try next."""
+    """Print figures, three predictions with their attention, a picture's path, and commands to try next."""
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
     print(verdict)
     shown = bundle.examples(3)
-    picture = _show_looks(bundle, shown)
+    picture = _show_attention(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
-    print(
-        f"  saccade predict {bundle.folder} {_offered(bundle, shown[0])}" + (" --sample" if _writes_on(bundle) else "")
-    )
+    trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
+    print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
     if picture:
-        print(f"  saccade view {bundle.folder} {_offered(bundle, shown[-1])} --out where.html")
-    wider = " --beam 5" if getattr(bundle.task, "searches", True) and not _writes_on(bundle) else " --json"
-    print(f"  saccade evaluate {bundle.folder}{wider}")
+        print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html{trust}")
+    wider = " --beam 5" if bundle.task.output == "text" else " --json"
+    print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
 
 
-def _offered(bundle: Any, text: str) -> str:
-    """An input as a word of a shell; of a document its beginning, which is one too."""
-    if bundle.recipe.task == "classify" and len(text) > OFFERED and "\t" not in text:
-        text = text[:OFFERED].rpartition(" ")[0] or text[:OFFERED]
+def _trust(bundle: Any) -> str:
+    """The --trust options that a command needs to load this run, if it has parts of the user's own."""
+    from saccade.plugins import packages_of
+
+    return "".join(f" --trust {package}" for package in packages_of(bundle.recipe.to_plain()))
+
+
+def _quoted(bundle: Any, text: str) -> str:
+    """An input quoted for a shell; only the beginning of a document."""
+    if bundle.task.output == "label" and len(text) > LONGEST_EXAMPLE and "\t" not in text:
+        text = text[:LONGEST_EXAMPLE].rpartition(" ")[0] or text[:LONGEST_EXAMPLE]
     return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{text}"'
 
 
 def _writes_on(bundle: Any) -> bool:
-    """Whether the task is to write on from a text: what is likeliest there soon goes in circles, and samples do not."""
-    return bool(bundle.recipe.task == "language")
+    """Whether the task continues a text: greedy continuations soon repeat themselves, samples do not."""
+    return bool(bundle.task.output == "continuation")
 
 
-def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
-    """Predictions with where the network looked, and the first one's picture; of many maps one site of the first."""
+def _show_attention(bundle: Any, shown: Sequence[str]) -> Path | None:
+    """Draw the predictions' attention and save the first as a picture; of many maps only one site of the first."""
     from saccade.trace import Lens
     from saccade.views.terminal.show import MOST_MAPS
 
@@ -202,17 +207,17 @@ def _show_looks(bundle: Any, shown: Sequence[str]) -> Path | None:
         if number == 0:
             picture = chosen.save(bundle.folder / "alignment.png")
         if many:
-            one = f"saccade view {bundle.folder} {_offered(bundle, text)} --site {next(iter(trace.sites))} --head 0"
-            print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; another, or one head: {one}")
+            one = f"saccade view {bundle.folder} {_quoted(bundle, text)} --site {next(iter(trace.sites))} --head 0"
+            one += _trust(bundle)
+            print(f"\nthis is {trace.last_look}, one of {len(trace.sites)} sites; to see another, or one head: {one}")
     return picture
 
 
-# ----------------------------------------------------------------------------------------------------
-# What ``saccade train --dry-run`` prints: one plan, or the plans of a sweep's members.
+# --dry-run ----------------------------------------------------------------------------------------------------------
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:
-    """One plan, as a page or as JSON."""
+    """Print one plan, as text or as JSON."""
     if as_json:
         print(json.dumps(plan.to_plain(), ensure_ascii=False))
         return
@@ -247,7 +252,7 @@ def _page(plan: Plan) -> dict[str, list[str]]:
 
 
 def _kept(plan: Plan) -> str:
-    """Which network is kept in the end: one, or the mean of several."""
+    """Which network is kept: one, or the mean of several."""
     if plan.average < 2:
         return f"the {plan.keep} network is kept"
     mean = f"the mean of the {plan.average_of} {plan.average}"
@@ -277,7 +282,7 @@ def _memory(plan: Plan) -> list[str]:
 
 
 def show_plans(plans: Sequence[tuple[Mapping[str, str], Plan]], *, as_json: bool) -> None:
-    """The plans of a sweep's members, a line each, and what they come to together."""
+    """Print the plans of a sweep's runs, one per line, and their total time."""
     if as_json:
         print(json.dumps([{"settings": dict(settings), **plan.to_plain()} for settings, plan in plans]))
         return
@@ -294,12 +299,11 @@ def show_plans(plans: Sequence[tuple[Mapping[str, str], Plan]], *, as_json: bool
     print(f"\ntogether {duration(least)} to {duration(most)}, estimated")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What ``saccade train`` prints at the end of a sweep: who did best on the validation set, and what failed.
+# Sweeps -------------------------------------------------------------------------------------------------------------
 
 
 def show_sweep(sweep: Sweep, *, as_json: bool) -> None:
-    """The table of a sweep, best first, or the sweep as JSON."""
+    """Print the runs of a sweep, best first, and what failed; or the sweep as JSON."""
     if as_json:
         print(json.dumps(sweep.to_plain(), ensure_ascii=False))
         return
@@ -318,7 +322,7 @@ def show_sweep(sweep: Sweep, *, as_json: bool) -> None:
 def _show_best(sweep: Sweep) -> None:
     best = sweep.best
     if best is None:
-        print("\nno run ended well")
+        print("\nno run succeeded")
         return
     reached = f"{sweep.watch} {figure(best.valid, best.valid_deviation)} on the validation set"
     tested = ", ".join(f"{name} {figure(value, best.test_deviation.get(name))}" for name, value in best.test.items())
@@ -329,8 +333,8 @@ def _show_best(sweep: Sweep) -> None:
 
 def _members(sweep: Sweep) -> str:
     keys, tests = _keys(sweep.members), _tests([run for _, run in sweep.members])
-    watch, told = f"valid {sweep.watch}", [f"test {name}" for name in tests]
-    header = ["", *keys.values(), watch, *told, "parameters", "seconds", "run"]
+    watch, tested = f"valid {sweep.watch}", [f"test {name}" for name in tests]
+    header = ["", *keys.values(), watch, *tested, "parameters", "seconds", "run"]
     rows = []
     for place, (settings, run) in enumerate(sweep.ranking, start=1):
         done = run.state == "done"
@@ -343,7 +347,7 @@ def _members(sweep: Sweep) -> str:
             f"{run.seconds:.1f}" if run.seconds is not None else "",
             run.folder.name,
         ])  # fmt: skip
-    return table(header, rows, right=["", watch, *told, "parameters", "seconds"])
+    return table(header, rows, right=["", watch, *tested, "parameters", "seconds"])
 
 
 def _groups(sweep: Sweep) -> str:
@@ -364,7 +368,7 @@ def _tests(runs: Sequence[Run]) -> list[str]:
 
 
 def _keys(members: Sequence[tuple[Mapping[str, str], Run | None]]) -> dict[str, str]:
-    """Swept fields → their headings: ``hidden`` for ``model.hidden``, where no other one ends alike."""
+    """Swept fields → column headings: ``hidden`` for ``model.hidden`` if that is unambiguous."""
     keys = list(members[0][0])
     last = [key.rpartition(".")[2] for key in keys]
     return {key: short if last.count(short) == 1 else key for key, short in zip(keys, last, strict=True)}

@@ -1,4 +1,4 @@
-"""``saccade vectors``: a run's word embeddings as a file that other programs read."""
+"""``saccade vectors``: writes a run's word embeddings as a text file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from saccade.cli.options import Force, Json, Run, refuse_existing
 
 def vectors(
     run: Run,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write; packed if it ends in .gz or .xz.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write; compressed if it ends in .gz or .xz.")],
     side: Annotated[
-        Literal["source", "target"] | None, typer.Option(help="Which vocabulary of a network that has two.")
+        Literal["source", "target"] | None, typer.Option(help="Which vocabulary, for networks with two.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a run's word embeddings in GloVe's text format.
 
-    A line is a word and its numbers.
+    Each line is a word and its vector.
 
     \b
     saccade train skipgram_topics --out runs/words

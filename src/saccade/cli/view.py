@@ -1,4 +1,4 @@
-"""``saccade view``: where a model looks, in the terminal, as a picture, as a page to explore, or live."""
+"""``saccade view``: shows attention in the terminal, as a picture, as an interactive page, or live."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.completion import trained_runs
-from saccade.cli.options import lines, print_notes
+from saccade.cli.options import lines, print_notes, trained_runs
 from saccade.cli.search_options import Steering, with_options
+from saccade.cli.tables import size
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
     from saccade.trace.maps import Trace
 
 SERVING = "Serving"
-PAGE, KEPT = ".html", ".trace"
-UNSERVED = "does not go with --serve: the page asks for what it wants"
+PAGE, TRACE = ".html", ".trace"
+UNSERVED = "cannot be combined with --serve: the page has its own controls"
 
 
 @with_options(Steering)
@@ -32,33 +32,40 @@ def view(
         ),
     ] = None,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; lines of stdin unless given.")
+        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; default: the lines of stdin.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a page (.html), a picture (.png, .svg, .pdf) or a .trace instead of drawing here."),
+        typer.Option(
+            help="Write a page (.html), a picture (.png, .svg, .pdf) or a .trace instead of drawing in the terminal."
+        ),
     ] = None,
     site: Annotated[
-        str | None, typer.Option(metavar="SITE", help="One place where the model looks, e.g. decoder.1.cross.")
+        str | None, typer.Option(metavar="SITE", help="Only this attention site, e.g. decoder.1.cross.")
     ] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="One head of each place, or of --site.")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Only this head, of each site or of --site.")] = None,
     truth: Annotated[
-        bool, typer.Option("--truth", help="Test the weights for the page: hide what was looked at, see what changes.")
+        bool,
+        typer.Option(
+            "--truth", help="Add a faithfulness test to the page: mask the attended inputs and see what changes."
+        ),
     ] = False,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Write a gallery, an example of each kind, instead; needs no run.")
+        bool, typer.Option("--demo", help="Write a gallery with an example of each kind; needs no run.")
     ] = False,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Open the page with the model behind it.", rich_help_panel=SERVING)
+        bool, typer.Option("--serve", help="Serve the page with a live model.", rich_help_panel=SERVING)
     ] = False,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="8100 unless given; 0: a free one.", rich_help_panel=SERVING)
+        int | None, typer.Option(min=0, max=65535, help="Default 8100; 0: a free port.", rich_help_panel=SERVING)
     ] = None,
-    host: Annotated[str | None, typer.Option(help="This machine alone unless given.", rich_help_panel=SERVING)] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen at; default: this machine only.", rich_help_panel=SERVING)
+    ] = None,
     *,
     options: Steering,
 ) -> None:
-    """Show where a model looks: here, as a picture, or as a page.
+    """Show a model's attention: in the terminal, as a picture, or as a page.
 
     \b
     saccade view runs/my "a text"
@@ -72,17 +79,17 @@ def view(
     saccade view runs/my "a text" --truth --out where.html
     saccade view --demo
 
-    A page holds every step of every text in one file that needs nothing else. With --serve the model answers it: change the
-    input, move its attention, and see what it writes then.
+    A page is one self-contained file with every step of every text. With --serve the model answers it: change the input or
+    edit the attention, and see the new output.
 
-    Of many heads the terminal shows the mean, a picture each one; --site and --head choose. Several texts make where-1.svg,
-    where-2.svg, but one page; several aspects of one sentence make one picture, a row each. A .trace keeps every weight;
-    saccade.Trace.load reads it, and RUN may be one.
+    The terminal shows the mean over many heads, a picture shows each; --site and --head choose. Several texts give where-1.svg,
+    where-2.svg, but one page; several aspects of one sentence give one picture with a row per aspect. A .trace keeps every
+    weight; saccade.Trace.load reads it, and RUN may be one.
     """
     drawing = {"--site": site, "--head": head, "--truth": truth or None}
     serving = {"--port": port, "--host": host}
     if demo:
-        _refuse({**drawing, "--serve": serve or None, **serving}, "does not go with --demo: the gallery is as it is")
+        _refuse({**drawing, "--serve": serve or None, **serving}, "cannot be combined with --demo")
         _demo(run, out, options)
         return
     if run is None:
@@ -93,16 +100,16 @@ def view(
         return
     _refuse(serving, "needs --serve")
     _check_ending(out)
-    if truth and (_is_trace(run) or out is None or out.suffix.lower() not in (PAGE, KEPT)):
+    if truth and (_is_trace(run) or out is None or out.suffix.lower() not in (PAGE, TRACE)):
         raise SaccadeError(
-            f"command line: --truth asks a run, for a page: saccade view RUN INPUT --truth --out x{PAGE}"
+            f"command line: --truth needs a run and a page: saccade view RUN INPUT --truth --out x{PAGE}"
         )
-    shown = _read(run, inputs or [], options) if _is_trace(run) else _looked(run, inputs, options, out, truth)
-    chosen = [trace.only(site, head) for trace in shown]
-    if out is None or out.suffix.lower() not in (PAGE, KEPT):
-        from saccade.views.figure.aspects import gathered
+    traces = _read(run, inputs or [], options) if _is_trace(run) else _predict(run, inputs, options, out, truth)
+    chosen = [trace.only(site, head) for trace in traces]
+    if out is None or out.suffix.lower() not in (PAGE, TRACE):
+        from saccade.views.panels import merge_aspects
 
-        chosen = gathered(chosen)
+        chosen = merge_aspects(chosen)
     if out is None:
         _draw(chosen)
     else:
@@ -110,18 +117,18 @@ def view(
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Say of the first of these options that was given why it cannot be."""
+    """Raise if any of these options is given."""
     unused = next((option for option, value in given.items() if value is not None), None)
     if unused is not None:
         raise SaccadeError(f"command line: {unused} {why}")
 
 
 def _is_trace(run: Path) -> bool:
-    return run.suffix == KEPT and not run.is_dir()
+    return run.suffix == TRACE and not run.is_dir()
 
 
 def _check_ending(out: Path | None) -> None:
-    """Before a model is loaded and has worked."""
+    """Raise for an unknown file ending, before a model is loaded."""
     from saccade.trace.maps import RENDERERS
 
     endings = sorted(ending for ending in RENDERERS if ending.startswith("."))
@@ -132,55 +139,54 @@ def _check_ending(out: Path | None) -> None:
 
 
 def _demo(run: Path | None, out: Path | None, options: Steering) -> None:
-    """The gallery as a page, opened where a person sits before it."""
+    """Write the gallery, and open it in a browser if stdout is a terminal."""
     import webbrowser
 
-    from saccade.views import gallery
+    from saccade.views.html import gallery
 
     if run is not None:
-        raise SaccadeError(f"command line: --demo shows its own examples, found {run} beside it")
+        raise SaccadeError(f"command line: --demo shows its own examples: expected no run, found {run}")
     if options != Steering():
-        raise SaccadeError("command line: options that steer a model need a run: --demo has no model behind it")
+        raise SaccadeError("command line: options of the search need a run: --demo has no model")
     _check_ending(out)
     if out is not None and out.suffix.lower() != PAGE:
-        raise SaccadeError(f"{out}: the gallery is a page: expected a file ending in {PAGE}")
+        raise SaccadeError(f"{out}: expected a file ending in {PAGE} for the gallery, found {out.suffix!r}")
     path = gallery.save(out or Path("gallery.html"))
-    print(f"{path}  ({_size(path)})")
+    print(f"{path}  ({size(path.stat().st_size)})")
     if out is None and sys.stdout.isatty():
         webbrowser.open(path.resolve().as_uri())
 
 
-def _looked(run: Path, inputs: list[str] | None, options: Steering, out: Path | None, truth: bool) -> list[Trace]:
-    """What the run's model looked at for each input; pages and traces get every detail."""
+def _predict(run: Path, inputs: list[str] | None, options: Steering, out: Path | None, truth: bool) -> list[Trace]:
+    """The trace of each input; with every detail for pages and .trace files."""
     from saccade.explain import erasure
     from saccade.trace.lens import DETAILS, Lens
 
     ending = "" if out is None else out.suffix.lower()
     bundle = options.load(run)
     texts = inputs or lines()
-    lens = Lens(detail=DETAILS if ending in (PAGE, KEPT) else ())
+    lens = Lens(detail=DETAILS if ending in (PAGE, TRACE) else ())
     traces = []
-    for text, prediction in zip(texts, options.predict(bundle, texts, lens=lens), strict=True):
+    given = [bundle.task.input.from_argument(text, f"input {number}") for number, text in enumerate(texts, start=1)]
+    for text, prediction in zip(texts, options.predict(bundle, given, lens=lens), strict=True):
         print_notes(text, prediction)
-        # A page and a trace have more to show than maps: states, and what was likely.
-        if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, KEPT)):
-            hint = f"; a page shows how it went: --out x{PAGE}" if prediction.trace is not None else ""
-            raise SaccadeError(
-                f"{run}: {bundle.recipe.model_name} does not look back at its input: there is nothing to draw{hint}"
-            )
+        # Pages and .trace files also show states and likely outputs.
+        if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, TRACE)):
+            hint = f"; a page shows its states and outputs: --out x{PAGE}" if prediction.trace is not None else ""
+            raise SaccadeError(f"{run}: {bundle.recipe.model_name} has no attention: there is nothing to draw{hint}")
         traces.append(erasure.tested(bundle, text, prediction.trace) if truth else prediction.trace)
     return traces
 
 
 def _read(first: Path, others: Sequence[str], options: Steering) -> list[Trace]:
-    """The traces of files."""
+    """Load .trace files."""
     from saccade.trace.maps import Trace
 
     if options != Steering():
-        raise SaccadeError(f"{first}: options that steer a model need a run: a trace has no model behind it")
-    wrong = next((name for name in others if Path(name).suffix != KEPT), None)
+        raise SaccadeError(f"{first}: options of the search need a run: a trace has no model")
+    wrong = next((name for name in others if Path(name).suffix != TRACE), None)
     if wrong is not None:
-        raise SaccadeError(f"command line: expected further {KEPT} files after {first}, found {wrong!r}")
+        raise SaccadeError(f"command line: expected further {TRACE} files after {first}, found {wrong!r}")
     return [Trace.load(path) for path in (first, *map(Path, others))]
 
 
@@ -189,9 +195,7 @@ def _draw(traces: Sequence[Trace]) -> None:
 
     for trace in traces:
         if not trace.maps:
-            raise SaccadeError(
-                f"this trace holds no maps: there is nothing to draw; a page shows the rest: --out x{PAGE}"
-            )
+            raise SaccadeError(f"this trace has no attention maps to draw; a page shows the rest: --out x{PAGE}")
         trace.show()
     if len(traces[-1].maps) > MOST_MAPS:
         print(f"\n{_choices(traces[-1])}")
@@ -202,41 +206,36 @@ def _write(traces: Sequence[Trace], out: Path) -> None:
         from saccade.views.html.page import save
 
         save(traces, out)
-        print(f"{_said(traces[0]) if len(traces) == 1 else f'{len(traces)} inputs'}  {out}  ({_size(out)})")
+        print(
+            f"{_summary(traces[0]) if len(traces) == 1 else f'{len(traces)} inputs'}  {out}  ({size(out.stat().st_size)})"
+        )
         return
     for number, trace in enumerate(traces):
         path = out if len(traces) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
         trace.save(path)
-        print(f"{_said(trace)}  {path}")
+        print(f"{_summary(trace)}  {path}")
 
 
-def _said(trace: Trace) -> str:
+def _summary(trace: Trace) -> str:
     return " → ".join(str(trace.about[part]) for part in ("input", "output") if part in trace.about) or "trace"
 
 
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-
-
 def _choices(trace: Trace) -> str:
-    """What there is to choose from, where heads are drawn as their mean."""
+    """How to choose a site and head, and which there are."""
     sites = trace.sites
     chosen = "--head N" if len(sites) == 1 else "--site SITE [--head N]"
     there = ", ".join(f"{site} ({len(heads)} head{'s' * (len(heads) != 1)})" for site, heads in sites.items())
-    return f"one alone: {chosen}; there are {there}"
+    return f"to show one: {chosen}; there are {there}"
 
 
 def _serve(run: Path, inputs: list[str], options: Steering, port: int | None, host: str | None) -> None:
-    """The page with the model behind it, until Ctrl-C."""
+    """Serve the page with the model until Ctrl-C."""
     _refuse({f"--{name}": getattr(options, name) for name in ("prefix", "require", "forbid", "dictionary")}, UNSERVED)
-    if run.suffix == KEPT:
-        raise SaccadeError(
-            f"{run}: --serve needs a run: a trace has no model behind it; --out x{PAGE} makes a page of it"
-        )
+    if run.suffix == TRACE:
+        raise SaccadeError(f"{run}: --serve needs a run: a trace has no model; --out x{PAGE} makes a page of it")
     from saccade import server
 
-    serve = server.run  # says what to install where it cannot be had, before a model is loaded
+    serve = server.run  # fails before a model is loaded if FastAPI or uvicorn is missing
     bundle = options.load(run)
     bundle.recipe = replace(bundle.recipe, search=options.search(bundle))
     given: dict[str, Any] = {name: value for name, value in (("host", host), ("port", port)) if value is not None}

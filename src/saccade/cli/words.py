@@ -1,4 +1,4 @@
-"""``saccade words``: the words that a classifier looks at most, label by label."""
+"""``saccade words``: the words with the greatest attention of a classifier, by label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from saccade.cli.options import Force, Json, Run, refuse_existing
+from saccade.cli.options import Force, Json, Run, Trust, refuse_existing
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -21,54 +21,51 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".svg", ".pdf")
 HEADER = ("word", "count", "mean weight", "total weight", "× even")
-TOP = 20  # words of a label, where not all are listed
-FEW = 12  # labels whose tables are printed; of more the first
+TOP = 20  # words per label by default
+FEW = 12  # labels whose tables are printed
 
 
 def words(
     run: Run,
     data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="A file of records; the recipe's test set unless given.")
+        Path | None, typer.Argument(metavar="DATA", help="A file of records; default: the recipe's test set.")
     ] = None,
-    top: Annotated[
-        int | None, typer.Option(min=1, help=f"How many words a label; {TOP} unless given, in a .csv all.")
-    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help=f"Words per label; default {TOP}, in a .csv all.")] = None,
     rank: Annotated[
         Literal["mean", "total", "lift"],
-        typer.Option(help="By mean weight, by total weight, or by lift: how much more than an even look gives."),
+        typer.Option(help="Rank by mean weight, total weight, or lift (weight relative to uniform attention)."),
     ] = "mean",
-    min_count: Annotated[int, typer.Option(min=1, help="In how many places a word must stand.")] = 5,
+    min_count: Annotated[int, typer.Option(min=1, help="Minimum number of occurrences of a word.")] = 5,
     labels: Annotated[
-        Literal["predicted", "given"], typer.Option(help="The labels that are predicted, or those the data has.")
+        Literal["predicted", "given"], typer.Option(help="Group by the predicted labels, or by those in the data.")
     ] = "predicted",
     word: Annotated[
-        list[str] | None, typer.Option(help="How this word's weight varies, label by label; may be repeated.")
+        list[str] | None, typer.Option(help="Show the distribution of this word's weight by label; may be repeated.")
     ] = None,
-    site: Annotated[
-        str | None, typer.Option(metavar="SITE", help="One place where the model looks, where there are several.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first records.")] = None,
+    site: Annotated[str | None, typer.Option(metavar="SITE", help="The attention site, if there are several.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N records.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of tables.")
+        Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of printing tables.")
     ] = None,
     force: Force = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Show the words that a classifier looks at most, label by label.
+    """Show the words with the greatest attention of a classifier, by label.
 
     \b
     saccade words runs/my
     saccade words runs/my reviews.tsv --labels given --top 30 --out words.html
     saccade words runs/my --word good --word bad --out good-and-bad.png
 
-    With --word: how the weight of that word is distributed in the texts of each label. Weights depend on context where
-    the same word weighs more in the texts of one label than of another.
+    With --word: the distribution of that word's weight in the texts of each label. If it differs between labels, the
+    weight depends on context.
     """
     _check_ending(out, single=bool(word))
     refuse_existing(out, force=force)
     from saccade.api.bundle import load
 
-    bundle = load(run)
+    bundle = load(run, trust=trust or ())
     records, where = bundle.records_of(data, instead="saccade words RUN FILE")
     records = records[:limit]
     with _progress(len(records)) as progress:
@@ -101,7 +98,7 @@ def _looked(
 
 
 def _check_ending(out: Path | None, *, single: bool) -> None:
-    """Before a model is loaded and has worked."""
+    """Raise for an unknown file ending, before a model is loaded."""
     endings = (*PICTURES, ".csv", *(() if single else (".html",)))
     if out is not None and out.suffix.lower() not in endings:
         found = out.suffix or "no ending"
@@ -110,17 +107,17 @@ def _check_ending(out: Path | None, *, single: bool) -> None:
 
 @contextmanager
 def _progress(count: int) -> Iterator[Callable[[int], None]]:
-    """A bar where a person sits before it."""
+    """A progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("looking", total=count)
+        task = bar.add_task("reading", total=count)
         yield lambda done: bar.advance(task, done)
 
 
-# In the terminal --------------------------------------------------------------------------------------------------------
+# Terminal ---------------------------------------------------------------------------------------------------------------
 
 
 def _show(found: Words, title: str, top: int, rank: Rank) -> None:
@@ -180,7 +177,7 @@ def _spread(word: str, by_label: dict[str, tuple[float, ...]]) -> object:
     return table
 
 
-# In files ---------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------------------
 
 
 def _write(found: Words, out: Path, title: str, top: int | None, rank: Rank) -> None:
@@ -209,7 +206,7 @@ def _write(found: Words, out: Path, title: str, top: int | None, rank: Rank) -> 
 
 
 def _write_csv(found: Words, out: Path, top: int | None, rank: Rank) -> None:
-    """Every word that stands in enough places, or the first of each label; of single words every place."""
+    """Every word with enough occurrences, or the first per label; with --word every occurrence."""
     from saccade.storage import write_text
 
     text = io.StringIO()
@@ -243,5 +240,7 @@ def _write_page(found: Words, out: Path, title: str, top: int, rank: Rank) -> No
         )
         for label in found.labels
     ]
-    about = f"Labels as {found.whose}; weights of {found.site}; words in at least {found.least} places, by {rank}."
+    about = (
+        f"Labels as {found.whose}; weights of {found.site}; words with at least {found.least} occurrences, by {rank}."
+    )
     save(tables, HEADER, out, title=title, about=about)

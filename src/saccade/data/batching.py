@@ -1,16 +1,15 @@
-"""Pairs of ids to padded batches, and the order in which an epoch visits them.
+"""Plans the batches of an epoch: which rows of a corpus share a batch, and in what order batches come.
 
-A plan is a pure function of the lengths, the budget, the seed and the epoch: a run that stopped in epoch 3 before batch
-117 makes the same plan again and goes on at batch 117. Pairs of similar length share a batch, since padding is waste:
-the shuffled corpus is cut into pools of about a hundred batches, each pool is sorted and cut, and the batches of all
-pools are shuffled.
-
+A plan is a pure function of the costs, the budget, the seed, the epoch and the rank: a run that stopped in epoch 3 before
+batch 117 makes the same plan again and goes on at batch 117. Rows of similar cost share a batch, to reduce padding: the
+shuffled corpus is cut into pools of about a hundred batches, each pool is sorted and cut, and the batches of all pools are
+shuffled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -25,6 +24,9 @@ from saccade.errors import SaccadeError
 POOL = 100  # batches: enough to find neighbours of equal length, few enough to keep an epoch random
 CLOSING = 1  # the <eos> after the tokens of a side, or the <bos> before them: one more position than tokens
 
+Cost = int | tuple[int, int]
+"""What a row takes of a batch's budget: its positions, or its tokens (source, target) without <bos> and <eos>."""
+
 
 def extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:
     """A table with so many rows and columns of padding more."""
@@ -38,80 +40,184 @@ def rounded(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
+@dataclass(frozen=True)
+class Corpus:
+    """Rows by number with their costs: records made ready for batching.
+
+    Attributes:
+        records: what was read; one per row, or, where rows are cut from a running text, any number.
+        rows: what :meth:`saccade.task.Task.batch` makes tensors of: encoded records, or pieces of them.
+        costs: per row, what :func:`plan` counts: its positions, or its tokens (source, target).
+        note: what a person is told of the corpus before training: counts, what was cut.
+        cut: what was cut from over-long records; empty where nothing was.
+        shared: what all rows refer to, such as the ids of one long text.
+    """
+
+    records: Sequence[Any]
+    rows: Sequence[Any]
+    costs: Sequence[Cost] | np.ndarray
+    note: str = ""
+    cut: str = ""
+    shared: Any = None
+
+    def __post_init__(self) -> None:
+        if len(self.rows) != len(self.costs):
+            raise SaccadeError(f"a corpus needs one cost per row: got {len(self.rows)} rows, {len(self.costs)} costs")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, count: int | None) -> Corpus:
+        """The corpus of the first ``count`` records; itself where ``count`` is None."""
+        if count is None:
+            return self
+        if len(self.records) != len(self.rows):
+            raise SaccadeError(
+                f"the first records of a corpus need one row per record: got {len(self.records)} records, "
+                f"{len(self.rows)} rows"
+            )
+        return replace(self, records=self.records[:count], rows=self.rows[:count], costs=self.costs[:count])
+
+
 def plan(
-    lengths: Sequence[tuple[int, int]],
+    costs: Sequence[Cost] | np.ndarray,
     *,
     tokens: int | None,
-    sentences: int | None,
+    records: int | None,
     seed: int,
     epoch: int,
+    rank: int = 0,
+    ranks: int = 1,
     shuffle: bool = True,
 ) -> list[list[int]]:
-    """The batches of an epoch, as indices into the corpus; every index once.
+    """The batches of an epoch that one of ``ranks`` processes trains on, as row numbers.
 
-    `lengths` are the numbers of tokens (source, target) of each pair, without <bos> and <eos>. A batch holds at most
-    `sentences` pairs, and its larger side, padding included, at most `tokens` tokens; either may be None, not both.
-    Without `shuffle` the corpus is sorted by length and the same in every epoch.
+    ``costs`` has an entry per row: its positions, or its tokens (source, target) without <bos> and <eos>, of which the longer
+    side counts, with one position more. A batch holds at most ``records`` rows and, padding included, at most ``tokens``
+    positions; either may be None, not both. Without ``shuffle`` rows are sorted by cost, the same in every epoch.
+
+    All ranks together visit every row once, and each rank has the same number of batches. They deal out the batches of
+    one plan in turn: batch i goes to rank i mod ``ranks``. Where these do not come out even, the largest batch is
+    first halved, fewer than ``ranks`` times. Only where every batch has one row are the first batches repeated.
     """
-    if tokens is None and sentences is None:
-        raise SaccadeError("a batch needs a size: set its tokens or its sentences")
-    for name, value, least in (
-        ("tokens", tokens, 1),
-        ("sentences", sentences, 1),
-        ("seed", seed, 0),
-        ("epoch", epoch, 0),
-    ):
-        if value is not None and value < least:
-            raise SaccadeError(f"{name} must be at least {least}: got {value}")
-    if not len(lengths):
+    check_batch_size(tokens, records)
+    for name, value in (("seed", seed), ("epoch", epoch)):
+        if value < 0:
+            raise SaccadeError(f"{name} must be at least 0: got {value}")
+    check_rank(rank, ranks)
+    batches = batches_of(costs, tokens=tokens, records=records, entropy=(seed, epoch) if shuffle else None)
+    return _divisible(batches, ranks)[rank::ranks]
+
+
+def batches_of(
+    costs: Sequence[Cost] | np.ndarray, *, tokens: int | None, records: int | None, entropy: Sequence[int] | None
+) -> list[list[int]]:
+    """Rows of similar cost in batches, shuffled by a generator seeded with ``entropy``; sorted by cost where it is None."""
+    if not len(costs):
         return []
-    sizes = np.asarray(lengths, dtype=np.int64).reshape(-1, 2) + CLOSING
-    widths = sizes.max(axis=1)  # a pair's positions on its longer side, which is what the budget counts
-    _refuse_too_long(sizes, widths, tokens)
-    if not shuffle:
-        return list(_cut(_sorted(np.arange(len(sizes)), sizes, widths), widths, tokens, sentences))
-    # numpy freezes RandomState's stream for good, and Generator's not: a resumed run may meet a newer numpy.
-    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([seed, epoch])))
-    order = random.permutation(len(sizes))
-    pool = _pool_size(widths, tokens, sentences)
+    widths, order = _widths(costs)
+    _refuse_too_long(costs, widths, tokens)
+    if entropy is None:
+        return list(_cut(_sorted(np.arange(len(widths)), widths, order), widths, tokens, records))
+    # numpy guarantees RandomState's stream across releases, but not Generator's: a resumed run may use a newer numpy.
+    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(entropy)))
+    shuffled = random.permutation(len(widths))
+    pool = _pool_size(widths, tokens, records)
     batches = [
         batch
-        for start in range(0, len(order), pool)
-        for batch in _cut(_sorted(order[start : start + pool], sizes, widths), widths, tokens, sentences)
+        for start in range(0, len(shuffled), pool)
+        for batch in _cut(_sorted(shuffled[start : start + pool], widths, order), widths, tokens, records)
     ]
     return [batches[number] for number in random.permutation(len(batches))]
 
 
-def _refuse_too_long(sizes: np.ndarray, widths: np.ndarray, tokens: int | None) -> None:
-    longest = int(widths.argmax())
-    if tokens is not None and widths[longest] > tokens:
-        source, target = (int(size) - CLOSING for size in sizes[longest])
-        raise SaccadeError(
-            f"pair {longest + 1} does not fit into a batch of {tokens} tokens: its source has {source} tokens and its "
-            f"target {target}, and each side is closed by one more; raise the batch's tokens or limit data.max_length"
-        )
-
-
-def _pool_size(widths: np.ndarray, tokens: int | None, sentences: int | None) -> int:
-    by_tokens = len(widths) if tokens is None else max(1, int(tokens / widths.mean()))
-    return POOL * min(by_tokens, len(widths) if sentences is None else sentences)
-
-
-def _sorted(indices: np.ndarray, sizes: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    # By the width that is paid for, then by the target, whose positions are a decoder's steps; equals keep their order.
-    return indices[np.lexsort((sizes[indices, 1], widths[indices]))]
-
-
-def _cut(indices: np.ndarray, widths: np.ndarray, tokens: int | None, sentences: int | None) -> Iterator[list[int]]:
-    """Batches from sorted indices: the newest is the widest, so its width is the batch's."""
+def group(costs: Sequence[Any] | np.ndarray, *, most: int, positions: int) -> Iterator[list[int]]:
+    """Rows of similar cost in groups to predict together: at most ``most`` rows and, padding included, ``positions``."""
     batch: list[int] = []
-    for index, width in zip(indices.tolist(), widths[indices].tolist(), strict=True):
-        count = len(batch) + 1
-        if batch and ((tokens is not None and width * count > tokens) or (sentences is not None and count > sentences)):
+    for number in sorted(range(len(costs)), key=costs.__getitem__):
+        if batch and (len(batch) == most or costs[number] * (len(batch) + 1) > positions):
             yield batch
             batch = []
-        batch.append(index)
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def width_of(cost: Any) -> int:
+    """The positions that a row takes of a batch."""
+    return int(cost) if np.ndim(cost) == 0 else int(max(cost)) + CLOSING
+
+
+def check_batch_size(tokens: int | None, records: int | None) -> None:
+    """Raise unless a batch is bounded by a positive number of tokens or records."""
+    if tokens is None and records is None:
+        raise SaccadeError("a batch needs a size: set its tokens or its records")
+    for name, value in (("tokens", tokens), ("records", records)):
+        if value is not None and value < 1:
+            raise SaccadeError(f"{name} must be at least 1: got {value}")
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    """Raise unless ``rank`` is one of ``ranks``."""
+    if not 0 <= rank < ranks:
+        raise SaccadeError(f"rank must be between 0 and ranks - 1: got rank={rank}, ranks={ranks}")
+
+
+def _widths(costs: Sequence[Cost] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per row the positions that the budget counts, and what rows of equal width are sorted by."""
+    sizes = np.asarray(costs, dtype=np.int64)
+    if sizes.ndim == 1:
+        return sizes, np.zeros_like(sizes)
+    # By the target, whose positions are a decoder's steps.
+    return sizes.max(axis=1) + CLOSING, sizes[:, 1]
+
+
+def _refuse_too_long(costs: Sequence[Cost] | np.ndarray, widths: np.ndarray, tokens: int | None) -> None:
+    longest = int(widths.argmax())
+    if tokens is None or widths[longest] <= tokens:
+        return
+    if np.ndim(costs[longest]) == 0:
+        raise SaccadeError(
+            f"record {longest + 1} does not fit into a batch of {tokens} tokens: it has {widths[longest]}; raise "
+            "train.batch_tokens or limit the length of records"
+        )
+    source, target = costs[longest]  # type: ignore[misc]
+    raise SaccadeError(
+        f"pair {longest + 1} does not fit into a batch of {tokens} tokens: its source has {source} tokens and its "
+        f"target {target}, and each side is closed by one more; raise the batch's tokens or limit data.max_length"
+    )
+
+
+def _pool_size(widths: np.ndarray, tokens: int | None, records: int | None) -> int:
+    by_tokens = len(widths) if tokens is None else max(1, int(tokens / widths.mean()))
+    return POOL * min(by_tokens, len(widths) if records is None else records)
+
+
+def _sorted(numbers: np.ndarray, widths: np.ndarray, order: np.ndarray) -> np.ndarray:
+    return numbers[np.lexsort((order[numbers], widths[numbers]))]  # equals keep their order
+
+
+def _cut(numbers: np.ndarray, widths: np.ndarray, tokens: int | None, records: int | None) -> Iterator[list[int]]:
+    """Batches from sorted rows: the newest is the widest, so its width is the batch's."""
+    batch: list[int] = []
+    for number, width in zip(numbers.tolist(), widths[numbers].tolist(), strict=True):
+        count = len(batch) + 1
+        if batch and ((tokens is not None and width * count > tokens) or (records is not None and count > records)):
+            yield batch
+            batch = []
+        batch.append(number)
     yield batch
+
+
+def _divisible(batches: list[list[int]], ranks: int) -> list[list[int]]:
+    """As many batches as the ranks can share evenly: the largest are halved, then the first are repeated."""
+    batches = list(batches)
+    while len(batches) % ranks and max(map(len, batches)) > 1:
+        largest = max(range(len(batches)), key=lambda number: len(batches[number]))
+        rows, middle = batches[largest], len(batches[largest]) // 2
+        batches[largest : largest + 1] = [rows[:middle], rows[middle:]]
+    missing = -len(batches) % ranks
+    return batches + [batches[number % len(batches)] for number in range(missing)]
 
 
 # ----------------------------------------------------------------------------------------------------

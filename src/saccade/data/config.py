@@ -1,14 +1,69 @@
-"""The settings that every kind of data shares, and the one rule for over-long inputs: an error, or a counted cut. No torch."""
+"""The settings that every kind of data shares, with their checks, and the one rule for over-long inputs. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
+from saccade.data.files.lines import Encoding
+from saccade.data.splits import Overlap
 from saccade.errors import InputError, SaccadeError, preview
 
 TooLong = Literal["error", "truncate"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The fields of a recipe's ``data`` that every kind of data has; a kind adds its own and narrows these.
+
+    Either ``source`` names a data set that the package generates itself (:mod:`saccade.data.toy`), with its settings in the
+    field of that name, or ``train``, ``valid`` and ``test`` name files, or hf://OWNER/NAME. $VARIABLES are filled in, and
+    relative paths start at the recipe's folder.
+    """
+
+    source: str | None = None
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    hold_out: float = 0.05  # share of train for valid where valid is not given, then of the rest for test
+    format: str | None = None  # needed where a file's suffix does not tell
+    encoding: Encoding = "utf-8"
+    faults: Literal["error", "drop"] = (
+        "error"  # what to do with malformed records; dropped ones are counted and reported
+    )
+    overlap: Overlap = "keep"  # what to do with sources of valid and test that also occur in train
+
+    def __post_init__(self) -> None:
+        """The checks of the shared fields; a kind calls this first."""
+        self.check_source()
+        if not 0 < self.hold_out < 0.5:
+            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
+
+    def check_source(self) -> None:
+        """Raise unless there is a generated data set or a training file, and not both."""
+        if (self.source is None) == (self.train is None):
+            example = next(iter(self.toys()), "NAME")
+            raise ValueError(f"source or train must be given, and not both: 'source: {example}' or 'train: FILE'")
+
+    def files(self, split: str) -> str | tuple[str, ...] | None:
+        """The files of a split ("train", "valid" or "test"), as the recipe names them."""
+        files: str | tuple[str, ...] | None = getattr(self, split)
+        return files
+
+    @classmethod
+    def toys(cls) -> tuple[str, ...]:
+        """The generated data sets that ``source`` may name."""
+        options = get_args(get_type_hints(cls)["source"])
+        return tuple(name for option in options for name in get_args(option))
+
+
+def check_least(settings: Any, **least: float) -> None:
+    """Raise where a field of ``settings`` is below its least value; a field that is None is not checked."""
+    for name, smallest in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < smallest:
+            raise ValueError(f"{name} must be at least {smallest:g}: got {value}")
 
 
 @dataclass(frozen=True)

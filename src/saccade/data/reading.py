@@ -1,7 +1,4 @@
-"""Records out of files that may hold faults, for every task whose ``data`` names files and says what a fault is. No torch.
-
-``data`` has ``train``, ``valid``, ``test``, ``hold_out``, ``overlap``, ``encoding`` and ``faults: error | drop``.
-"""
+"""Loads the splits that a recipe's ``data`` names, and handles malformed records, for every kind of data. No torch."""
 
 from __future__ import annotations
 
@@ -10,64 +7,109 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from saccade.data.config import DataConfig
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import suffix_of
 from saccade.data.files.records import NOT_UTF8, Fault
 from saccade.data.paths import locate
 from saccade.data.splits import Splits, hold_out, settle_overlap
+from saccade.data.toy import generated
 from saccade.errors import InputError
 
 T = TypeVar("T")
-Gather = Callable[[str | Path, Any], tuple[list[Any], list[str]]]
+Files = str | Path | tuple[str | Path, ...]  # what is read for one split
+Read = Callable[[Any, str], tuple[list[Any], list[str]]]  # files, name of the split → records, notes
+SPLITS = ("train", "valid", "test")
 
 
-def load_parts(data: Any, folder: Path, seed: int, made: dict[str, list[Any]], gather: Gather) -> Splits:
-    """What a built-in source ``made`` and what the files of ``data`` hold; relative paths start at ``folder``."""
-    parts, notes = dict(made), list[str]()
-    for name in ("train", "valid", "test"):
-        path = getattr(data, name)
-        if path is not None:
-            parts[name], said = gather(path if on_hub(path) else locate(path, folder), data)
-            notes += said
+def load_splits(
+    data: DataConfig, folder: Path, seed: int, toy: Callable[[Any], Any], read: Read, *, independent: bool = False
+) -> Splits:
+    """The records that ``data`` names, those of splits that are not given held out of train; paths start at ``folder``.
+
+    ``toy`` makes a record of each generated value, ``read`` reads the files of a split. With ``independent``, generated splits
+    are left as they were drawn: what they have in common is part of their distribution.
+    """
+    parts: dict[str, list[Any]] = {}
+    notes: list[str] = []
+    if data.source is not None:
+        parts = {name: [toy(value) for value in part] for name, part in generated(data, folder).items()}
+        if independent:
+            return Splits(parts["train"], parts["valid"], parts["test"])
+    else:
+        for name in SPLITS:
+            files = data.files(name)
+            if files is not None:
+                parts[name], about = read(located(files, folder), name)
+                notes += about
     splits = settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
     return replace(splits, notes=(*notes, *splits.notes))
 
 
+def located(files: str | tuple[str, ...], folder: Path) -> Files:
+    """A recipe's paths resolved; names of the hub stay as they are."""
+    if isinstance(files, tuple):
+        return tuple(file if on_hub(file) else locate(file, folder) for file in files)
+    return files if on_hub(files) else locate(files, folder)
+
+
+def own_format(path: str | Path, data: DataConfig, known: Iterable[str]) -> Any:
+    """The recipe's format for one more file; None where the file's own suffix, one of ``known``, tells more of it."""
+    return None if on_hub(path) or suffix_of(path) in known else data.format
+
+
+def read_records(
+    path: str | Path,
+    items: Iterable[T | Fault],
+    data: DataConfig,
+    *,
+    strict: bool,
+    expected: str,
+    called: str = "records",
+) -> tuple[list[T], list[str]]:
+    """The records of a file, and warnings about them. The first fault is raised, unless ``data.faults`` is drop; ``strict``
+    reading drops none: a metric on the rest of a file would mean nothing."""
+    dropped = FaultCounts()
+    records = list(valid_records(items, data, dropped, strict=strict, called=called))
+    return records, warnings_about(path, records, dropped, expected=expected, called=called)
+
+
 def valid_records(
-    items: Iterable[T | Fault], data: Any, left_out: FaultCounts, *, strict: bool, called: str
+    items: Iterable[T | Fault], data: Any, dropped: FaultCounts, *, strict: bool, called: str
 ) -> Iterator[T]:
-    """What is no fault. Faults are counted in ``left_out`` where ``data.faults: drop`` says so or the file itself passes them
-    over; else the first is raised, with what a recipe can say to train all the same. ``strict`` reading drops none."""
+    """The items without their faults. With ``data.faults: drop``, and where the file itself excludes a record, faults are
+    counted in ``dropped``; else the first is raised, with the setting that would avoid it. ``strict`` reading drops none."""
     for item in items:
         if not isinstance(item, Fault):
             yield item
         elif item.skipped or (data.faults == "drop" and not strict):
-            left_out.add(item)
+            dropped.add(item)
         else:
             raise item.error if strict else _with_remedy(item, data, called)
 
 
-def _with_remedy(found: Fault, data: Any, called: str) -> InputError:
+def _with_remedy(item: Fault, data: Any, called: str) -> InputError:
     remedies = [f"data.faults: drop leaves such {called} out"]
-    if found.reason == NOT_UTF8 and data.encoding == "utf-8":
+    if item.reason == NOT_UTF8 and data.encoding == "utf-8":
         remedies.insert(0, "data.encoding: latin-1 or windows-1252 reads such files")
-    error = found.error
+    error = item.error
     error.args = (f"{error}; {', '.join(remedies)}",)
     return error
 
 
 def warnings_about(
-    path: str | Path, records: Sequence[Any], left_out: FaultCounts, *, expected: str, called: str = ""
+    path: str | Path, records: Sequence[Any], dropped: FaultCounts, *, expected: str, called: str = "records"
 ) -> list[str]:
-    """What the reader must know of how records were come by; an error where there are none."""
+    """Warnings about the records that were read; raises if there are none."""
     if not records:
-        found = f"none: left out were {left_out}" if left_out else "nothing"
+        found = f"none: dropped were {dropped}" if dropped else "nothing"
         raise InputError(path, expected=expected, found=found)
-    counted = f"{len(left_out):,} {called}".strip()
-    return [f"{path}: {counted} left out beside {len(records):,}: {left_out}"] if left_out else []
+    total = f"{len(dropped) + len(records):,}"
+    return [f"{path}: dropped {len(dropped):,} of {total} {called}: {dropped}"] if dropped else []
 
 
 class FaultCounts:
-    """Faults counted by their reasons, with the place of each one's first."""
+    """Faults counted by their reasons, with the place of the first of each."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Records to train on, to choose by and to report on. A split that is not given is held out of the training records by a
+"""Splits records into training, validation and test sets. A split that is not given is held out of the training records by a
 seeded draw: records of one group (a document, an author) go to the same side, and where there are no groups, records with
-the same source, so that nothing held out was trained on. What splits that were given have in common is counted, and
-dropped where that is asked for."""
+the same source, so that nothing held out was trained on. Sources that given splits have in common are counted, and dropped
+where ``data.overlap`` says so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Overlap = Literal["keep", "drop_test", "drop_train", "error"]
 @dataclass(frozen=True)
 class Splits:
     """Three lists of records (dataclasses with a ``source``, perhaps a ``group``, and where two texts are judged together the
-    ``first`` of them); ``notes`` says what was held out, left out and found in common."""
+    ``first`` of them); ``notes`` says what was held out, dropped and found in common."""
 
     train: Sequence[Any]
     valid: Sequence[Any]
@@ -54,15 +54,15 @@ def hold_out(records: Mapping[str, Sequence[Any]], share: float, seed: int) -> S
 
 
 def too_few(records: int, different: int, names: Sequence[str], unit: str = "source") -> str:
-    """Why these splits cannot be held out of train: not records count, but what they are held together by.
+    """Why these splits cannot be held out of train: what counts is not records, but their groups or sources.
 
     >>> too_few(60, 1, ["test"])[:84]
     '60 training records with 1 different source are too few to hold out a test set: give'
     """
-    said = f"{_several(records, 'training record')} with {_several(different, f'different {unit}')}"
+    counts = f"{_several(records, 'training record')} with {_several(different, f'different {unit}')}"
     sets, given = " and a ".join(f"{name} set" for name in names), " and ".join(f"data.{name}" for name in names)
     return (
-        f"{said} are too few to hold out a {sets}: give {given}, or more records of other {unit}s (those of one {unit} "
+        f"{counts} are too few to hold out a {sets}: give {given}, or more records of other {unit}s (those of one {unit} "
         "stay together)"
     )
 
@@ -73,10 +73,10 @@ def _answered(records: Sequence[Any]) -> bool:
 
 
 def unanswered(name: str, questions: int, share: float) -> str:
-    """What is said of questions that were held out of train and have no answer: no figure can be had of them."""
+    """The error for held-out questions without any answer: no metric can be computed on them."""
     return (
-        f"{name}: none of {_several(questions, 'question')} held out of train has a relevant candidate, and without any "
-        f"there is no figure: raise data.hold_out (now {share:g}), or give data.{name}"
+        f"{name}: none of {_several(questions, 'question')} held out of train has a relevant candidate, so no metric can be "
+        f"computed on them: raise data.hold_out (now {share:g}), or give data.{name}"
     )
 
 
@@ -85,7 +85,7 @@ def _several(number: int, what: str) -> str:
 
 
 def _firsts_in_common(records: Mapping[str, Sequence[Any]], drawn: Sequence[str]) -> list[str]:
-    """Of two texts that are judged together the first may stand in many records: held out, they are then half known."""
+    """Notes on held-out pairs of texts whose first text also occurs in training records."""
     trained = {first for record in records["train"] if (first := getattr(record, "first", None)) is not None}
     if not trained:
         return []
@@ -107,8 +107,8 @@ def _draw(records: Sequence[Any], share: float, seed: int, name: str) -> tuple[l
 
 
 def _draw_groups(records: Sequence[Any], share: float, seed: int, name: str) -> tuple[list[Any], list[Any]]:
-    """Whole groups in the order drawn, until there are enough records; those larger than all that is wanted are passed
-    over, unless there are no others: then the smallest is taken."""
+    """Whole groups in the order drawn, until there are enough records; groups that are too large are skipped, unless there are
+    no others: then the smallest is taken."""
     sizes = Counter(_key(record) for record in records)
     wanted = min(max(1, round(share * len(records))), HELD_OUT_AT_MOST)
     keys = sorted(sizes)
@@ -132,13 +132,13 @@ def _group(record: Any) -> str | None:
 
 
 def _key(record: Any) -> tuple[int, Any]:
-    """What a record is held together by; one without a group among grouped ones stands by its source."""
+    """The group of a record; of one without a group among grouped ones, its source."""
     group = _group(record)
     return (1, record.source) if group is None else (0, group)
 
 
 def settle_overlap(splits: Splits, overlap: Overlap) -> Splits:
-    """What becomes of records of ``valid`` and ``test`` whose source also occurs in ``train``, letter by letter.
+    """Handle the records of ``valid`` and ``test`` whose source also occurs in ``train``, letter by letter.
 
     "keep": they stay, and a note counts them; "drop_test": they are dropped; "drop_train": the training records with these
     sources are dropped; "error": they are refused.
@@ -154,18 +154,18 @@ def settle_overlap(splits: Splits, overlap: Overlap) -> Splits:
     kept: dict[str, Sequence[Any]] = {"valid": splits.valid, "test": splits.test}
     for name, sources in shared.items():
         common = sum(record.source in sources for record in kept[name])
-        said = f"{name}: the sources of {common:,} of {len(kept[name]):,} records also occur in train"
+        note = f"{name}: the sources of {common:,} of {len(kept[name]):,} records also occur in train"
         if overlap == "error":
             example = repr(min(sources, key=lambda source: (len(source), source)))
             shown = example if len(example) <= 60 else f"{example[:59]}…"
-            raise SaccadeError(f"{said}, such as {shown}: data.overlap may drop or keep them")
+            raise SaccadeError(f"{note}, such as {shown}: data.overlap may drop or keep them")
         if overlap == "keep":
-            notes.append(f"{said} (data.overlap may drop them)")
+            notes.append(f"{note} (data.overlap may drop them)")
             continue
         kept[name] = [record for record in kept[name] if record.source not in sources]
         if not kept[name]:
-            raise SaccadeError(f"{said}: with data.overlap: drop_test nothing is left of it")
-        notes.append(f"{said}: dropped from {name}, {len(kept[name]):,} are left")
+            raise SaccadeError(f"{note}: with data.overlap: drop_test nothing is left of it")
+        notes.append(f"{note}: dropped from {name}, {len(kept[name]):,} are left")
     return Splits(splits.train, kept["valid"], kept["test"], tuple(notes))
 
 
@@ -182,10 +182,10 @@ def _without_trained(splits: Splits, sources: set[Any]) -> Splits:
 
 
 def fingerprint(splits: Splits) -> str:
-    """A checksum of all records: a run goes on with the data that it began with, and holds out what it held out then."""
+    """A checksum of all records: a run is resumed on the data that it began with, with the same records held out."""
     digest = hashlib.sha256()
     for name in ("train", "valid", "test"):
-        # Record by record, to the same bytes as the list of all of them: that would be a text as large as the data.
+        # Record by record, to the same bytes as the JSON of all of them, which would be as large as the data.
         for number, record in enumerate(getattr(splits, name)):
             digest.update(f"{', ' if number else '['}{json.dumps(asdict(record))}".encode())
         digest.update(b"]" if getattr(splits, name) else b"[]")

@@ -21,29 +21,22 @@ Legend: T steps, S positions, n output tokens, k hidden positions.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from saccade.data.pairs.batch import collate
-from saccade.data.pairs.records import Pair
+from saccade.api.bundle import Bundle
 from saccade.errors import SaccadeError
-from saccade.task import Prediction
-from saccade.tasks.label import Label
-from saccade.tasks.language import Language
-from saccade.tasks.point import Point
-from saccade.tasks.translate import Translate
+from saccade.task import Scored, Scores
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.training.evaluation import eval_mode
 
 DRAWS = 8
 NOTHING = 0.01  # a drop below this is none
@@ -51,37 +44,6 @@ CLEARLY = 2.0  # times the drop at random, from which on the weights are said to
 TINY = 1e-300
 CUT = "length"  # why an output stopped that did not end
 MOST, LEAST, CHANCE = "most looked at", "least looked at", "at random"
-
-
-class Trained(Protocol):
-    """What is needed of a trained model: :class:`saccade.api.Bundle` has it."""
-
-    task: Any
-    network: nn.Module
-
-    def predict(self, inputs: Sequence[Any], lens: Lens | None = None) -> list[Prediction]: ...
-
-
-@dataclass(frozen=True)
-class Scored:
-    """How likely an output was, token by token, and what was looked at; its steps begin at ``first``, or are ``places``."""
-
-    log_probs: tuple[float, ...]
-    trace: Trace
-    first: int = 0
-    places: tuple[int, ...] = ()
-
-    @property
-    def probability(self) -> float:
-        return exp(fmean(self.log_probs))
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Which rows of a map led to the tokens."""
-        return self.places or tuple(range(self.first, self.first + len(self.log_probs)))
-
-
-Score = Callable[[Lens], Scored]
 
 
 @dataclass(frozen=True)
@@ -98,7 +60,7 @@ class Looked:
 
 
 def curve(
-    bundle: Trained, given: Any, output: Any = None, *, ended: bool = True, draws: int = DRAWS, seed: int = 0
+    bundle: Bundle, given: Any, output: Any = None, *, ended: bool = True, draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Any]:
     """The deletion curves of one input: ``{"sentence", "figures", "curves"}``, as ``about["faithfulness"]`` of a trace holds.
 
@@ -124,8 +86,8 @@ def curve(
 
     def fall(order: Sequence[Sequence[int]]) -> list[float]:
         return [
-            whole.probability,
-            *(score(Lens("statistics", edits=looked.masks([row[:k] for row in order]))).probability for k in hidden),
+            _probability(whole),
+            *(_probability(score(Lens("statistics", edits=looked.masks([row[:k] for row in order])))) for k in hidden),
         ]
 
     most, least = fall(rows), fall([row[::-1] for row in rows])
@@ -135,7 +97,7 @@ def curve(
     return _told([0, *hidden], most, least, by_chance, draws=draws, steps=steps, tokens=len(whole.log_probs))
 
 
-def tested(bundle: Trained, given: Any, trace: Trace) -> Trace:
+def tested(bundle: Bundle, given: Any, trace: Trace) -> Trace:
     """The trace of this input with its deletion curves in ``about["faithfulness"]``."""
     ended = trace.about.get("stopped") != CUT
     found = curve(bundle, given, trace.about.get("output"), ended=ended)
@@ -145,91 +107,22 @@ def tested(bundle: Trained, given: Any, trace: Trace) -> Trace:
 # How likely the output is under a lens -----------------------------------------------------------------------------
 
 
-def _score(bundle: Trained, given: Any, output: Any, ended: bool) -> Score:
-    """What says how likely the output is while a lens edits."""
+def _score(bundle: Bundle, given: Any, output: Any, ended: bool) -> Callable[[Lens], Scored]:
+    """A function of a lens that says how likely the output is."""
     task = bundle.task
-    if isinstance(task, Point):
-        raise SaccadeError("a pointer's weights are its output: hiding what it points at hides the answer itself")
-    if isinstance(task, Label):
-        return _of_tags(bundle, given, output)
-    if not isinstance(task, Translate | Language):
-        return _of_label(bundle, given, output)
+    if not isinstance(task, Scores):
+        raise SaccadeError(
+            f"erasure needs outputs that can be scored; those of the task {task.name} cannot: {task.not_scored}"
+        )
     if output is None:
-        made = bundle.predict([given])[0]
-        output, ended = made.value, made.stopped != CUT
-    return (_of_target if isinstance(task, Translate) else _of_continuation)(bundle, given, output, ended)
+        prediction = bundle.predict([given])[0]
+        output, ended = prediction.value, prediction.stopped != CUT
+    return task.scorer(bundle.network, given, output, ended=ended)
 
 
-def _of_target(bundle: Trained, source: str, target: str, ended: bool) -> Score:
-    """A text and what was written for it, as the task cuts them into tokens."""
-    task, network = bundle.task, bundle.network
-    device = next(network.parameters()).device
-    read = task.corpus([Pair(source, "")], "input").ids[0][0]
-    written = task.target.encode(target)  # however long it became: a limit of the data does not bind what is written
-    n = max(1, len(written) + ended)
-    batch = collate([(read, written)], [0]).to(device)
-    before, after = batch.target_in[:, :n], batch.target_out[0, :n]
-
-    @torch.no_grad()
-    def score(lens: Lens) -> Scored:
-        with eval_mode(network):
-            logits = network(batch.source, batch.source_lengths, before, lens=lens)
-        found = -functional.cross_entropy(logits[0].float(), after, reduction="none")
-        return Scored(_kept(found.tolist()), _seen(lens))
-
-    return score
-
-
-def _of_continuation(bundle: Trained, prompt: str, written: str, ended: bool) -> Score:
-    """A prompt and how it went on: the steps after the prompt count."""
-    task, network = bundle.task, bundle.network
-    first = len(task.tokenizer.encode(prompt)) if prompt else 0
-    between = " " if prompt and written and not (prompt[-1].isspace() or written[0].isspace()) else ""
-
-    def score(lens: Lens) -> Scored:
-        reading = task.force(network, prompt + between + written, lens)
-        found = reading.log_probs[first:]
-        return Scored(_kept(found if ended or len(found) == 1 else found[:-1]), reading.trace, first)
-
-    return score
-
-
-def _of_label(bundle: Trained, given: Any, label: Any) -> Score:
-    """One label among several."""
-
-    def score(lens: Lens) -> Scored:
-        made = bundle.predict([given], lens=lens)[0]
-        asked = made.value if label is None else label
-        if asked not in made.probabilities:
-            raise SaccadeError(
-                f"erasure is measured of texts that are written and of labels: found {str(asked)[:60]!r}, which is neither"
-            )
-        return Scored((log(max(made.probabilities[asked], TINY)),), made.trace or Trace())
-
-    if label is None:
-        label = score(Lens("statistics")).trace.about["output"]
-    return score
-
-
-def _of_tags(bundle: Trained, given: Any, output: str | Sequence[str] | None) -> Score:
-    """A tag for each word: its probability, and the words as the steps."""
-    task, network = bundle.task, bundle.network
-    said = bundle.predict([given])[0].value if output is None else output
-    tags = said.split() if isinstance(said, str) else list(said)
-
-    def score(lens: Lens) -> Scored:
-        shares, places, trace = task.force(network, given, tags, lens)
-        return Scored(_kept(log(max(share, TINY)) for share in shares), trace, places=tuple(places))
-
-    return score
-
-
-def _kept(log_probs: Iterable[float]) -> tuple[float, ...]:
-    return tuple(max(each, log(TINY)) for each in log_probs)
-
-
-def _seen(lens: Lens) -> Trace:
-    return lens.trace if lens.records else Trace()
+def _probability(scored: Scored) -> float:
+    """The geometric mean of the tokens' probabilities."""
+    return exp(fmean(max(log_prob, log(TINY)) for log_prob in scored.log_probs))
 
 
 # What was looked at, and what to hide ---------------------------------------------------------------------------------

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from jaxtyping import Float
 from torch import Tensor
 
+from saccade.api.bundle import Bundle
 from saccade.errors import SaccadeError
-from saccade.task import Prediction
+from saccade.task import Task
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens
 from saccade.trace.maps import AttentionMap, Trace
@@ -36,14 +37,6 @@ TEXT, LABEL = "text", "label"
 TOGETHER = 256  # texts whose traces are held at a time
 Rank = Literal["mean", "total", "lift"]
 Whose = Literal["predicted", "given"]
-
-
-class Trained(Protocol):
-    """What is needed of a trained model: :class:`saccade.api.Bundle` has it."""
-
-    task: Any
-
-    def predict(self, inputs: Sequence[Any], lens: Lens | None = None) -> list[Prediction]: ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +89,7 @@ class Words:
 
 
 def words(
-    bundle: Trained,
+    bundle: Bundle,
     records: Sequence[Any],
     *,
     whose: Whose = "predicted",
@@ -117,7 +110,7 @@ def words(
 
     >>> # explain.words.words(bundle, bundle.records_of(None)[0]).top("praise", 10)
     """
-    if getattr(bundle.task, "classes", None) is None:
+    if bundle.task.output != "label":
         raise SaccadeError(f"words by label are those of a classifier: found the task {bundle.task.name!r}")
     if not records:
         raise SaccadeError("there is nothing to look at: got no records")
@@ -132,7 +125,7 @@ def words(
             label = prediction.value if whose == "predicted" else record.target
             tally.add(label, look, trace.axes[TEXT], folded=folded)
         progress(len(part))
-    return tally.words(whose, least, getattr(bundle.task.classes, "names", ()))
+    return tally.words(whose, least, bundle.task.labels)
 
 
 @dataclass(frozen=True)
@@ -186,9 +179,9 @@ def _even_within(text: Axis) -> list[float]:
 # Words out of tokens ----------------------------------------------------------------------------------------------------
 
 
-def _folds(task: Any) -> bool:
+def _folds(task: Task) -> bool:
     """Whether the task reads capital letters as small ones."""
-    return bool(getattr(getattr(task.tokenizer, "config", None), "lower", False))
+    return any(tokenizer.config.lower for tokenizer in task.vocabularies.values())
 
 
 def word_places(text: Axis) -> Iterator[tuple[str, list[int]]]:

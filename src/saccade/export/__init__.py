@@ -1,1 +1,1 @@
-"""Trained networks in other programs' formats, and theirs in ours."""
+"""Converts networks to and from the formats of other libraries."""

@@ -1,5 +1,5 @@
-"""BERT as Hugging Face keeps it: ``config.json``, ``model.safetensors``, ``vocab.txt`` (or ``tokenizer.json``) and
-``tokenizer_config.json``.
+"""Reads and writes BERT as a Hugging Face folder: ``config.json``, ``model.safetensors``, ``vocab.txt`` (or
+``tokenizer.json``) and ``tokenizer_config.json``.
 
     theirs                                   ours
     hidden_size, num_hidden_layers, …        Config(width, layers, …)
@@ -8,7 +8,7 @@
     cls.predictions, cls.seq_relationship    transform, transform_norm, bias, next
     classifier                               output
 
-Tensors are only renamed, so outputs are theirs. The output matrix of masked words is the table of the words, here as there.
+Tensors are only renamed, so outputs are the same. The output matrix of masked words is tied to the word embeddings in both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from saccade.models.bert import Bert, BertClassifier, BertTagger, Config
 from saccade.storage import read_json, write_bytes, write_json, write_text
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"
-PIPELINE = "tokenizer.json"  # holds the vocabulary where there is no vocab.txt: transformers 5 writes it alone
+PIPELINE = "tokenizer.json"  # has the vocabulary if there is no vocab.txt: transformers 5 writes only this file
 GELU: dict[str, Literal["erf", "tanh"]] = {
     "gelu": "erf", "gelu_python": "erf", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu_fast": "tanh",
 }  # fmt: skip
@@ -40,12 +40,12 @@ LABELLING: dict[str, type[BertClassifier | BertTagger]] = {
     "BertForSequenceClassification": BertClassifier,
     "BertForTokenClassification": BertTagger,
 }
-HEADED = {  # by whether it finds words, and whether it tells followers
+HEADED = {  # by whether the masked-word head and the next-sentence head are there
     (True, True): "BertForPreTraining", (True, False): "BertForMaskedLM",
     (False, True): "BertForNextSentencePrediction", (False, False): "BertModel",
 }  # fmt: skip
-TIED = ("BertForPreTraining", "BertForMaskedLM")  # the others have no output matrix of words
-# Ours → theirs, the trunk's names without its prefix; of a layer below its number.
+TIED = ("BertForPreTraining", "BertForMaskedLM")  # the others have no output matrix
+# Our names → theirs: of the trunk without its prefix, of a layer without its number.
 TRUNK = {
     "words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
     "segments": "embeddings.token_type_embeddings", "norm": "embeddings.LayerNorm", "pooler": "pooler.dense",
@@ -60,19 +60,20 @@ HEADS = {
     "transform": "cls.predictions.transform.dense", "transform_norm": "cls.predictions.transform.LayerNorm",
     "next": "cls.seq_relationship", "output": "classifier",
 }  # fmt: skip
-# What a network may lack, and then starts anew: a bare encoder has no heads, a masked language model and a tagger no pooler.
+# Parts that may be missing and are then initialised: a bare encoder has no heads, a masked language model and a tagger no
+# pooler.
 OPTIONAL = ("transform.", "transform_norm.", "bias", "next.", "trunk.pooler.")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a folder holds, in our terms."""
+class ImportedBert:
+    """The contents of a Hugging Face folder."""
 
     network: nn.Module
     config: Config
     tokenizer: WordPieces
     labels: tuple[str, ...] | None  # of a classifier or tagger
-    anew: tuple[str, ...]  # parts that the folder lacks
+    anew: tuple[str, ...]  # parts that are missing in the folder, and untrained
 
     @property
     def model_name(self) -> Literal["bert", "bert_classifier", "bert_tagger"]:
@@ -81,8 +82,8 @@ class Found:
         return "bert" if self.labels is None else "bert_classifier"
 
 
-def read_bert(folder: str | Path) -> Found:
-    """The BERT in a Hugging Face folder. What is missing, of another kind or of another shape is named, with its file."""
+def read_bert(folder: str | Path) -> ImportedBert:
+    """Read a BERT from a Hugging Face folder. Errors name the file and what is missing or does not fit."""
     folder = Path(folder)
     if not folder.is_dir():
         found = "a file" if folder.exists() else "no such folder"
@@ -91,11 +92,11 @@ def read_bert(folder: str | Path) -> Found:
     config, labels = _config(document, folder / CONFIG), _labels(document, folder / CONFIG)
     tokenizer = _tokenizer(folder, document)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)  # parts that start anew are the same each time
+        torch.manual_seed(1)  # missing parts are initialised the same way each time
         size, kind = tokenizer.size, LABELLING.get(_architecture(document, folder / CONFIG))
         network = Bert(config, size) if kind is None else kind(config, size, len(labels or ()))
     anew = _fill(network, _tensors(folder), folder / WEIGHTS)
-    return Found(network.eval(), config, tokenizer, labels, anew)
+    return ImportedBert(network.eval(), config, tokenizer, labels, anew)
 
 
 def write_bert(
@@ -105,9 +106,9 @@ def write_bert(
     labels: tuple[str, ...] | None = None,
     without: Collection[str] = (),
 ) -> None:
-    """A folder that ``transformers`` reads: BertForPreTraining; or, with these labels, BertForSequenceClassification or
-    BertForTokenClassification. Parts of the network named in ``without`` (as :attr:`Found.anew` names them) are not
-    written, and without its heads a pre-trained network is of the architecture that has none."""
+    """Write a folder for ``transformers``: BertForPreTraining; or, with labels, BertForSequenceClassification or
+    BertForTokenClassification. Parts of the network named in ``without`` (as :attr:`ImportedBert.anew` names them) are not
+    written, and the architecture is the one without them."""
     folder = Path(folder)
     if not isinstance(network, Bert | BertClassifier | BertTagger):
         expected = "a network bert, bert_classifier or bert_tagger to write as BERT"
@@ -131,7 +132,7 @@ def write_bert(
     write_json(folder / CONFIG, _written(network, tokenizer, labels, without))
 
 
-# Their config --------------------------------------------------------------------------------------------------------------
+# The config ---------------------------------------------------------------------------------------------------------------
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -185,10 +186,10 @@ def _config(document: Mapping[str, Any], path: Path) -> Config:
     try:
         return Config(**sizes, gelu=GELU[act])
     except ValueError as fault:
-        told = str(fault)
+        message = str(fault)
         for ours, theirs in {**names, **shares}.items():
-            told = re.sub(rf"\b{ours}\b", theirs, told)
-        raise InputError(path, expected="sizes that fit together", found=told) from None
+            message = re.sub(rf"\b{ours}\b", theirs, message)
+        raise InputError(path, expected="consistent sizes", found=message) from None
 
 
 def _number(document: Mapping[str, Any], field: str, path: Path, kind: type, default: Any = None) -> Any:
@@ -200,7 +201,7 @@ def _number(document: Mapping[str, Any], field: str, path: Path, kind: type, def
 
 
 def _labels(document: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
-    """The labels of a classifier or tagger, in the order of its outputs; None of a network that was pre-trained."""
+    """The labels of a classifier or tagger, in the order of its outputs; None for a pre-trained network."""
     if _architecture(document, path) not in LABELLING:
         return None
     if document.get("problem_type") not in (None, "single_label_classification"):
@@ -225,7 +226,7 @@ def _tokenizer(folder: Path, document: Mapping[str, Any]) -> WordPieces:
         path = folder / PIPELINE
         pieces, settings = _pipeline(path)
     elif not path.is_file():
-        expected = f"the vocabulary, a piece a line, or {PIPELINE}"
+        expected = f"the vocabulary, one piece per line, or {PIPELINE}"
         raise InputError(path, expected=expected, found="no such file")
     settings |= _mapping(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
     lower = settings.get("do_lower_case", True)
@@ -246,7 +247,7 @@ def _tokenizer(folder: Path, document: Mapping[str, Any]) -> WordPieces:
 
 
 def _pipeline(path: Path) -> tuple[list[str], dict[str, Any]]:
-    """The pieces of a ``tokenizer.json`` in the order of their ids, and its settings under the names of the other file."""
+    """The pieces of a ``tokenizer.json`` in the order of their ids, and its settings as in ``tokenizer_config.json``."""
     document = _mapping(path)
     model, normalizer = document.get("model"), document.get("normalizer")
     kinds = [each.get("type") if isinstance(each, dict) else None for each in (model, normalizer)]
@@ -255,7 +256,7 @@ def _pipeline(path: Path) -> tuple[list[str], dict[str, Any]]:
         raise InputError(path, field="model, normalizer", expected="WordPiece and BertNormalizer", found=found)
     numbers = model.get("vocab")
     if not isinstance(numbers, dict) or sorted(map(str, numbers.values())) != sorted(map(str, range(len(numbers)))):
-        raise InputError(path, field="model.vocab", expected="pieces with the ids 0, 1, 2, …", found="another thing")
+        raise InputError(path, field="model.vocab", expected="pieces with the ids 0, 1, 2, …", found="other ids")
     names = {
         "lowercase": "do_lower_case",
         "strip_accents": "strip_accents",
@@ -300,7 +301,7 @@ def _written(
     return document
 
 
-# Their tensors -------------------------------------------------------------------------------------------------------------
+# The tensors --------------------------------------------------------------------------------------------------------------
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
@@ -313,25 +314,25 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
         raise InputError(path, expected="the weights", found=f"{other} instead" if other else "no such file", hint=hint)
     try:
         with safe_open(path, framework="pt") as file:
-            return {_current(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+            return {_current(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise InputError(path, expected="a whole safetensors file", found=f"a damaged one: {error}") from None
 
 
 def _current(name: str) -> str:
-    """Names as the library writes them today: older files say gamma and beta, and bare encoders have no prefix."""
+    """Current names of tensors: older files have gamma and beta, and bare encoders have no prefix."""
     name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
     return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
 
 
 def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple[str, ...]:
-    """Put their tensors into the network; returns the parts that are not there and start anew."""
+    """Load their tensors into the network; return the missing parts, which stay at their initial values."""
     state, anew = network.state_dict(), list[str]()
     tied = theirs.get("cls.predictions.decoder.weight")
     words = theirs.get("bert.embeddings.word_embeddings.weight")
     if tied is not None and words is not None and not torch.equal(tied, words):
-        found = "another one (an output layer that is not tied)"
-        raise InputError(path, field="cls.predictions.decoder.weight", expected="the table of the words", found=found)
+        found = "another matrix (an output layer that is not tied)"
+        raise InputError(path, field="cls.predictions.decoder.weight", expected="the word embeddings", found=found)
     for name, ours in state.items():
         tensor = theirs.get(_theirs(name))
         if tensor is None and name == "bias":
@@ -354,17 +355,17 @@ def _fill(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> tuple
 
 
 def _part(name: str) -> str:
-    """The part of the network that one of our tensors belongs to."""
+    """The part of the network that a tensor belongs to."""
     return name.removesuffix(".weight").removesuffix(".bias")
 
 
 def _idle(network: nn.Module) -> tuple[str, ...]:
-    """Our tensors that theirs lacks and nobody misses: the pooler of a tagger."""
+    """Our unused tensors, which their models lack: the pooler of a tagger."""
     return network.idle if isinstance(network, BertTagger) else ()
 
 
 def _refuse_others(network: nn.Module, theirs: Mapping[str, Tensor], path: Path) -> None:
-    """Raise where tensors have no place in the network: a layer or a head that is left out would be missed by nobody."""
+    """Raise if tensors have no place in the network: a dropped layer or head would go unnoticed."""
     placed = {_theirs(name) for name in network.state_dict()} | {"bert.embeddings.position_ids"}
     head = "cls.predictions.decoder." if isinstance(network, Bert) else "cls."  # tied, or not used
     others = [name for name in theirs if name not in placed and not name.startswith(head)]
@@ -372,11 +373,13 @@ def _refuse_others(network: nn.Module, theirs: Mapping[str, Tensor], path: Path)
         more = f", nor for {len(others) - 1} more" if len(others) > 1 else ""
         hint = f"num_hidden_layers and architectures in {CONFIG}?"
         expected = f"the tensors of the network that {CONFIG} describes"
-        raise InputError(path, field=min(others), expected=expected, found=f"one it has no place for{more}", hint=hint)
+        raise InputError(
+            path, field=min(others), expected=expected, found=f"a tensor without a place in it{more}", hint=hint
+        )
 
 
 def _theirs(name: str) -> str:
-    """Our name of a tensor as theirs."""
+    """Their name of one of our tensors."""
     if name == "bias":
         return "cls.predictions.bias"
     part, _, end = name.rpartition(".")

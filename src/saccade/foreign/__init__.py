@@ -1,4 +1,4 @@
-"""Models that were not written here, under the lens: :func:`look`."""
+"""Traces models of other libraries: :func:`look`."""
 
 from saccade.foreign.look import look
 

@@ -1,10 +1,10 @@
-"""One call of somebody else's attention, under a lens.
+"""Computes one attention call of a foreign model under a lens.
 
     weights = softmax(cap · tanh(scale · qᵀk / cap) + bias), over the keys a query sees (and a sink, if there is one)
 
-Weights that are kept whole, or edited, are computed as they stand. Otherwise contexts come from PyTorch's own attention and
-statistics from the kernels that go over the scores again, and no T × S numbers exist; with a bias, a cap or sinks, which those
-kernels do not know, a block of queries exists at a time.
+Weights that are kept whole or edited are computed directly. Otherwise contexts come from PyTorch's own attention and
+statistics from kernels that recompute the scores, without T × S numbers; with a bias, a cap or sinks, which those kernels do
+not support, one block of queries is computed at a time.
 
 Legend: B batch, H heads, G heads of keys (H / G queries' heads share one), T queries, S keys, D width, E width of values.
 """
@@ -37,16 +37,16 @@ from saccade.kernels.visibility import Visibility
 from saccade.trace.lens import Lens, Record, Site
 
 OURS: ContextVar[bool] = ContextVar("ours", default=False)
-"""Whether what runs now is our attention: what runs besides was not seen."""
+"""Whether our own attention is running; other calls bypass the session."""
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What one attention was called with.
+    """The arguments of one attention call.
 
     ``query`` [B, H, T, D], ``key`` [B, G, S, D], ``value`` [B, G, S, E]; ``bias`` broadcasts against [B, H, T, S] and is
-    added to the scores, ``cap`` bounds them, ``sinks`` [H] are scores of a key that has no value. ``behind`` keys came
-    before the first one and were forgotten: key s is at place ``behind + s``.
+    added to the scores, ``cap`` bounds them, ``sinks`` [H] are scores of a key without a value. ``behind`` earlier
+    keys were dropped: key s is at position ``behind + s``.
     """
 
     query: Tensor
@@ -66,31 +66,31 @@ class Call:
 
     @property
     def plain(self) -> bool:
-        """Whether it is nothing but scaled dot products over lengths and a band."""
+        """Whether it is plain scaled dot-product attention over lengths and a band."""
         extra = (self.bias, self.cap, self.sinks)
         return self.sight.seen is not None and not self.dropout and all(each is None for each in extra)
 
     @property
     def score(self) -> str:
-        """The name of its score; none where something is added to the scores, caps them, or scales them in its own way."""
+        """The name of its score; empty with a bias, a cap or an unusual scale."""
         names = {self.query.shape[-1] ** -0.5: "scaled_dot", 1.0: "dot"}
         return "" if self.bias is not None or self.cap is not None else names.get(self.scale, "")
 
     def of(self, start: int, stop: int) -> Call:
-        """The same for the queries start, …, stop − 1 alone."""
+        """The same call for the queries start, …, stop − 1."""
         bias = self.bias
         if bias is not None and bias.shape[-2] > 1:
             bias = bias[..., start:stop, :]
         return replace(self, query=self.query[:, :, start:stop], sight=self.sight.of(start, stop), bias=bias)
 
     def repeated(self, states: Tensor) -> Tensor:
-        """Keys or values, one for each head of the queries."""
+        """Keys or values repeated for each head of the queries."""
         shared = self.heads // states.shape[1]
         return states if shared == 1 else states.repeat_interleave(shared, dim=1)
 
     def scores(self, key: Tensor) -> Tensor:
-        """All scores [B, H, T, S] of the repeated keys, −inf where a key is not seen. Half types become float32."""
-        with _as_they_are(self.query):
+        """All scores [B, H, T, S] of the repeated keys, −inf where a key is not visible. Half precision becomes float32."""
+        with _without_autocast(self.query):
             scores = torch.matmul(_in_full(self.query), _in_full(key).mT) * self.scale
         if self.cap is not None:
             scores = torch.tanh(scores / self.cap) * self.cap
@@ -101,25 +101,25 @@ class Call:
 
 
 def _in_full(states: Tensor) -> Tensor:
-    """Half types as float32: scores that are rounded to a half type are other scores."""
+    """Half precision as float32: rounded scores would differ."""
     return states.to(working_dtype(states.dtype))
 
 
-def _as_they_are(states: Tensor) -> torch.autocast:
-    """Products in the types of what is multiplied, where autocast would make them half ones again."""
+def _without_autocast(states: Tensor) -> torch.autocast:
+    """Disable autocast, which would compute products in half precision."""
     return torch.autocast(states.device.type, enabled=False)
 
 
 def attend_under(lens: Lens, call: Call, site: Site, place: Site, *, offset: int = 0, shown: int = 0) -> Tensor:
-    """The contexts [B, H, T, E], after the lens has seen the weights.
+    """The contexts [B, H, T, E]; the lens edits and records the weights.
 
     Args:
         lens: records and edits.
-        call: what was asked for.
-        site: under which name edits know this place.
-        place: under which name and over which axes the weights are kept.
-        offset: where the first query stands, for edits.
-        shown: which row of the axis ``place.query`` it is.
+        call: the arguments of the attention.
+        site: the site that edits refer to.
+        place: the site and axes that the weights are recorded under.
+        offset: position of the first query, for edits.
+        shown: its row on the axis ``place.query``.
     """
     token = OURS.set(True)
     try:
@@ -154,7 +154,7 @@ def _by_rows(lens: Lens, call: Call, site: Site, place: Site, offset: int) -> Te
     for start in range(0, max(1, T), step):
         part = call.of(start, min(start + step, T))
         scores = part.scores(key)
-        if call.behind:  # edits name keys by their places, so those that were forgotten count
+        if call.behind:  # edits name keys by position, including dropped ones
             scores = functional.pad(scores, (call.behind, 0), value=-math.inf)
         scores = lens.edit_scores(site, scores, offset + start)
         weights = lens.edit_weights(site, _normalised(scores, call.sinks), offset + start)
@@ -177,7 +177,7 @@ def _normalised(scores: Tensor, sinks: Tensor | None) -> Tensor:
 def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
     seen = call.sight.seen or Visibility()
     key, value = call.repeated(call.key), call.repeated(call.value)
-    if _flashes(call, seen, wanted):  # it gives each row's log-sum-exp too, which saves a pass over the scores
+    if _flashes(call, seen, wanted):  # it also gives each row's log-sum-exp, which saves a pass over the scores
         usual = call.scale == call.query.shape[-1] ** -0.5
         return attend(
             call.query, key, value, score=scaled_dot if usual else dot, normalise=softmax if usual else Softmax(call.scale),
@@ -188,7 +188,7 @@ def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
 
 
 def _flashes(call: Call, seen: Visibility, wanted: Wanted) -> bool:
-    """Whether ``attend`` has flash attention compute the contexts. For few scores it takes the weights in the model's type."""
+    """Whether ``attend`` would use flash attention. For few scores it computes the weights in the model's type."""
     (B, H, T, _), S = call.query.shape, call.key.shape[-2]
     half = call.query.dtype in (torch.float16, torch.bfloat16)
     simple = seen.everything or (seen.causal and T == S)
@@ -209,15 +209,15 @@ def _statistics(call: Call, key: Tensor, seen: Visibility, wanted: Wanted) -> St
     query, key = _in_full(call.query).flatten(0, 1), _in_full(key).flatten(0, 1)
 
     def scores(rows: slice, keys: slice) -> Tensor:
-        with _as_they_are(query):
+        with _without_autocast(query):
             return dot_scores(query[:, rows], key[:, keys], call.scale)
 
     return blocked.statistics(scores, (len(query), T, S), seen, like=query, wanted=wanted, heads=H).per_head(H)
 
 
 def _contexts(call: Call, key: Tensor, value: Tensor, seen: Visibility) -> Tensor:
-    """PyTorch's attention takes lengths and bands, but for the causal one, as a mask alone: it gets a block of queries at a
-    time, and of the keys those that the block can see."""
+    """PyTorch's attention takes lengths and bands only as masks (except the causal one): it gets one block of queries at a
+    time, with the keys that the block sees."""
     B, H, T, _ = call.query.shape
     S = key.shape[-2]
     query, key, value = one_dtype(call.query, key, value)
@@ -240,7 +240,7 @@ def _contexts(call: Call, key: Tensor, value: Tensor, seen: Visibility) -> Tenso
 
 
 def _behind(record: Record, by: int) -> Record:
-    """The same record where key s is at place ``by + s``."""
+    """The same record with key s at position ``by + s``."""
     if not by:
         return record
     tensors = dict(record.tensors)

@@ -1,9 +1,9 @@
-"""Models of the library transformers: our attention function in the place of theirs, while looking.
+"""Traces models of the transformers library by replacing their attention function.
 
-The library asks a registry for the attention function and for the masks that go with it. Ours is registered there under one
-name, the model is switched to it for the time of a look, and switched back whatever happens. Masks stay rules
-(:mod:`saccade.foreign.masks`). Once a look, for each kind of attention module, a few rows are compared with those of the
-model's own function: a model that computes attention otherwise is refused, never misread.
+The library looks up attention functions and their masks in a registry. Ours is registered there under one name; a model is
+switched to it during ``look`` and always switched back. Masks stay rules (:mod:`saccade.foreign.masks`). Once per ``look``
+and class of attention module, a few rows are compared with the model's own function: a model that computes attention
+differently is refused, never misread.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from saccade.kernels.visibility import Visibility
 from saccade.trace.lens import Lens, Site
 
 NAME = "saccade"
-"""Under which the library knows our attention function."""
+"""The name of our attention function in the library's registry."""
 
 ROWS_CHECKED = 4
-"""Queries of which our contexts are compared with the model's own."""
+"""Queries whose contexts are compared with the model's own."""
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
-"""Of the greatest context. In float64 it is float32's: many models take the softmax in float32 whatever their type."""
+"""Relative to the greatest context. float64 has float32's: many models compute the softmax in float32."""
 
-_gaze: ContextVar[LookSession | None] = ContextVar("gaze", default=None)
+_session: ContextVar[LookSession | None] = ContextVar("session", default=None)
 
 
 def hosts(model: nn.Module) -> list[Any]:
-    """The models of transformers in this one, outermost first, those inside another left out."""
+    """The outermost transformers models in this module."""
     library = sys.modules.get("transformers.modeling_utils")
-    if library is None:  # never imported, so there can be none
+    if library is None:  # never imported, so there are none
         return []
     found = [(path, each) for path, each in model.named_modules() if isinstance(each, library.PreTrainedModel)]
     inside = [path for path, _ in found]
@@ -54,8 +54,8 @@ def _contains(outer: str, inner: str) -> bool:
 
 
 @contextlib.contextmanager
-def switched(models: list[Any], gaze: LookSession) -> Iterator[None]:
-    """These models look through ``gaze``; afterwards they are as they were."""
+def switched(models: list[Any], session: LookSession) -> Iterator[None]:
+    """Route the attention of these models through the session; restore them afterwards."""
     if not models:
         yield
         return
@@ -63,14 +63,14 @@ def switched(models: list[Any], gaze: LookSession) -> Iterator[None]:
     for model in models:
         _refuse(model)
     before = [(config, config._attn_implementation_internal) for model in models for config in _configs(model)]
-    token = _gaze.set(gaze)
+    token = _session.set(session)
     try:
         for config, _ in before:
-            # Not set_attn_implementation(): in some versions it passes over parts that have a copy of the configuration.
+            # Not set_attn_implementation(): some versions skip parts that have a copy of the configuration.
             config._attn_implementation_internal = NAME
         yield
     finally:
-        _gaze.reset(token)
+        _session.reset(token)
         for config, implementation in before:
             config._attn_implementation_internal = implementation
 
@@ -82,25 +82,24 @@ def _register() -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
     except ImportError:
         raise SaccadeError(
-            f"looking needs transformers 5 or newer, found {transformers.__version__}: pip install 'saccade[transformers]'"
+            f"saccade.look needs transformers 5 or newer, found {transformers.__version__}: pip install 'saccade[transformers]'"
         ) from None
     AttentionInterface.register(NAME, attention_forward)
     AttentionMaskInterface.register(NAME, mask_forward)
 
 
 def _refuse(model: Any) -> None:
-    """Raise where a part of the model would not ask for our function."""
+    """Raise if a part of the model would not use our function."""
     for part in model.modules():
         can = getattr(part, "_can_set_attn_implementation", None)
         if can is not None and not can():
             raise SaccadeError(
-                f"{type(part).__name__} computes attention in a way of its own, not through the attention interface of "
-                "transformers: it cannot be looked at"
+                f"{type(part).__name__} does not use the attention interface of transformers: it cannot be traced"
             )
 
 
 def _configs(model: Any) -> list[Any]:
-    """Every configuration of a model and of its parts, once each."""
+    """Every configuration of a model and its parts, once each."""
     found: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
     while waiting:
@@ -112,11 +111,11 @@ def _configs(model: Any) -> list[Any]:
     return list(found.values())
 
 
-# ---- What the library calls ------------------------------------------------------------------------------------------
+# ---- Called by the library -------------------------------------------------------------------------------------------
 
 
 def mask_forward(batch_size: int, kv_length: int, kv_offset: int = 0, **rule: Any) -> DeferredMask:
-    """A mask as a rule. What is given is what the library's own mask functions get."""
+    """A mask as a rule; the arguments are those of the library's own mask functions."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, sdpa_mask
 
     function, padding, device = (
@@ -144,7 +143,7 @@ def mask_forward(batch_size: int, kv_length: int, kv_offset: int = 0, **rule: An
     real = _real(padding, kv_length, kv_offset)
     if function in (causal_mask_function, bidirectional_mask_function):
         shift = before - kv_offset
-        # One query that has everything before it, as when a model writes, sees all keys.
+        # A single query after all keys, as in generation, sees all of them.
         seen = (
             Visibility(shift=shift, after=0)
             if function is causal_mask_function and shift < kv_length - 1
@@ -165,7 +164,7 @@ def _device(rule: dict[str, Any]) -> torch.device:
 
 
 def _real(padding: Tensor | None, kv_length: int, kv_offset: int) -> Tensor | None:
-    """Which keys [B, S] are no padding; None: all."""
+    """Which keys [B, S] are not padding; None: all."""
     if padding is None:
         return None
     missing = max(0, kv_offset + kv_length - padding.shape[-1])
@@ -187,10 +186,10 @@ def attention_forward(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """What the library calls in the place of its own: contexts [B, T, H, E], and no weights, which the lens has."""
-    gaze = _gaze.get()
-    if gaze is None:
-        raise SaccadeError(f"the attention {NAME!r} serves saccade.look alone: choose another attn_implementation")
+    """Our attention function: contexts [B, T, H, E], and no weights (the lens has them)."""
+    session = _session.get()
+    if session is None:
+        raise SaccadeError(f"the attention {NAME!r} works only in saccade.look: choose another attn_implementation")
     T, S = query.shape[-2], key.shape[-2]
     sight, added, before, behind = _sight(module, attention_mask, is_causal, T, S)
     biases = [each for each in (position_bias, added) if each is not None]
@@ -199,25 +198,25 @@ def attention_forward(
         sight=sight, bias=sum(biases[1:], biases[0]) if biases else None, cap=softcap, sinks=s_aux,
         dropout=dropout if module.training else 0.0, behind=behind,
     )  # fmt: skip
-    if type(module) not in gaze.checked:
-        gaze.checked.add(type(module))
+    if type(module) not in session.checked:
+        session.checked.add(type(module))
         given = {"scaling": scaling, "position_bias": position_bias, "softcap": softcap, "s_aux": s_aux, **others}
-        _compare(gaze, module, call, {name: part for name, part in given.items() if part is not None}, added)
-    context = gaze.see(module, call, before)
+        _compare(session, module, call, {name: part for name, part in given.items() if part is not None}, added)
+    context = session.see(module, call, before)
     return context.transpose(1, 2).contiguous(), None
 
 
 def _sight(
     module: nn.Module, mask: Tensor | None, is_causal: bool | None, T: int, S: int
 ) -> tuple[Sight, Tensor | None, int | None, int]:
-    """What is visible, what is added to the scores, how many queries came before, and how many keys were forgotten."""
+    """What is visible, what is added to the scores, the number of earlier queries, and of forgotten keys."""
     if isinstance(mask, DeferredMask):
         sight = mask.sight
         if (sight.queries, sight.keys) == (T, S):
             return sight, None, mask.before, mask.behind
         mask = mask.dense()
     if mask is not None:
-        # Some versions make masks for all keys that a cache has room for, and cut what is not there yet.
+        # Some versions make masks for the whole cache, including keys that are not there yet.
         return *sight_of_mask(mask[..., :S], T, S), None, 0
     follows = getattr(module, "is_causal", False) if is_causal is None else is_causal
     if follows and T > 1:
@@ -225,11 +224,11 @@ def _sight(
     return everything(T, S), None, None, 0
 
 
-# ---- Is it what the model would have computed? -----------------------------------------------------------------------
+# ---- Comparison with the model's own function ------------------------------------------------------------------------
 
 
-def _compare(gaze: LookSession, module: nn.Module, call: Call, given: dict[str, Any], added: Tensor | None) -> None:
-    """Raise where the model's own function gives other contexts for a few rows."""
+def _compare(session: LookSession, module: nn.Module, call: Call, given: dict[str, Any], added: Tensor | None) -> None:
+    """Raise if the model's own function gives other contexts for a few rows."""
     T, own = call.query.shape[-2], call.value.dtype
     part = call.of(max(0, T - ROWS_CHECKED), T)
     visible = part.sight.block(0, part.query.shape[-2], part.query.device)
@@ -238,14 +237,14 @@ def _compare(gaze: LookSession, module: nn.Module, call: Call, given: dict[str, 
     given = {**given, "dropout": 0.0, "is_causal": False}
     if "position_bias" in given and given["position_bias"].shape[-2] > 1:
         given["position_bias"] = given["position_bias"][..., T - part.query.shape[-2] : T, :]
-    # A half type's rounding may pass for another formula, and hide one: it is left to functions that take nothing else.
+    # Half precision may hide a different formula: it is used only for functions that take nothing else.
     types = list(dict.fromkeys((working_dtype(own), own)))
     with torch.autocast(part.query.device.type, enabled=False):
         if any(_agrees(function, module, part, visible, added, given, types) for function in _own_functions(module)):
             return
     raise SaccadeError(
-        f"{gaze.name}: {type(module).__name__} ({gaze.place(module).path}) computes attention otherwise than "
-        "softmax(scale · qᵀk + bias) over what its mask shows: its weights cannot be looked at"
+        f"{session.name}: {type(module).__name__} ({session.place(module).path}) does not compute "
+        "softmax(scale · qᵀk + bias) over the keys that its mask shows: it cannot be traced"
     )
 
 
@@ -258,7 +257,7 @@ def _agrees(
     given: dict[str, Any],
     types: list[torch.dtype],
 ) -> bool:
-    """Whether this function of the model gives our contexts, in the first of these types that it takes."""
+    """Whether this function gives our contexts, in the first of these types that it accepts."""
     site = Site.of("check")
     for dtype in types:
         query, key, value = (each.to(dtype) for each in (call.query, call.key, call.value))
@@ -272,7 +271,7 @@ def _agrees(
             theirs = function(module, query, key, value, mask, **given)[0].reshape(ours.shape)
         except (RuntimeError, TypeError, ValueError, AttributeError, KeyError):
             continue
-        if visible is not None:  # a query that sees nothing has no right answer
+        if visible is not None:  # a query that sees nothing has no defined context
             sees = visible.any(-1).expand(*ours.shape[:1], -1, -1).any(1)[..., None, None]
             ours, theirs = ours * sees, theirs * sees
         return bool((ours - theirs).abs().max() <= TOLERANCE[dtype] * max(1.0, float(theirs.abs().max())))
@@ -280,6 +279,6 @@ def _agrees(
 
 
 def _own_functions(module: nn.Module) -> list[Callable[..., Any]]:
-    """The attention functions that the module's own file knows."""
+    """The attention functions in the module's own file."""
     forward = inspect.unwrap(type(module).forward)
     return [part for name, part in forward.__globals__.items() if name.endswith("eager_attention_forward")]

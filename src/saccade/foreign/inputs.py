@@ -1,4 +1,4 @@
-"""What a foreign model is given: text through its tokenizer, images and sounds through its processor, tensors as they are."""
+"""Prepares the inputs of a foreign model: text by its tokenizer, images and sounds by its processor, tensors unchanged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from saccade.foreign.labels import Labeller
 
 
 @dataclass
-class Given:
-    """The arguments of a call of the model, and how the axes of what it reads are called."""
+class ModelInputs:
+    """The arguments of the model, and the labels of its axes."""
 
     positional: tuple[Any, ...] = ()
     named: dict[str, Any] = field(default_factory=dict)
@@ -25,20 +25,20 @@ class Given:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def given_to(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> Given:
-    """Inputs as this model takes them. ``host`` is the model of transformers, where it is one."""
+def prepare_inputs(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> ModelInputs:
+    """Inputs as this model takes them. ``host``: the transformers model, if it is one."""
     if isinstance(inputs, Mapping | tuple) and not inputs:
         raise SaccadeError(f"inputs: expected a text, an image or tensors, found an empty {type(inputs).__name__}")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     if isinstance(inputs, Tensor) or (isinstance(inputs, tuple) and all(isinstance(each, Tensor) for each in inputs)):
         parts = (inputs,) if isinstance(inputs, Tensor) else inputs
-        found = Given(positional=tuple(each.to(device) for each in parts))
+        found = ModelInputs(positional=tuple(each.to(device) for each in parts))
         if host is not None and len(parts) == 1:
-            found = Given(named={host.main_input_name: found.positional[0]})
+            found = ModelInputs(named={host.main_input_name: found.positional[0]})
     else:
         found = _encoded(tokenizer, inputs)
         if host is not None and "token_type_ids" not in inspect.signature(host.forward).parameters:
-            found.named.pop("token_type_ids", None)  # tokenizers give them to models that know of none
+            found.named.pop("token_type_ids", None)  # tokenizers return them even for models that take none
         found.named = {
             name: part.to(device) if isinstance(part, Tensor) else part for name, part in found.named.items()
         }
@@ -47,10 +47,10 @@ def given_to(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> Given:
     return found
 
 
-def target_of(host: Any, tokenizer: Any, target: str) -> tuple[Tensor, dict[str, Labeller]]:
-    """What the decoder reads [1, T] when it is to have written ``target``, and the axes ``target`` and ``prefix``."""
+def encode_target(host: Any, tokenizer: Any, target: str) -> tuple[Tensor, dict[str, Labeller]]:
+    """The decoder's input [1, T] to force ``target``, and the axes ``target`` and ``prefix``."""
     if tokenizer is None:
-        raise SaccadeError("target: expected a tokenizer for it, found None")
+        raise SaccadeError("target: expected a tokenizer to encode it, found None")
     words = getattr(tokenizer, "tokenizer", tokenizer)
     written = words(text_target=target, return_tensors="pt")["input_ids"]
     if hasattr(host, "prepare_decoder_input_ids_from_labels"):
@@ -67,13 +67,13 @@ def target_of(host: Any, tokenizer: Any, target: str) -> tuple[Tensor, dict[str,
     }
 
 
-def _encoded(tokenizer: Any, inputs: Any) -> Given:
+def _encoded(tokenizer: Any, inputs: Any) -> ModelInputs:
     if isinstance(inputs, Mapping) and all(isinstance(part, Tensor) for part in inputs.values()):
-        return Given(named=dict(inputs))
+        return ModelInputs(named=dict(inputs))
     if tokenizer is None:
         raise SaccadeError(
-            f"expected tensors where there is no tokenizer, found {type(inputs).__name__}: pass the model's tokenizer or "
-            "processor, or what it makes of the input"
+            f"expected tensors without a tokenizer, found {type(inputs).__name__}: pass the model's tokenizer or "
+            "processor, or the tensors that it returns"
         )
     if not callable(tokenizer):
         raise SaccadeError(
@@ -82,23 +82,23 @@ def _encoded(tokenizer: Any, inputs: Any) -> Given:
     try:
         return _by(tokenizer, inputs)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        told = str(error).strip().splitlines() or [""]
+        message = (str(error).strip().splitlines() or [""])[0]
         raise SaccadeError(
-            f"inputs: {type(tokenizer).__name__} cannot read this {type(inputs).__name__} ({type(error).__name__}: {told[0]})"
+            f"inputs: {type(tokenizer).__name__} cannot read this {type(inputs).__name__} ({type(error).__name__}: {message})"
         ) from error
 
 
-def _by(tokenizer: Any, inputs: Any) -> Given:
+def _by(tokenizer: Any, inputs: Any) -> ModelInputs:
     if isinstance(inputs, str):
-        return _text(getattr(tokenizer, "tokenizer", tokenizer), inputs)  # a processor's own, which knows the spans
+        return _text(getattr(tokenizer, "tokenizer", tokenizer), inputs)  # a processor's tokenizer gives the spans
     if isinstance(inputs, Mapping):
-        return Given(named=dict(tokenizer(**inputs, return_tensors="pt")))
+        return ModelInputs(named=dict(tokenizer(**inputs, return_tensors="pt")))
     if isinstance(inputs, tuple) and all(isinstance(each, str) for each in inputs):
-        return Given(named=dict(tokenizer(*inputs, return_tensors="pt")), about={"input": " | ".join(inputs)})
-    return Given(named=dict(tokenizer(images=inputs, return_tensors="pt")))
+        return ModelInputs(named=dict(tokenizer(*inputs, return_tensors="pt")), about={"input": " | ".join(inputs)})
+    return ModelInputs(named=dict(tokenizer(images=inputs, return_tensors="pt")))
 
 
-def _text(tokenizer: Any, text: str) -> Given:
+def _text(tokenizer: Any, text: str) -> ModelInputs:
     fast = getattr(tokenizer, "is_fast", False)
     encoded = dict(tokenizer(text, return_tensors="pt", **({"return_offsets_mapping": True} if fast else {})))
     spans = encoded.pop("offset_mapping", None)
@@ -106,14 +106,14 @@ def _text(tokenizer: Any, text: str) -> Given:
         raise SaccadeError(f"expected at least one token, found none in {text!r}")
     spans = [] if spans is None else [(int(start), int(end)) for start, end in spans[0]]
     axis = labels.tokens(tokenizer, encoded["input_ids"][0].tolist(), text, spans)
-    return Given(named=encoded, axes={"input": labels.exactly(axis)}, about={"input": text})
+    return ModelInputs(named=encoded, axes={"input": labels.exactly(axis)}, about={"input": text})
 
 
-def _label(found: Given, host: Any, tokenizer: Any) -> None:
-    """Axes of tokens and images that are not labelled yet."""
+def _label(found: ModelInputs, host: Any, tokenizer: Any) -> None:
+    """Label axes of tokens and images that have no labels yet."""
     for name, part in found.named.items():
         if isinstance(part, Tensor) and not part.numel():
-            raise SaccadeError(f"inputs: expected something to read, found an empty tensor {list(part.shape)} ({name})")
+            raise SaccadeError(f"inputs: expected a non-empty tensor, found {list(part.shape)} ({name})")
     words = getattr(tokenizer, "tokenizer", tokenizer)
     words = words if hasattr(words, "convert_ids_to_tokens") else None
     for argument, axis in (("input_ids", "input"), ("decoder_input_ids", "target")):

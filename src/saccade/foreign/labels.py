@@ -1,4 +1,4 @@
-"""What the rows and columns of a foreign model's maps are called: tokens by its tokenizer, patches by their image."""
+"""Labels the axes of a foreign model's maps: tokens by its tokenizer, patches by their image."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from saccade.trace.axes import Axis, Grid, Positions, Tokens
 from saccade.trace.maps import AttentionMap, Trace
 
 MOST_SPECIAL = 16
-"""Tokens beside the patches (a class token, registers) that an image model may have."""
+"""The most tokens beside the patches (a class token, registers) of an image model."""
 
 Labeller = Callable[[int], Axis | None]
-"""The axis of so many positions, or None where they are not what it labels."""
+"""The axis for a number of positions, or None if the labels do not fit."""
 
 
 def tokens(tokenizer: Any, ids: Sequence[int], text: str = "", spans: Sequence[tuple[int, int]] = ()) -> Axis:
-    """Tokens as the tokenizer writes them; special ones by their names. With ``spans`` of ``text``, as they stand there."""
+    """Tokens as the tokenizer decodes them, special ones by name; with ``spans``, as they are in ``text``."""
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         return Positions(tuple(map(str, ids)))
     special = set(getattr(tokenizer, "all_special_ids", ()))
@@ -33,7 +33,7 @@ def tokens(tokenizer: Any, ids: Sequence[int], text: str = "", spans: Sequence[t
         elif spans and spans[place][0] < spans[place][1]:
             labels.append(text[slice(*spans[place])])
         else:
-            # An id beyond the tokenizer's has no name: some models have more rows than their tokenizer pieces.
+            # Ids beyond the tokenizer's have no name: some models have more rows than their tokenizer has pieces.
             labels.append(str(token) if name is None else tokenizer.decode([token]) or str(name))
     marked = tuple(place for place, token in enumerate(ids) if token in special)
     return Tokens(tuple(labels), text=text, spans=tuple((start, end) for start, end in spans), special=marked)
@@ -44,7 +44,7 @@ def exactly(axis: Axis) -> Labeller:
 
 
 def patches(pixels: Tensor, side: tuple[int, int], image: Tensor | None) -> Labeller:
-    """Patches of an image [3, rows, columns], and what stands before them."""
+    """Patches of an image [3, rows, columns], and special tokens before them."""
     height, width = pixels.shape[-2] // side[0], pixels.shape[-1] // side[1]
     names = tuple(f"{row},{column}" for row in range(height) for column in range(width))
 
@@ -61,8 +61,7 @@ def patches(pixels: Tensor, side: tuple[int, int], image: Tensor | None) -> Labe
 
 
 def picture(pixels: Tensor, processor: Any) -> Tensor | None:
-    """The image [rows, columns, 3] in bytes that a processor made these pixels [3, rows, columns] of; None where they have
-    neither three colours nor one."""
+    """The image [rows, columns, 3] in bytes behind a processor's pixels [3, rows, columns]; None without 1 or 3 channels."""
     if len(pixels) not in (1, 3):
         return None
     pixels = pixels.detach().float().cpu()
@@ -77,7 +76,7 @@ def picture(pixels: Tensor, processor: Any) -> Tensor | None:
 
 
 def given(axes: Mapping[str, Axis | Sequence[str]]) -> dict[str, Labeller]:
-    """Labels that the caller chose: they must fit."""
+    """Labels chosen by the caller, which must fit."""
 
     def fitting(name: str, axis: Axis) -> Labeller:
         def label(size: int) -> Axis:
@@ -92,9 +91,8 @@ def given(axes: Mapping[str, Axis | Sequence[str]]) -> dict[str, Labeller]:
 
 
 def labelled(trace: Trace, labels: Mapping[str, Labeller], *, chosen: Iterable[str] = (), **about: Any) -> Trace:
-    """The trace with its axes labelled. Where maps over one name have several sizes, the name stays with those that its
-    labels fit, or else with the first; another size gets a name of its own, ``name:size``. Axes that the caller ``chose`` must
-    be there."""
+    """The trace with labelled axes. If maps over one axis differ in size, its name stays with the size that the labels fit,
+    or else with the first; other sizes are named ``name:size``. ``chosen``: axes that must exist."""
     axes: dict[str, Axis] = {}
     maps = []
     for map in trace.maps:
@@ -114,7 +112,7 @@ def labelled(trace: Trace, labels: Mapping[str, Labeller], *, chosen: Iterable[s
 
 
 def _named(name: str, size: int, labels: Mapping[str, Labeller], axes: dict[str, Axis]) -> str:
-    """Under which name an axis of this size goes; it is made where there is none."""
+    """The name of the axis of this size, which is added if it is missing."""
     axis = labels[name](size) if name in labels else None
     if name in axes and len(axes[name]) == size:
         return name
@@ -126,9 +124,9 @@ def _named(name: str, size: int, labels: Mapping[str, Labeller], axes: dict[str,
 
 
 def _on_the_grid(map: AttentionMap, axes: dict[str, Axis]) -> list[AttentionMap]:
-    """Beside a map over patches and a class token, the part of it over the patches alone, which can be drawn as pictures.
+    """For a map over patches and special tokens, a further map over the patches only, which can be drawn as pictures.
 
-    Its rows do not sum to 1: what goes to the class token is not in it (of a ``top`` map, it is in the residual).
+    Its rows do not sum to 1: the weight of special tokens is left out (in a ``top`` map, it is in the residual).
     """
     grid = axes.get("patches")
     if not isinstance(grid, Grid) or map.key != "image" or map.kind not in ("dense", "top"):

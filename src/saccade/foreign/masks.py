@@ -1,13 +1,13 @@
-"""What another library's masks leave visible, without their T × S numbers where a length and a band say the same.
+"""Recognises masks of other libraries as lengths and a band, to avoid their T × S numbers.
 
-A mask arrives as a tensor, or as a rule that gives any of its rows. From three rows a band is guessed,
+A mask is a tensor, or a rule that gives any of its rows. From three rows a band is guessed,
 
     visible(n, t, s)  =  real(n, s)  and  t + low ≤ s ≤ t + high,
 
-and the guess is compared with every row, a block at a time. Where it holds the kernels take it (:class:`Visibility`);
-where not, rows are made as they are needed.
+and the guess is compared with every row, one block at a time. If it holds, the kernels use it (:class:`Visibility`); if not,
+rows are made when they are needed.
 
-Legend: B batch, H heads, T queries, S keys, t queries in a block. 1 stands where an axis does not matter.
+Legend: B batch, H heads, T queries, S keys, t queries in a block. An axis that does not matter has size 1.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from saccade.errors import SaccadeError
 from saccade.kernels.visibility import Visibility
 
 BLOCK_NUMBERS = 1 << 22
-"""Numbers of a mask, or scores, that are held at a time."""
+"""Numbers of a mask, or scores, per block."""
 
 HIDING = -1e30
-"""A number this low that is added to a score, or the lowest of its type, hides a key."""
+"""A key is hidden if a number this low, or the lowest of its type, is added to its score."""
 
 Rows = Callable[[int, int], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """Which of S keys each of T queries sees: ``seen`` where lengths and a band say it, ``rows`` [B, H, t, S] where not."""
+    """Which of S keys each of T queries sees: ``seen`` as lengths and a band, otherwise ``rows`` [B, H, t, S]."""
 
     queries: int
     keys: int
@@ -41,7 +41,7 @@ class Sight:
     rows: Rows | None = None
 
     def block(self, start: int, stop: int, device: torch.device) -> Tensor | None:
-        """What the queries start, …, stop − 1 see, [B, H, t, S]; None: everything."""
+        """What the queries start, …, stop − 1 see: [B, H, t, S]; None: everything."""
         if self.seen is None:
             return None if self.rows is None else self.rows(start, stop)
         visible = self.seen.rows(start, stop).dense(stop - start, self.keys, device)
@@ -50,7 +50,7 @@ class Sight:
         return visible.unsqueeze(1) if visible.dim() == 3 else visible[(None,) * (4 - visible.dim())]
 
     def of(self, start: int, stop: int) -> Sight:
-        """The same for the queries start, …, stop − 1 alone."""
+        """The same for the queries start, …, stop − 1."""
         rows = self.rows
         return Sight(
             stop - start,
@@ -65,11 +65,11 @@ def everything(T: int, S: int) -> Sight:
 
 
 def sight_of_mask(mask: Tensor, T: int, S: int) -> tuple[Sight, Tensor | None]:
-    """What a mask [B, H, T, S] leaves visible, True or a number that is added to the scores, and those numbers where they
-    are more than "yes" and "no". It may have 1 in the place of any size."""
+    """What a mask [B, H, T, S] (boolean, or added to the scores) leaves visible, and the numbers to add if they do more than
+    hide keys. Any size may be 1."""
     mask = mask[(None,) * (4 - mask.dim())]
     if mask.shape[-2] not in (1, T) or mask.shape[-1] not in (1, S):
-        raise SaccadeError(f"mask: expected [..., {T}, {S}], 1 in the place of either, found {list(mask.shape)}")
+        raise SaccadeError(f"mask: expected [..., {T}, {S}] (either may be 1), found {list(mask.shape)}")
     mask = mask.expand(*mask.shape[:-1], S)
     if mask.dtype == torch.bool:
         visible, added = mask, None
@@ -85,8 +85,7 @@ def sight_of_mask(mask: Tensor, T: int, S: int) -> tuple[Sight, Tensor | None]:
 
 
 def recognised(rows: Rows, T: int, S: int, device: torch.device, real: Tensor | None = None) -> Sight:
-    """The sight of these rows, as lengths and a band if that is what they are. ``real`` [B, S] are the keys that any query
-    may see, where that is known."""
+    """What these rows show, as lengths and a band if possible. ``real`` [B, S]: the keys that any query may see, if known."""
     unknown = Sight(T, S, None, rows)
     if not T or not S or rows(0, 1).shape[1] != 1:
         return unknown
@@ -105,7 +104,7 @@ def recognised(rows: Rows, T: int, S: int, device: torch.device, real: Tensor | 
 
 
 def of_real_keys(real: Tensor) -> Visibility:
-    """Keys [B, S] as lengths, where each row is a beginning, or as a mask [B, 1, S]."""
+    """Keys [B, S] as lengths if each row is a prefix, otherwise as a mask [B, 1, S]."""
     if bool(real.all()):
         return Visibility()
     lengths = real.sum(-1)
@@ -115,7 +114,7 @@ def of_real_keys(real: Tensor) -> Visibility:
 
 
 def _band(rows: Rows, T: int, S: int, real: Tensor) -> Visibility:
-    """The narrowest band that three rows fit in; a side that no real key lies beyond is open."""
+    """The narrowest band around three rows; a side without further real keys is open."""
     samples = sorted({0, T // 2, T - 1})
     places = torch.arange(S, device=real.device)
     visible = torch.stack([rows(t, t + 1)[:, 0, 0] for t in samples]) & real  # [samples, B, S]
@@ -130,19 +129,16 @@ def _band(rows: Rows, T: int, S: int, real: Tensor) -> Visibility:
     ends, begins = torch.where(real, places, -1).amax(-1), torch.where(real, places, S).amin(-1)
     open_after = bool((last[0] == ends).all()) and bool(sees[0].all())
     open_before = bool((first[-1] == begins).all()) and bool(sees[-1].all())
-    # The diagonal of a causal band is where it ends, so that it is known for one.
+    # A causal band ends at its diagonal, so that it is recognised as one.
     shift = low if open_after else high
     return Visibility(None, shift, None if open_before else shift - low, None if open_after else high - shift)
 
 
-# ---- A mask that is a rule -------------------------------------------------------------------------------------------
+# ---- Masks as rules --------------------------------------------------------------------------------------------------
 
 
 class DeferredMask(Tensor):
-    """A mask [B, 1, T, S] that has no numbers until somebody computes with it, who then gets all of them.
-
-    Models hand masks on without looking into them, so that mostly nobody does.
-    """
+    """A mask [B, 1, T, S] that is allocated only when something computes with it. Models mostly just pass masks on."""
 
     sight: Sight
     behind: int
@@ -150,14 +146,14 @@ class DeferredMask(Tensor):
 
     @staticmethod
     def of(sight: Sight, batch: int, device: torch.device, *, before: int = 0, behind: int = 0) -> DeferredMask:
-        """``before`` queries came before these, and ``behind`` keys are no longer there."""
+        """``before``: the number of earlier queries; ``behind``: of dropped keys."""
         blank = torch.zeros((), dtype=torch.bool, device=device).expand(batch, 1, sight.queries, sight.keys)
         mask = blank.as_subclass(DeferredMask)
         mask.sight, mask.before, mask.behind = sight, before, behind
         return mask
 
     def dense(self) -> Tensor:
-        """All of it, [B, 1, T, S]."""
+        """The whole mask, [B, 1, T, S]."""
         with torch._C.DisableTorchFunctionSubclass():
             shape, device = self.shape, self.device
             visible = self.sight.block(0, self.sight.queries, device)

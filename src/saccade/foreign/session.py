@@ -1,14 +1,19 @@
-"""One look: which attention ran, under which name it is kept, and over which axes.
+"""One call of ``look``: which attention modules ran, under which site names and over which axes they are recorded.
 
-In a forward pass each site is kept as it comes. While a model writes, each step adds a row: the row that wrote output token i
-is row i of the axis ``output``, and the reading of the prompt is kept apart, at ``<site>.prompt``.
+A site is named after the module's path: ``decoder.3.cross`` is the cross-attention of the fourth decoder layer. If two
+modules would get the same name (two towers, nested layers), the full path is the name.
+
+In a forward pass each site is recorded as it runs. During generation each step adds a row: the row that wrote output token
+i is row i of the axis ``output``; reading the prompt is recorded separately, at ``<site>.prompt``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,21 +22,99 @@ from torch.overrides import TorchFunctionMode
 
 from saccade.errors import SaccadeError
 from saccade.foreign.attention import OURS, Call, attend_under
-from saccade.foreign.sites import Place, place_of, unseen
 from saccade.trace.lens import Lens, Site
+
+CROSS = re.compile(r"cross|enc_?dec|encoder_att|multihead_attn", re.IGNORECASE)
+VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One attention module: its path in the model, the name of its site, and its role."""
+
+    path: str
+    name: str
+    decodes: bool  # it is part of a decoder, which runs token by token
+    crosses: bool  # its keys are another sequence
+    sees_image: bool
+
+
+def places_of(model: nn.Module, *, vision: bool = False) -> dict[nn.Module, Place]:
+    """The attention modules of a model. ``vision``: its input is an image."""
+    found = {path: module for path, module in model.named_modules() if _is_attention(module)}
+    stacks = {path: _stack(path, module) for path, module in found.items()}
+    for layer, each in model.named_modules():  # the path of a bare decoder does not contain "decoder"
+        if isinstance(each, nn.TransformerDecoderLayer):
+            stacks |= {path: "decoder" for path in found if not layer or path.startswith(f"{layer}.")}
+    shortened = {path: _short(path, module, stacks[path]) for path, module in found.items()}
+    counts = Counter(shortened.values())
+    return {
+        module: place_of(
+            path,
+            module,
+            shortened[path] if counts[shortened[path]] == 1 else path,
+            vision=vision,
+            writes=stacks[path] == "decoder",
+        )
+        for path, module in found.items()
+    }
+
+
+def place_of(path: str, module: nn.Module, name: str, *, vision: bool, writes: bool | None = None) -> Place:
+    writes = _stack(path, module) == "decoder" if writes is None else writes
+    named = bool(VISION.search(path))
+    return Place(
+        path, name, writes, _crosses(path, module), named or (vision and (not writes or _crosses(path, module)))
+    )
+
+
+def unseen(places: Mapping[nn.Module, Place], ran: set[nn.Module], recorded: set[nn.Module]) -> list[str]:
+    """The paths of modules that ran but were not recorded."""
+    return sorted(places[module].path for module in ran - recorded)
+
+
+def _is_attention(module: nn.Module) -> bool:
+    """Whether the name of its class says so and no submodule is attention itself."""
+    if not _named_so(module):
+        return False
+    return not any(_named_so(part) for part in module.modules() if part is not module)
+
+
+def _named_so(module: nn.Module) -> bool:
+    return bool(re.search(r"Attention|Attn(?!\w*Norm)", type(module).__name__)) and hasattr(module, "forward")
+
+
+def _short(path: str, module: nn.Module, stack: str) -> str:
+    numbers = [part for part in path.split(".") if part.isdigit()]
+    # Further numbers count the parts of one layer (T5).
+    return ".".join([stack, *numbers[:1], "cross" if _crosses(path, module) else "self"])
+
+
+def _stack(path: str, module: nn.Module) -> str:
+    named = [part for part in path.split(".") if part in ("encoder", "decoder")]
+    if named:
+        return named[-1]
+    writes = getattr(module, "is_causal", False) or getattr(module, "is_decoder", False)
+    return "decoder" if writes else "encoder"
+
+
+def _crosses(path: str, module: nn.Module) -> bool:
+    if getattr(module, "is_cross_attention", False):
+        return True
+    return bool(CROSS.search(path.rpartition(".")[2]) or CROSS.search(type(module).__name__))
 
 
 class LookSession:
-    """Sees every attention of one look.
+    """Records every attention call of one ``look``.
 
     Args:
-        lens: keeps and edits.
-        model: whose modules call.
+        lens: keeps and edits the weights.
+        model: the model whose modules call.
         places: its attention modules.
-        writes: whether the model writes (``generate``), and so calls once a token.
+        writes: whether the model generates, and so calls once per token.
         pairs: whether it has an encoder and a decoder.
-        shifted: whether the rows of its decoder are known by what they write and the keys by what was read.
-        options: what the model was given by name, for errors to name.
+        shifted: whether decoder rows are labelled by outputs and keys by the tokens read.
+        options: the model's keyword arguments, for error messages.
     """
 
     def __init__(
@@ -56,7 +139,7 @@ class LookSession:
         self.prompts: dict[str, int] = {}
 
     def see(self, module: nn.Module, call: Call, before: int | None = None) -> Tensor:
-        """The contexts [B, H, T, E] of this call. ``before`` queries came before, where the caller knows it."""
+        """The contexts [B, H, T, E] of this call. ``before``: the number of earlier queries, if known."""
         place = self.place(module)
         self.recorded.add(module)
         site = Site(place.name, *self._axes(place))
@@ -83,15 +166,15 @@ class LookSession:
                 return attend_under(self.lens, call, site, site, offset=0)
             prompt = Site(f"{site.name}.prompt", "prompt", site.key if place.crosses else "prompt")
             context = attend_under(self.lens, call, site, prompt)
-            # The prompt's last row wrote the first token. What it looked at is also the first row of what was written.
+            # The last row of the prompt wrote the first token, so it is also the first row of the output.
             attend_under(self.lens, call.of(T - 1, T), site, site, offset=T - 1)
             return context
         offset = self.prompts[place.name] - 1 + step
         fits = T == 1 and (place.crosses or (before in (None, offset) and offset < S))
         if not fits:
             raise SaccadeError(
-                f"{self.name}: looking while it writes needs one new token a step and the cache of keys and values: at step "
-                f"{step} {place.name} came with {T} queries (leave out use_cache=False, assistant models and the like)"
+                f"{self.name}: tracing generate() needs one new token per step and a cache of keys and values: at step {step} "
+                f"{place.name} got {T} queries (leave out use_cache=False, assistant models and the like)"
             )
         return attend_under(self.lens, call, site, site, offset=offset, shown=step)
 
@@ -105,7 +188,7 @@ class LookSession:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """Notes which attention modules run, and at the end raises if one was not seen."""
+        """Track which attention modules run, and raise at the end if one was not recorded."""
 
         def note(module: nn.Module, _: object) -> None:
             self.ran.add(module)
@@ -120,14 +203,14 @@ class LookSession:
         self.check()
 
     def check(self) -> None:
-        """Raise where attention ran that was not seen, or none ran, or an edit never applied."""
+        """Raise if attention ran unrecorded, if none ran, or if an edit never applied."""
         missing = unseen(self.places, self.ran, self.recorded)
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             kinds = ", ".join(sorted({type(self.model.get_submodule(path)).__name__ for path in missing}))
             raise SaccadeError(
-                f"{self.name}: {len(missing)} of its attention modules ran unseen ({', '.join(missing[:3])}{more}): {kinds} "
-                "computes attention in a way of its own, not through the attention interface of transformers"
+                f"{self.name}: {len(missing)} of its attention modules cannot be traced ({', '.join(missing[:3])}{more}): "
+                f"{kinds} does not use the attention interface of transformers"
             )
         if not self.lens.records:
             raise SaccadeError(
@@ -137,7 +220,7 @@ class LookSession:
 
 
 class _Strays(TorchFunctionMode):
-    """Refuses PyTorch's attention where the model calls it past everything that is looked through."""
+    """Refuses direct calls of PyTorch's attention, which bypass the session."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -148,7 +231,7 @@ class _Strays(TorchFunctionMode):
     ) -> Any:
         if function is functional.scaled_dot_product_attention and not OURS.get():
             raise SaccadeError(
-                f"{self.name}: it calls scaled_dot_product_attention in code of its own, where it cannot be seen: expected all "
+                f"{self.name}: it calls scaled_dot_product_attention directly, where it cannot be traced: expected all "
                 "attention in nn.MultiheadAttention, or through the attention interface of transformers"
             )
         return function(*args, **(kwargs or {}))

@@ -1,1 +1,1 @@
-"""How good an output is, by the measures people publish."""
+"""Metrics of outputs, with confidence intervals and significance tests."""

@@ -1,11 +1,10 @@
-"""Word alignments out of attention, and how wrong they are: the alignment error rate (Och & Ney 2003).
+"""Extracts word alignments from attention and computes their alignment error rate (Och & Ney 2003).
 
     AER(A; S, P) = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)        precision = |A ∩ P| / |A|        recall = |A ∩ S| / |S|
 
-A are the links found, S those that people were sure of, P ⊇ S those they held possible; sizes are summed over all pairs.
-A link is (source word, target word), counted from 0. Words are what blanks divide: weights of subwords or characters are
-pooled over the words they are written in, summed over the source (a word receives what its pieces receive) and averaged
-over the target (a word looks where its pieces look).
+A are the predicted links, S the sure ones of the annotators, P ⊇ S the possible ones; sizes are summed over all pairs. A link
+is (source word, target word), counted from 0. Words are split by spaces: weights of subwords or characters are summed
+over the tokens of a source word and averaged over those of a target word.
 
 Legend: T target tokens, S source tokens, J target words, I source words.
 """
@@ -38,7 +37,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """The error rate of links with its two sides, as fractions, and how many links it was computed from."""
+    """The alignment error rate, precision and recall as fractions, and the numbers of links."""
 
     error_rate: float
     precision: float
@@ -52,19 +51,19 @@ class AlignmentScore:
 def alignment_error_rate(
     links: Sequence[AbstractSet[Link]], sure: Sequence[AbstractSet[Link]], possible: Sequence[AbstractSet[Link]]
 ) -> AlignmentScore:
-    """AER(A; S, P) over a corpus: a set of links, of sure ones and of possible ones for each pair.
+    """AER(A; S, P) over a corpus: for each pair a set of links, of sure and of possible ones.
 
     >>> alignment_error_rate([{(0, 0), (1, 1)}], [{(0, 0)}], [{(0, 0), (1, 2)}]).error_rate  # 1 − (1 + 1) / (2 + 1)
     0.33333333333333337
     """
     if not len(links) == len(sure) == len(possible):
         raise SaccadeError(
-            f"expected links, sure and possible ones for as many pairs: got {len(links)}, {len(sure)}, {len(possible)}"
+            f"expected links, sure and possible ones for the same pairs: got {len(links)}, {len(sure)}, {len(possible)}"
         )
     both = [certain | likely for certain, likely in zip(sure, possible, strict=True)]
     found, certain, likely = (sum(map(len, each)) for each in (links, sure, both))
     if not found + certain:
-        raise SaccadeError("there is nothing to score: no links were found, and none are sure")
+        raise SaccadeError("expected links to score, found neither predicted nor sure ones")
     hits_sure = sum(len(one & other) for one, other in zip(links, sure, strict=True))
     hits = sum(len(one & other) for one, other in zip(links, both, strict=True))
     return AlignmentScore(
@@ -90,9 +89,9 @@ def links(trace: Trace, *, site: str | None = None, threshold: float | None = No
 
 
 def links_of(weights: Float[ndarray, "J I"], threshold: float | None = None) -> frozenset[Link]:
-    """Each target word with the source word it looks at most; or, with a threshold, with every one that weighs as much.
+    """Links of each target word to the source word with the greatest weight, or to all with at least ``threshold``.
 
-    A target word that looks at no source word at all stays without a link.
+    A target word without any weight on source words gets no link.
     """
     weights = np.asarray(weights)
     if threshold is not None:
@@ -106,19 +105,19 @@ def links_of(weights: Float[ndarray, "J I"], threshold: float | None = None) -> 
 
 
 def word_weights(trace: Trace, *, site: str | None = None) -> Float[ndarray, "J I"]:
-    """How much each target word looks at each source word, the mean over the heads of one site.
+    """The weight of each target word on each source word: the mean over the heads of one site.
 
-    What lies between words (blanks, the end) belongs to none of them, so rows may sum to less than 1.
+    Spaces and end marks belong to no word, so rows may sum to less than 1.
     """
     cross = [map for map in trace.maps if (map.query, map.key) == ("target", "source")]
     chosen = [map for map in cross if site in (None, map.site)]
     sites = list(dict.fromkeys(map.site for map in cross))
     if len({map.site for map in chosen}) != 1:
-        expected = "one site that looks from target to source" if site is None else f"the site {site!r}"
+        expected = "one site with maps from target to source" if site is None else f"the site {site!r}"
         raise SaccadeError(f"expected {expected}, found {', '.join(sites) or 'none'}")
     weights = np.mean([map.weights.detach().float().cpu().numpy() for map in chosen], axis=0)
     target, source = trace.axes["target"], trace.axes["source"]
-    # A decoder that was cut short has looked fewer times than its axis has tokens.
+    # A decoder that was cut short has fewer rows than its axis has tokens.
     rows = token_words(*_spans(target))[: weights.shape[0]]
     return pool(weights, rows, token_words(*_spans(source)), (len(words(_text(target))), len(words(_text(source)))))
 
@@ -127,7 +126,7 @@ def pool(
     weights: Float[ndarray, "T S"], target: Sequence[int], source: Sequence[int], size: tuple[int, int]
 ) -> Float[ndarray, "J I"]:
     """Weights between tokens as weights between ``size`` = (J, I) words: summed over a source word's tokens, averaged over
-    a target word's. ``target`` [T] and ``source`` [S] are the number of each token's word, −1 where it has none."""
+    a target word's. ``target`` [T] and ``source`` [S] are the numbers of the tokens' words, −1 for none."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(target), len(source)):
         raise SaccadeError(
@@ -139,19 +138,19 @@ def pool(
 
 
 def words(text: str) -> list[Span]:
-    """Where the words of a text stand: what blanks divide."""
-    return [found.span() for found in WORD.finditer(text)]
+    """The spans of a text's words, split by spaces."""
+    return [match.span() for match in WORD.finditer(text)]
 
 
 def token_words(text: str, spans: Sequence[Span]) -> list[int]:
-    """For each token's characters in the text the number of the word that holds most of them; −1 where none does."""
+    """For each token the number of the word that overlaps most with its span; −1 if none does."""
     places = words(text)
-    found = []
+    numbers = []
     for start, end in spans:
         overlap = [min(end, stop) - max(start, begin) for begin, stop in places]
         best = int(np.argmax(overlap)) if overlap else -1
-        found.append(best if best >= 0 and overlap[best] > 0 else -1)
-    return found
+        numbers.append(best if best >= 0 and overlap[best] > 0 else -1)
+    return numbers
 
 
 def _membership(numbers: Sequence[int], size: int) -> Float[ndarray, "N M"]:
@@ -167,23 +166,23 @@ def _text(axis: Axis) -> str:
 
 
 def _spans(axis: Axis) -> tuple[str, Sequence[Span]]:
-    """An axis's text and the characters each token covers; what the axis does not say is looked up in the text."""
+    """An axis's text and the span of each token; without spans, tokens are searched for in the text."""
     text, spans = _text(axis), getattr(axis, "spans", ())
     if not text:
-        raise SaccadeError("expected a trace of texts: its axes say nothing of the characters behind their tokens")
+        raise SaccadeError("expected a trace of texts, found axes without text")
     if spans:
         return text, spans
     located, special = [], set(getattr(axis, "special", ()))
     place = 0
     for number, label in enumerate(axis.labels):
-        label = label.removeprefix("‹").removesuffix("›")  # how a word that was copied from the source is marked
+        label = label.removeprefix("‹").removesuffix("›")  # marks of a word that was copied from the source
         start = -1 if number in special else text.find(label, place)
         located.append((start, start + len(label)) if start >= 0 else (place, place))
         place = located[-1][1]
     return text, located
 
 
-# Two directions into one ----------------------------------------------------------------------------------------------
+# Symmetrisation ------------------------------------------------------------------------------------------------------
 
 
 def symmetrise(
@@ -192,16 +191,16 @@ def symmetrise(
     how: Symmetry = "grow-diag-final",
     needs: Literal["either", "both"] = "either",
 ) -> frozenset[Link]:
-    """Links of both directions as one set (Och & Ney 2003; grow-diag: Koehn et al. 2005). Both name (source, target).
+    """Links of both directions as one set (Och & Ney 2003; grow-diag: Koehn et al. 2005). Links are (source, target) in both.
 
     - ``intersection``, ``union``;
-    - ``grow-diag``: from the intersection on, links of the union that touch what is there (diagonally too), as long as
-      either of their words had no link before;
-    - ``grow-diag-final``: then also links of one direction, either of whose words has none;
-      ``grow-diag-final-and``: only where both have none.
+    - ``grow-diag``: start from the intersection; add neighbouring links of the union (also diagonal ones) while one of
+      their words has no link;
+    - ``grow-diag-final``: then add links of either direction if one of their words has no link;
+      ``grow-diag-final-and``: only if neither has one.
 
-    ``needs="both"`` grows more warily: both words of a new link must have been without. The programs that people use take
-    ``either``; figures of neural aligners are often published beside baselines that were made with ``both``.
+    With ``needs="both"``, both words of a new link must have no link yet. Common programs use ``either``; publications on
+    neural aligners often compare with baselines made with ``both``.
     """
     if how not in get_args(Symmetry):
         raise SaccadeError(f"symmetrise: expected one of {', '.join(get_args(Symmetry))}, found {how!r}")
@@ -220,14 +219,14 @@ def symmetrise(
 
 
 def _neighbours(grown: AbstractSet[Link], union: AbstractSet[Link]) -> Iterator[Link]:
-    """The neighbours of the links that are there, in reading order; those that are added on the way have theirs too."""
+    """The neighbours of the grown links, in reading order, including links that are added meanwhile."""
     for source, target in sorted(union):
         if (source, target) in grown:
             yield from ((source + down, target + across) for down, across in NEIGHBOURS)
 
 
 def _add(candidates: Iterable[Link], grown: set[Link], allowed: AbstractSet[Link], needs: str) -> bool:
-    """Add the candidates that are allowed and have a word, or two, without a link; whether there were any."""
+    """Add the allowed candidates with one word (or both) without a link; return whether there were any."""
     sources, targets = {source for source, _ in grown}, {target for _, target in grown}
     before = len(grown)
     for link in candidates:

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: the expected calibration error, the Brier score, the log-likelihood.
+"""Metrics of probabilities: expected calibration error, Brier score, negative log-likelihood.
 
     confidence(i) = max_c p_i(c)              right(i) = [argmax_c p_i(c) = y_i]
     ECE   = Σ_b |B_b| / N · |mean of right in B_b − mean confidence in B_b|      B_b: confidences in ((b − 1) / 15, b / 15]
@@ -25,15 +25,12 @@ from saccade.metrics.text import Score
 BINS = 15
 SIGNATURES = {"ece": f"bins:{BINS}|width:equal|confidence:largest", "brier": "sum over labels", "nll": "nats"}
 PROBABILITY_METRICS = tuple(SIGNATURES)
-LEAST = 1e-300  # what a probability of 0 counts as in a logarithm
+LEAST = 1e-300  # replaces a probability of 0 in a logarithm
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Records by their confidence, in bins of one width from 0 to 1: how many, how sure, how often right.
-
-    ``confidence`` and ``accuracy`` are means; of an empty bin NaN.
-    """
+    """Records in equal bins of confidence from 0 to 1; ``confidence`` and ``accuracy`` are means, NaN if a bin is empty."""
 
     counts: Int[ndarray, " K"]
     confidence: Float[ndarray, " K"]
@@ -48,7 +45,7 @@ class Bins:
 
 
 def reliability(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"], bins: int = BINS) -> Bins:
-    """Sort records into ``bins`` bins by the probability of the label that was said.
+    """Sort records into ``bins`` bins by the probability of the predicted label.
 
     >>> found = reliability(np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1]), bins=2)
     >>> found.counts, round(found.error, 3)
@@ -59,7 +56,7 @@ def reliability(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]
         raise SaccadeError(f"bins must be at least 1: got {bins}")
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == labels
-    # A bin holds its upper edge: a probability of 1 falls into the last.
+    # A bin includes its upper edge: a probability of 1 falls into the last bin.
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     counts = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):
@@ -69,12 +66,12 @@ def reliability(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]
 
 
 def ece(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"], bins: int = BINS) -> float:
-    """The expected calibration error: how far confidence and accuracy are apart, in the mean over the records."""
+    """The expected calibration error: the mean distance between confidence and accuracy."""
     return reliability(probabilities, labels, bins).error
 
 
 def brier(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]) -> float:
-    """The mean squared distance between the probabilities and the truth; 0 is perfect, 2 the worst."""
+    """The mean squared distance between the probabilities and the truth, from 0 (best) to 2."""
     _check(probabilities, labels)
     truth = np.eye(probabilities.shape[1])[labels]
     return float(((probabilities - truth) ** 2).sum(axis=1).mean())
@@ -83,8 +80,8 @@ def brier(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]) -> f
 def nll(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]) -> float:
     """The mean negative log-likelihood of the true labels, in nats."""
     _check(probabilities, labels)
-    said = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(said, LEAST)).mean())
+    true = probabilities[np.arange(len(labels)), labels]
+    return float(-np.log(np.maximum(true, LEAST)).mean())
 
 
 _METRICS = {"ece": ece, "brier": brier, "nll": nll}
@@ -93,7 +90,7 @@ _METRICS = {"ece": ece, "brier": brier, "nll": nll}
 def probability_scores(
     names: Sequence[str], probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]
 ) -> dict[str, Score]:
-    """The named metrics of the probabilities of all labels; ``labels`` are the numbers of the true ones."""
+    """The named metrics; ``labels`` are the numbers of the true labels."""
     unknown = [name for name in names if name not in _METRICS]
     if unknown:
         known = ", ".join(PROBABILITY_METRICS)
@@ -104,5 +101,5 @@ def probability_scores(
 def _check(probabilities: Float[ndarray, "N C"], labels: Int[ndarray, " N"]) -> None:
     if not len(labels) or len(labels) != len(probabilities):
         raise SaccadeError(
-            f"expected the probabilities of each record: got {len(probabilities)} rows for {len(labels)} labels"
+            f"expected one row of probabilities per label: got {len(probabilities)} rows for {len(labels)} labels"
         )

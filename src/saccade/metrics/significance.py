@@ -1,31 +1,34 @@
-"""How sure a figure is, and whether two systems differ: the bootstrap, the paired bootstrap (Koehn 2004) and approximate
-randomisation (Noreen 1989; Riezler & Maxwell 2005).
+"""Confidence intervals, significance tests and scores by length.
 
-Every corpus metric here is a function of sums over sentences: BLEU of its n-gram counts, exact match of its hits. So a
-sentence is kept as a row of numbers, and the figure of any collection of sentences costs one sum (``Statistics``).
+The bootstrap, the paired bootstrap (Koehn 2004) and approximate randomisation (Noreen 1989; Riezler & Maxwell 2005).
+Every corpus metric here is a function of sums over sentences: BLEU of n-gram counts, exact match of hits. Each sentence is a
+row of numbers (``Statistics``), so the metric of any set of sentences costs one sum.
 
-    bootstrap        figures of N sentences drawn N times with replacement; 95 % of them lie in the interval
+    bootstrap        metric of N sentences drawn N times with replacement; 95 % of the samples lie in the interval
     paired           Δ* = other − first on the same draws;  p = (1 + #{|Δ* − mean Δ*| ≥ |Δ|}) / (1 + samples)
-    randomisation    Δ* after the two systems' outputs change places, sentence by sentence, by the toss of a coin;
+    randomisation    Δ* after swapping the two systems' outputs, sentence by sentence, with probability ½;
                      p = (1 + #{|Δ*| ≥ |Δ|}) / (1 + samples)
 
-Both tests are two-sided, and a system is never different from itself: p = 1.
+Both tests are two-sided; a system compared with itself has p = 1.
 
-Legend: N sentences, K numbers a sentence.
+Scores by length (Bahdanau et al. 2015, fig. 2): sentences are sorted into buckets by a length, 1–10, 11–20, … words of the
+source. A bucket's score is the corpus metric of its sentences, with a bootstrap interval.
+
+Legend: N sentences, K numbers per sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from saccade.errors import SaccadeError
-from saccade.metrics.text import bleu_by, check_known, check_paired
+from saccade.metrics.text import check_known, check_paired, edits, sacrebleu_metric
 
 SAMPLES = 1000
 LEVEL = 0.95
@@ -35,7 +38,7 @@ REFERENCE_LENGTH = 1  # where sacrebleu's rows of BLEU hold it
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What a metric is computed from: ``figure`` of the sum of the rows [N, K] of any sentences is their figure."""
+    """What a metric is computed from: ``figure`` maps the summed rows [K] of any sentences to their metric."""
 
     name: str
     rows: Float[ndarray, "N K"]
@@ -48,21 +51,21 @@ class Statistics:
 
     @property
     def value(self) -> float:
-        """The figure of all sentences."""
+        """The metric of all sentences."""
         return self.figure(self.rows.sum(axis=0))
 
     @property
     def is_defined(self) -> bool:
-        """BLEU counts up to four words in a row: where every reference is shorter, its 0 would say nothing."""
+        """False for BLEU if every reference has fewer than four words: its 0 would be meaningless."""
         return self.name != "bleu" or bool((self.rows[:, REFERENCE_LENGTH] >= 4).any())
 
     @property
     def by_sentence(self) -> Float[ndarray, " N"]:
-        """The figure of each sentence alone."""
+        """The metric of each sentence alone."""
         return np.array([self.figure(row) for row in self.rows])
 
     def select(self, numbers: Sequence[int]) -> Statistics:
-        """The statistics of these sentences alone."""
+        """The statistics of these sentences only."""
         return replace(self, rows=self.rows[list(numbers)])
 
 
@@ -74,8 +77,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Paired:
-    """The difference other − first, its 95 % interval, the p-values of both tests, and the share of resamples in which the
-    other was the better one."""
+    """The difference other − first, its 95 % interval, the p-values of both tests, and the share of resamples in which
+    ``other`` was better."""
 
     difference: float
     low: float
@@ -88,7 +91,7 @@ class Paired:
 def statistics(
     name: str, predictions: Sequence[str], references: Sequence[str], *, bleu_tokenize: str = "13a"
 ) -> Statistics:
-    """The rows of a metric named as in :data:`saccade.metrics.text.METRICS`."""
+    """The statistics of a metric of :data:`saccade.metrics.text.METRICS`."""
     check_known([name])
     check_paired(predictions, references)
     predicted, expected = list(predictions), list(references)
@@ -96,13 +99,9 @@ def statistics(
         hits = [[prediction == reference, 1] for prediction, reference in zip(predicted, expected, strict=True)]
         return Statistics(name, np.array(hits, dtype=float), _ratio, higher_is_better=True)
     if name in ("cer", "wer"):
-        from rapidfuzz.distance import Levenshtein
-
-        units = [list(text) if name == "cer" else text.split() for text in (*predicted, *expected)]
-        edits = map(Levenshtein.distance, units[: len(predicted)], units[len(predicted) :])
-        rows = [[edit, len(reference)] for edit, reference in zip(edits, units[len(predicted) :], strict=True)]
-        return Statistics(name, np.array(rows, dtype=float), _ratio, higher_is_better=False)
-    metric = _sacrebleu(name, bleu_tokenize)
+        rows = np.array(edits(name, predicted, expected), dtype=float)
+        return Statistics(name, rows, _ratio, higher_is_better=False)
+    metric = sacrebleu_metric(name, bleu_tokenize)
     rows = metric._extract_corpus_statistics(predicted, [expected])
     signature = str(metric.get_signature())
 
@@ -113,14 +112,14 @@ def statistics(
 
 
 def bootstrap(of: Statistics, *, samples: int = SAMPLES, seed: int = 0) -> Float[ndarray, " samples"]:
-    """The figures of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
+    """The metric of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
     _check(samples)
     drawn = [counts @ of.rows for counts in _draws(len(of), samples, seed)]
     return np.array([of.figure(sums) for block in drawn for sums in block])
 
 
 def interval(figures: Float[ndarray, " samples"], level: float = LEVEL) -> Interval:
-    """The middle ``level`` of the figures."""
+    """The central interval that holds a share ``level`` of the values."""
     low, high = np.quantile(figures, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
@@ -129,7 +128,7 @@ def paired_difference(first: Statistics, other: Statistics, *, samples: int = SA
     """Whether ``other`` differs from ``first``, both tested on the same sentences."""
     if (first.name, first.signature, first.rows.shape) != (other.name, other.signature, other.rows.shape):
         raise SaccadeError(
-            f"expected two systems measured alike on the same sentences: got {first.name} of {len(first)} "
+            f"expected the same metric on the same sentences: got {first.name} of {len(first)} "
             f"({first.signature}) and {other.name} of {len(other)} ({other.signature})"
         )
     difference = other.value - first.value
@@ -158,12 +157,12 @@ def _randomised(first: Statistics, other: Statistics, samples: int, seed: int) -
 
 
 def _p(differences: Float[ndarray, " samples"], observed: float) -> float:
-    # Sums of the same numbers in another order may differ in the last digit: as far apart is far apart.
+    # Equal differences may differ in the last digit: they count as equal.
     return float((1 + (differences >= abs(observed) - 1e-10).sum()) / (1 + len(differences)))
 
 
 def _draws(sentences: int, samples: int, seed: int) -> Iterator[Float[ndarray, "block N"]]:
-    """How often each sentence was drawn, a row a sample."""
+    """How often each sentence was drawn, one row per sample."""
     generator = np.random.default_rng(seed)
     for size in _blocks(sentences, samples):
         drawn = generator.integers(0, sentences, size=(size, sentences)) + np.arange(size)[:, None] * sentences
@@ -179,15 +178,77 @@ def _ratio(sums: Float[ndarray, " 2"]) -> float:
     return float(sums[0] / sums[1]) if sums[1] else 0.0
 
 
-def _sacrebleu(name: str, tokenize: str) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    if name == "bleu":
-        return bleu_by(tokenize)
-    return CHRF() if name == "chrf" else TER()
-
-
 def _check(samples: int) -> None:
     if samples < 1:
         raise SaccadeError(f"samples must be at least 1: got {samples}")
+
+
+EDGES = (10, 20, 30, 40, 50)
+QUANTILES = 5
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Lengths from ``least`` to ``most``, inclusive (None: unbounded), and the numbers of their sentences."""
+
+    least: int
+    most: int | None
+    sentences: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        if self.most is None:
+            return f"≥ {self.least}"
+        return str(self.least) if self.least == self.most else f"{self.least}–{self.most}"
+
+
+@dataclass(frozen=True)
+class BucketScore:
+    """A bucket's score with its 95 % interval; None without sentences, or for BLEU if all have fewer than four words."""
+
+    name: str
+    count: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def buckets(lengths: Sequence[int], edges: Sequence[int] = EDGES) -> list[Bucket]:
+    """Sentences by length; ``edges`` are the greatest lengths of the buckets, longer sentences share the last.
+
+    >>> [(bucket.name, bucket.sentences) for bucket in buckets([3, 12, 40], edges=[10, 20])]
+    [('1–10', (0,)), ('11–20', (1,)), ('≥ 21', (2,))]
+    """
+    edges = list(edges)
+    if not edges or edges[0] < 1 or any(after <= before for before, after in pairwise(edges)):
+        raise SaccadeError(f"edges: expected increasing integers such as 10, 20, 30, found {edges}")
+    least, most = [1, *(edge + 1 for edge in edges)], [*edges, None]
+    places = np.searchsorted(edges, lengths)
+    return [
+        Bucket(low, high, tuple(np.flatnonzero(places == number).tolist()))
+        for number, (low, high) in enumerate(zip(least, most, strict=True))
+    ]
+
+
+def quantile_edges(lengths: Sequence[int], parts: int = QUANTILES) -> tuple[int, ...]:
+    """Edges that divide the sentences into at most ``parts`` buckets of similar size."""
+    if not len(lengths) or parts < 2:
+        raise SaccadeError(f"quantiles need lengths and at least 2 parts: got {len(lengths)} lengths, {parts} parts")
+    cuts = np.quantile(lengths, np.arange(1, parts) / parts, method="inverted_cdf")
+    edges = tuple(int(edge) for edge in np.unique(cuts) if 1 <= edge < max(lengths))
+    return edges or (max(1, max(lengths)),)
+
+
+def score_by_length(
+    of: Statistics, into: Sequence[Bucket], *, samples: int = SAMPLES, seed: int = 0
+) -> list[BucketScore]:
+    """The score of each bucket, from the :func:`statistics` of the whole corpus."""
+    scores = []
+    for bucket in into:
+        part = of.select(bucket.sentences)
+        if not len(part) or not part.is_defined:
+            scores.append(BucketScore(bucket.name, len(part)))
+            continue
+        sure = interval(bootstrap(part, samples=samples, seed=seed))
+        scores.append(BucketScore(bucket.name, len(part), part.value, sure.low, sure.high))
+    return scores

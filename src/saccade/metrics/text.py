@@ -1,5 +1,5 @@
-"""How close texts are to their references: BLEU (Papineni et al. 2002), chrF (Popović 2015), TER (Snover et al.
-2006) by sacrebleu with its signature (Post 2018), exact match, character and word error rate, and perplexity.
+"""Metrics of texts: BLEU (Papineni et al. 2002), chrF (Popović 2015) and TER (Snover et al. 2006) by sacrebleu with its
+signature (Post 2018), exact match, character and word error rate, and perplexity.
 
     CER, WER = Σ edits(prediction, reference) / Σ |reference|        perplexity = exp(Σ −log p(token) / tokens)
 """
@@ -17,8 +17,8 @@ from saccade.errors import SaccadeError
 
 @dataclass(frozen=True)
 class Score:
-    """A measured number. BLEU, chrF and TER are on their scale of 0 to 100 and carry sacrebleu's signature; exact match
-    and the character error rate are fractions."""
+    """The value of a metric. BLEU, chrF and TER range from 0 to 100 and have sacrebleu's signature; exact match and error
+    rates are fractions."""
 
     name: str
     value: float
@@ -30,45 +30,43 @@ class Score:
         return f"{self.name} {number}" + (f" ({self.signature})" if self.signature else "")
 
 
-def bleu(predictions: list[str], references: list[str], tokenize: str = "13a") -> Score:
-    """Corpus BLEU; `tokenize="none"` takes the texts as already cut by spaces."""
-    check_paired(predictions, references)
-    metric = bleu_by(tokenize)
-    value = metric.corpus_score(predictions, [references]).score
-    return Score("bleu", value, higher_is_better=True, signature=str(metric.get_signature()))
-
-
-def bleu_by(tokenize: str) -> Any:
-    """sacrebleu's BLEU with one of its tokenizers."""
+def sacrebleu_metric(name: str, tokenize: str = "13a") -> Any:
+    """sacrebleu's ``bleu``, ``chrf`` or ``ter``; BLEU with one of its tokenizers."""
     from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
+    if name != "bleu":
+        return CHRF() if name == "chrf" else TER()
     if tokenize not in BLEU.TOKENIZERS:
         raise SaccadeError(f"bleu_tokenize: expected one of {', '.join(sorted(BLEU.TOKENIZERS))}, found {tokenize!r}")
     try:
-        # It would warn of texts that look tokenised: with "none" they are meant to be.
+        # With "none" texts are tokenised already: force suppresses sacrebleu's warning about that.
         return BLEU(tokenize=tokenize, force=tokenize == "none")
-    except (ImportError, RuntimeError, OSError) as fault:  # some need a package or a download
+    except (ImportError, RuntimeError, OSError) as fault:  # some tokenizers need a package or a download
         raise SaccadeError(f"bleu_tokenize: {tokenize} cannot be used here: {fault}") from fault
 
 
-def chrf(predictions: list[str], references: list[str]) -> Score:
-    """Corpus chrF2: the F-score, recall counting twice, of character n-grams up to 6."""
-    from sacrebleu.metrics.chrf import CHRF
-
+def _by_sacrebleu(name: str, predictions: list[str], references: list[str], tokenize: str = "13a") -> Score:
     check_paired(predictions, references)
-    metric = CHRF()
+    metric = sacrebleu_metric(name, tokenize)
     value = metric.corpus_score(predictions, [references]).score
-    return Score("chrf", value, higher_is_better=True, signature=str(metric.get_signature()))
+    return Score(name, value, higher_is_better=name != "ter", signature=str(metric.get_signature()))
+
+
+def bleu(predictions: list[str], references: list[str], tokenize: str = "13a") -> Score:
+    """Corpus BLEU; `tokenize="none"` for texts that are already split by spaces."""
+    return _by_sacrebleu("bleu", predictions, references, tokenize)
+
+
+def chrf(predictions: list[str], references: list[str]) -> Score:
+    """Corpus chrF2: the F-score, with recall counted twice, of character n-grams up to 6."""
+    return _by_sacrebleu("chrf", predictions, references)
 
 
 def ter(predictions: list[str], references: list[str]) -> Score:
     """Corpus translation edit rate: insertions, deletions, replacements and shifts of words per 100 reference words."""
-    from sacrebleu.metrics.ter import TER
-
-    check_paired(predictions, references)
-    metric = TER()
-    value = metric.corpus_score(predictions, [references]).score
-    return Score("ter", value, higher_is_better=False, signature=str(metric.get_signature()))
+    return _by_sacrebleu("ter", predictions, references)
 
 
 def exact_match(predictions: list[str], references: list[str]) -> Score:
@@ -78,31 +76,40 @@ def exact_match(predictions: list[str], references: list[str]) -> Score:
     return Score("exact_match", hits / len(references), higher_is_better=True)
 
 
-def cer(predictions: list[str], references: list[str]) -> Score:
-    """The character error rate of the whole corpus: edits per character of the references (so it may exceed 1)."""
+def edits(name: str, predictions: Sequence[str], references: Sequence[str]) -> list[tuple[int, int]]:
+    """(edits, length of the reference) per text, in characters for ``cer``, in words for ``wer``."""
     from rapidfuzz.distance import Levenshtein
 
+    units: Callable[[str], list[str]] = list if name == "cer" else str.split
+    pairs = (
+        (units(prediction), units(reference)) for prediction, reference in zip(predictions, references, strict=True)
+    )
+    return [(Levenshtein.distance(prediction, reference), len(reference)) for prediction, reference in pairs]
+
+
+def _error_rate(name: str, predictions: list[str], references: list[str]) -> Score:
     check_paired(predictions, references)
-    characters = sum(len(reference) for reference in references)
-    if not characters:
-        raise SaccadeError("cer needs references with text: all are empty")
-    edits = sum(map(Levenshtein.distance, predictions, references))
-    return Score("cer", edits / characters, higher_is_better=False)
+    distances, lengths = zip(*edits(name, predictions, references), strict=True)
+    if not sum(lengths):
+        raise SaccadeError(f"{name} needs references with text: all are empty")
+    return Score(name, sum(distances) / sum(lengths), higher_is_better=False)
+
+
+def cer(predictions: list[str], references: list[str]) -> Score:
+    """The character error rate of the corpus: edits per character of the references (so it may exceed 1)."""
+    return _error_rate("cer", predictions, references)
 
 
 def wer(predictions: list[str], references: list[str]) -> Score:
-    """The word error rate of the whole corpus: edits per word of the references, words being what blanks part. Where the
-    words are phonemes, it is the phoneme error rate."""
-    from rapidfuzz.distance import Levenshtein
-
-    check_paired(predictions, references)
-    predicted, expected = [text.split() for text in predictions], [text.split() for text in references]
-    words = sum(map(len, expected))
-    if not words:
-        raise SaccadeError("wer needs references with text: all are empty")
-    return Score("wer", sum(map(Levenshtein.distance, predicted, expected)) / words, higher_is_better=False)
+    """The word error rate of the corpus: edits per word of the references, split by spaces. If the words are phonemes, it
+    is the phoneme error rate."""
+    return _error_rate("wer", predictions, references)
 
 
+TEXT_METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
+POINT_METRICS = ("exact_match", "perplexity")
+LANGUAGE_METRICS = ("perplexity", "word_perplexity", "bits_per_character")
+MASKED_METRICS = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy")
 METRICS: dict[str, Callable[[list[str], list[str]], Score]] = {
     "bleu": bleu,
     "chrf": chrf,
@@ -127,7 +134,7 @@ def score(
 
 
 def check_known(names: Sequence[str]) -> None:
-    """Raise where a name is not that of a metric of texts."""
+    """Raise unless all names are metrics of texts."""
     if isinstance(names, str):
         raise SaccadeError(f"expected a list of metrics, found one text: {names!r}")
     unknown = [name for name in names if name not in METRICS]
@@ -136,7 +143,7 @@ def check_known(names: Sequence[str]) -> None:
 
 
 def check_available(names: Sequence[str]) -> None:
-    """Raise now, not after hours of training, where the package behind a metric is missing."""
+    """Raise if the package of a metric is missing: now, not after hours of training."""
     packages = {"bleu": "sacrebleu", "chrf": "sacrebleu", "ter": "sacrebleu", "cer": "rapidfuzz", "wer": "rapidfuzz"}
     for name in names:
         package = packages.get(name)
@@ -145,7 +152,7 @@ def check_available(names: Sequence[str]) -> None:
 
 
 def perplexity(nll_sum: float, tokens: int) -> Score:
-    """exp of the mean negative log-likelihood (natural logarithm) of a token."""
+    """exp of the mean negative log-likelihood (natural logarithm) per token."""
     if tokens < 1:
         raise SaccadeError(f"perplexity needs at least one token: got {tokens}")
     try:
@@ -156,27 +163,27 @@ def perplexity(nll_sum: float, tokens: int) -> Score:
 
 
 def word_perplexity(nll_sum: float, words: int) -> Score:
-    """exp of the mean negative log-likelihood of a word: what blanks part, and the end of each text. However a text is cut
-    into tokens, its words are the same, so that models with other tokens compare."""
+    """exp of the mean negative log-likelihood per word (split by spaces), the end of each text counted as one. Independent of
+    the tokenizer, so that models with different ones can be compared."""
     return replace(perplexity(nll_sum, words), name="word_perplexity")
 
 
 def bits_per_character(nll_sum: float, characters: int) -> Score:
-    """The mean negative log₂-likelihood of a character, the end of each text counted as one."""
+    """The mean negative log₂-likelihood per character, the end of each text counted as one."""
     if characters < 1:
         raise SaccadeError(f"bits_per_character needs at least one character: got {characters}")
     return Score("bits_per_character", nll_sum / math.log(2) / characters, higher_is_better=False)
 
 
 def check_paired(predictions: Sequence[str], references: Sequence[str]) -> None:
-    """Raise unless there is one prediction for each reference, and at least one."""
+    """Raise unless there is one prediction per reference, and at least one."""
     for name, texts in (("predictions", predictions), ("references", references)):
         if isinstance(texts, str):
             raise SaccadeError(f"{name}: expected a list of texts, found one text")
     if len(predictions) != len(references):
         raise SaccadeError(
-            f"expected one prediction for each reference: got {len(predictions)} predictions "
+            f"expected one prediction per reference: got {len(predictions)} predictions "
             f"and {len(references)} references"
         )
     if not predictions:
-        raise SaccadeError("there is nothing to score: got no predictions and no references")
+        raise SaccadeError("expected at least one prediction to score, found none")

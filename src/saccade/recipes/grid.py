@@ -71,13 +71,16 @@ def _closed(written: str, start: int) -> int:
     return len(written)  # it never closes: the reader of the value says so
 
 
-def read_grid(recipe: str | Path | Recipe, overrides: Sequence[str] | Mapping[str, Any]) -> list[Member]:
+def read_grid(
+    recipe: str | Path | Recipe, overrides: Sequence[str] | Mapping[str, Any], *, trust: Sequence[str] = ()
+) -> list[Member]:
     """The members of a sweep, in the order written, the last field changing fastest.
 
     Args:
         overrides: as on the command line, ``["model.hidden=128,256", "train.epochs=2"]``; or by dotted names or nested,
             where a list holds the values to try: ``{"model.hidden": [128, 256], "train.epochs": 2}``. There a tuple is
             one value, and a field that is itself a list takes a list of lists.
+        trust: as :func:`saccade.recipes.recipe.read_recipe` takes it.
     """
     axes = _written_axes(overrides) if not isinstance(overrides, Mapping) else _given_axes(overrides)
     count = math.prod(len(values) for values in axes.values())
@@ -89,7 +92,7 @@ def read_grid(recipe: str | Path | Recipe, overrides: Sequence[str] | Mapping[st
         by_key = dict(zip(axes, chosen, strict=True))
         given = {key: value for key, (_, value) in by_key.items()}
         try:
-            members.append(Member({key: by_key[key][0] for key in swept}, _read(recipe, given, overrides)))
+            members.append(Member({key: by_key[key][0] for key in swept}, _read(recipe, given, overrides, trust)))
         except InputError as fault:
             raise _list_meant(fault, axes) from None
     _check_watch(members)
@@ -97,12 +100,15 @@ def read_grid(recipe: str | Path | Recipe, overrides: Sequence[str] | Mapping[st
 
 
 def _read(
-    recipe: str | Path | Recipe, chosen: Mapping[str, Any], overrides: Sequence[str] | Mapping[str, Any]
+    recipe: str | Path | Recipe,
+    chosen: Mapping[str, Any],
+    overrides: Sequence[str] | Mapping[str, Any],
+    trust: Sequence[str],
 ) -> Recipe:
     read = change if isinstance(recipe, Recipe) else read_recipe
     if isinstance(overrides, Mapping):
-        return read(recipe, changes=chosen)  # type: ignore[arg-type]
-    return read(recipe, [f"{key}={text}" for key, text in chosen.items()])  # type: ignore[arg-type]
+        return read(recipe, changes=chosen, trust=trust)  # type: ignore[arg-type]
+    return read(recipe, [f"{key}={text}" for key, text in chosen.items()], trust=trust)  # type: ignore[arg-type]
 
 
 def _list_meant(fault: InputError, axes: Mapping[str, list[tuple[str, Any]]]) -> InputError:

@@ -260,6 +260,15 @@ def node_at(root: Located, field: str) -> Located | None:
     return node
 
 
+def texts_of(node: Located) -> Iterator[str]:
+    """Every scalar of a tree as it was written."""
+    inner = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    for each in inner:
+        yield from texts_of(each)
+    if node.text is not None:
+        yield node.text
+
+
 # ---- Overriding: key=value from the command line
 
 

@@ -14,21 +14,21 @@ Everything but the model's own fields is checked before torch is loaded; those a
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
-from saccade.plugins import FORM, is_own, searching
+from saccade.plugins import EVERYTHING, FORM, NOTHING, Trust, is_own, modules_of, searching, trusted
 from saccade.recipes.lineage import inherit, parent_folder
-from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal
+from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal, texts_of
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
-from saccade.tasks import TASKS, task_class
+from saccade.tasks import TASKS, data_class, metrics_of, task_class
 from saccade.training.config import Train
 
 if TYPE_CHECKING:
@@ -37,36 +37,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent
 _UNSEARCHED = "the task {} finds the likeliest without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # named in the place of a recipe, they are data
-# The dataclass that a task's ``data`` is read into; light, so that it can be checked before torch is loaded.
-DATA = {
-    "translate": "saccade.data.pairs.records:PairData",
-    "point": "saccade.data.points.records:PointData",
-    "classify": "saccade.data.labels.records:LabelledData",
-    "label": "saccade.data.tags.records:TaggedData",
-    "rank": "saccade.data.rankings.records:RankedData",
-    "language": "saccade.data.texts.records:TextData",
-    "pretrain": "saccade.data.texts.documents:PretrainData",
-    "vectors": "saccade.data.texts.documents:WordData",
-}
-METRICS = ("exact_match", "cer", "wer", "bleu", "chrf", "ter", "perplexity")
-# Those of tasks that are not measured so; the first is computed where a recipe names none.
-METRICS_OF = {
-    "classify": ("accuracy", "f1", "relation_f1", "ece", "brier", "nll"),
-    "label": ("accuracy", "f1", "precision", "recall"),
-    "rank": ("map", "mrr", "precision_at_1"),
-    "language": ("perplexity", "word_perplexity", "bits_per_character"),
-    "pretrain": ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy"),
-    "vectors": ("pair_loss", "pair_accuracy", "neighbours"),
-}
-# What a user's own network must derive from, to serve a shipped task.
-BASES = {
-    "classify": "saccade.nn.classifier:Classifier",
-    "label": "saccade.nn.tagger:Tagger",
-    "rank": "saccade.nn.ranker:Ranker",
-    "language": "saccade.nn.language:LanguageModel",
-    "pretrain": "torch.nn:Module",
-    "vectors": "torch.nn:Module",
-}
+NAMING = ("task", "data", "model")  # the fields that may name a user's own parts, or hold fields that do
 
 
 @dataclass(frozen=True)
@@ -107,7 +78,8 @@ class _Outline:
 @dataclass(frozen=True)
 class Recipe:
     """A checked recipe. ``folder`` is where its relative paths start; ``changed`` lists what was overridden; ``beside`` is
-    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code)."""
+    the folder of its file, where a user's own parts may lie (None: it was read from a run, whose folders hold no code);
+    ``trust`` says which modules its names may import."""
 
     name: str
     folder: Path
@@ -122,6 +94,11 @@ class Recipe:
     about: str = ""
     changed: tuple[str, ...] = ()
     beside: Path | None = field(default=None, compare=False)
+    trust: Trust = field(default=NOTHING, compare=False)
+
+    def resolving(self) -> AbstractContextManager[None]:
+        """While it lasts, names of parts mean what they mean in this recipe: they may import what it may."""
+        return searching(trust=self.trust, beside=self.beside, mentioned=self.folder)
 
     def to_plain(self) -> dict[str, Any]:
         """The recipe as plain data, every field written out; :func:`from_plain` reads it back."""
@@ -131,29 +108,53 @@ class Recipe:
         return plain if self.expect is None else {**plain, "expect": to_plain(self.expect)}
 
 
-def read_recipe(name: str | Path, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides."""
+def read_recipe(
+    name: str | Path,
+    overrides: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: Sequence[str] = (),
+) -> Recipe:
+    """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides.
+
+    It may name any module: whoever passes a recipe answers for it. The run that it begins from (``train.from``) may name
+    those that the recipe names too, and those in ``trust``. A run's own ``recipe.yaml`` is held to ``trust`` like the run.
+    """
     path = find(name)
     root, changed = _overridden(read_yaml(path), overrides, changes or {})
-    whole = _with_parent(root, path.parent, path.parent)
-    recipe = _read(whole, path.stem, path.parent, beside=path.parent, asked=True, fresh=True)
+    saved = _is_saved(path)
+    said = _named_in_changes(overrides, changes or {}) if saved else _named_in(root)
+    start = NOTHING.of_run(path.parent) if saved else EVERYTHING
+    trusts = start.also((*trusted(trust).modules, *said))
+    beside = None if saved else path.parent
+    whole = _with_parent(root, path.parent, beside, trusts)
+    recipe = _read(whole, path.stem, path.parent, trust=trusts, beside=beside, asked=True, fresh=True)
     return replace(recipe, changed=changed)
 
 
-def read_written(path: Path, *, name: str, folder: Path) -> Recipe:
+def read_written(path: Path, *, name: str, folder: Path, trust: Trust = NOTHING) -> Recipe:
     """The recipe that a run keeps beside itself. It is whole, so the run that it began from is not asked again."""
-    return _read(read_yaml(path), name, folder)
+    return _read(read_yaml(path), name, folder, trust=trust)
 
 
-def change(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file."""
+def change(
+    recipe: Recipe,
+    overrides: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: Sequence[str] = (),
+) -> Recipe:
+    """A recipe in hand with some fields set, as :func:`read_recipe` sets those of a file. The changes may name any module."""
     plain = recipe.to_plain()
-    if not getattr(task_class(recipe.task), "searches", True):
+    trusts = recipe.trust.also((*trusted(trust).modules, *_named_in_changes(overrides, changes or {})))
+    with recipe.resolving():
+        searches = getattr(task_class(recipe.task), "searches", True)
+    if not searches:
         del plain["search"]["beam"]  # it is as large as n_best, which may change
     root, changed = _overridden(locate(plain, recipe.name), overrides, changes or {})
-    whole = _with_parent(root, recipe.folder, recipe.beside)
+    whole = _with_parent(root, recipe.folder, recipe.beside, trusts)
     asked = any(key.partition(".")[0] == "search" for key in changed)
-    again = _read(whole, recipe.name, recipe.folder, beside=recipe.beside, asked=asked, fresh=True)
+    again = _read(whole, recipe.name, recipe.folder, trust=trusts, beside=recipe.beside, asked=asked, fresh=True)
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
 
 
@@ -166,9 +167,27 @@ def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, A
     return from_here(root, changed), tuple(key for key in changed if not key.startswith("expect"))
 
 
-def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str) -> Recipe:
+def _named_in_changes(overrides: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
+    """The modules that a person names on the command line or in a call."""
+    nodes = [(keys[0], node) for keys, node in map(parse_override, overrides)]
+    nodes += [(key.partition(".")[0], locate(value, "overrides")) for key, value in _flat(changes)]
+    return [module for key, node in nodes for module in _named_in(Located({key: node}, "overrides"))]
+
+
+def _named_in(root: Located) -> list[str]:
+    """The modules that a recipe's tree names where parts may be named."""
+    tree: Any = root.value
+    return modules_of(text for key in NAMING if key in tree for text in texts_of(tree[key]))
+
+
+def _is_saved(path: Path) -> bool:
+    """Whether a file is what a run keeps of its recipe: a person passes it, but a run came with it."""
+    return path.name == "recipe.yaml" and any((path.parent / name).is_file() for name in ("run.json", "config.json"))
+
+
+def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:
     """The recipe that :meth:`Recipe.to_plain` wrote, checked again: the file may have been edited since."""
-    return _read(locate(plain, where), name, folder)
+    return _read(locate(plain, where), name, folder, trust=trust)
 
 
 def find(name: str | Path) -> Path:
@@ -194,8 +213,9 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
-def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
-    """The recipe with what it takes over from the run that ``train.from`` names, if it names one."""
+def _with_parent(root: Located, folder: Path, beside: Path | None, trust: Trust) -> Located:
+    """The recipe with what it takes over from the run that ``train.from`` names, if it names one. That run may name the
+    modules in ``trust``, and no others even where the recipe may."""
     # Whatever can be refused without torch is refused before the run is read.
     _outline(root)
     place = parent_folder(root, folder)
@@ -207,10 +227,11 @@ def _with_parent(root: Located, folder: Path, beside: Path | None) -> Located:
     try:
         plain, name, home = config["recipe"], config["name"], Path(config["folder"])
         # Its own parts are looked for beside the new recipe, never where the run says that they were.
-        parent = _read(locate(plain, where), name, home, beside=beside)
+        parent = _read(locate(plain, where), name, home, trust=trust.of_run(place), beside=beside)
     except (KeyError, TypeError) as error:
         raise InputError(where, expected="the config of a whole bundle", found=f"one that lacks {error}") from None
-    return inherit(root, parent, place)
+    with searching(trust=trust.of_run(place), beside=beside):
+        return inherit(root, parent, place)
 
 
 def _read(
@@ -218,13 +239,14 @@ def _read(
     name: str,
     folder: Path,
     *,
+    trust: Trust,
     beside: Path | None = None,
     asked: bool = False,
     fresh: bool = False,
 ) -> Recipe:
-    """A recipe from its tree; a user's own parts are also looked for in ``beside``. A search that the task has no use for is
-    refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run that was trained with
-    them is read as it is."""
+    """A recipe from its tree; its names may import what ``trust`` allows, also from the folder ``beside``. A search that the
+    task has no use for is refused where it is ``asked`` for now, other such settings where the recipe is ``fresh``: a run
+    that was trained with them is read as it is."""
     root = with_vocabulary(root, folder)
     outline = _outline(root)
     if outline.model is None:
@@ -232,7 +254,7 @@ def _read(
         raise InputError(
             root.where, field="model", expected="a mapping with a model's name", found="nothing", hint=hint
         )
-    with searching(beside=beside, mentioned=folder):
+    with searching(trust=trust, beside=beside, mentioned=folder):
         data = _data(root, outline)
         model_name, model = _model(outline.model, outline.task)
         task = task_class(outline.task)
@@ -241,26 +263,27 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = getattr(task, "searches", True)
+        searches = _searches(outline.task)
         if asked and not searches:
             _refuse_kinds(outline.search, outline.task)
         search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
         if asked and not searches:
             _check_searched(outline.search, search, task, outline.task)
-    metrics = METRICS_OF.get(outline.task, METRICS)[:1] if outline.metrics is None else outline.metrics
+    metrics = metrics_of(outline.task)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
-        outline.about, beside=beside,
+        outline.about, beside=beside, trust=trust,
     )  # fmt: skip
     if fresh:
-        _check_task(root, recipe, task)
+        with recipe.resolving():
+            _check_task(root, recipe, task)
     return recipe
 
 
 def _check_task(root: Located, recipe: Recipe, task: Any) -> None:
     """What a task refuses of a recipe by the field alone is told with its line."""
     try:
-        getattr(task, "check_recipe", lambda recipe: None)(recipe)
+        task.check_recipe(recipe)
     except InputError as error:
         if error.where != "recipe" or error.field is None:
             raise
@@ -294,7 +317,7 @@ def _refuse_kinds(node: Located, name: str) -> None:
 def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
     """A search is refused where the likeliest is found without one; how many are wanted may be said where there are more."""
     tree: Any = node.value
-    if search.n_best > 1 and not getattr(task, "alternatives", True):
+    if search.n_best > 1 and not task.alternatives:
         raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
     usual = type(search)()
     for field_name, part in tree.items():
@@ -310,7 +333,7 @@ def _outline(root: Located) -> _Outline:
     outline = build(_Outline, root)
     tree: Any = root.value
     if not is_own(_choose(tree["task"], "task", TASKS)):
-        _check_metrics(root, METRICS_OF.get(outline.task, METRICS))
+        _check_metrics(root, metrics_of(outline.task))
     return outline
 
 
@@ -337,12 +360,17 @@ def _entry(node: Located | None, key: str) -> list[Located]:
 
 def _data(root: Located, outline: _Outline) -> Any:
     if not is_own(outline.task):
-        module, _, attribute = DATA[outline.task].partition(":")
-        return build(getattr(importlib.import_module(module), attribute), outline.data, "data")
+        return build(data_class(outline.task), outline.data, "data")
     tree: Any = root.value
     task = located(tree["task"], "task", task_class)
-    _check_metrics(root, getattr(task, "metrics", METRICS))
-    return fill(task.data_class, outline.data, "data", outline.task)
+    _check_metrics(root, task.metrics)
+    return fill(task.Data, outline.data, "data", outline.task)
+
+
+def _searches(task: str) -> bool:
+    from saccade.task import Searches
+
+    return issubclass(task_class(task), Searches)
 
 
 def _model(node: Located, task: str) -> tuple[str, Any]:
@@ -355,9 +383,9 @@ def _model(node: Located, task: str) -> tuple[str, Any]:
     name = _choose(named, "model.name", MODELS)
     network = located(named, "model.name", network_class)
     if is_own(name) and not is_own(task):
-        module, _, base = BASES.get(task, "saccade.nn.decoder:EncoderDecoder").partition(":")
-        if not issubclass(network, getattr(importlib.import_module(module), base)):
-            expected = f"a class derived from saccade.nn.{base} for the task {task}"
+        base = task_class(task).network_base
+        if not issubclass(network, base):
+            expected = f"a class derived from saccade.nn.{base.__name__} for the task {task}"
             raise refusal(named, "model.name", expected, f"the class {network.__name__}")
     rest = replace(node, value={key: part for key, part in node.value.items() if key != "name"})
     return name, fill(network.config_class, rest, "model", name)

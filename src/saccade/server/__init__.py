@@ -1,4 +1,4 @@
-"""A trained model behind HTTP, and the explorer's page in front of it. FastAPI and uvicorn come with ``saccade[serve]``."""
+"""Serves trained models over HTTP, with the explorer's page. FastAPI and uvicorn come with ``saccade[serve]``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from saccade.extras import need
 
 if TYPE_CHECKING:
     from saccade.server.app import create_app
-    from saccade.server.limits import Limits
+    from saccade.server.requests import Limits
     from saccade.server.serve import run
 
 _HOMES = {
     "create_app": "saccade.server.app",
-    "Limits": "saccade.server.limits",
+    "Limits": "saccade.server.requests",
     "run": "saccade.server.serve",
 }
 

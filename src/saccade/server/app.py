@@ -1,21 +1,27 @@
-"""The HTTP interface: it reads a request, asks a bundle, and writes JSON.
+"""The HTTP app: reads a request, queues it for a model, and answers with JSON.
 
 | request | answer |
 |---|---|
 | ``GET /`` | the explorer's page, live; ``/?model=NAME`` for another model |
-| ``GET /health`` | ``{"status": "ok"}``, whatever else is at work |
+| ``GET /health`` | ``{"status": "ok"}``, even while models predict |
 | ``GET /v1/models`` | ``{"models": [{name, task, model, parameters, figures, limits, …}]}`` |
 | ``POST /v1/models/NAME/predict`` | ``{"predictions": [{output, score, page, notes, …}]}`` |
 
-A fault is ``{"error": {"message", "field"}}``, one line, whatever was wrong.
+Every error is ``{"error": {"message", "field"}}``, in one line. Each model predicts one request at a time, in a thread of
+its own, so that the server keeps answering.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore, Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -23,16 +29,181 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from saccade.errors import InputError, SaccadeError
-from saccade.server.errors import Refusal
+from saccade.plugins import blame
 from saccade.server.host_guard import LOCAL, HostGuard
-from saccade.server.landing_page import LandingPage
-from saccade.server.limits import Limits
-from saccade.server.queue import Worker
-from saccade.server.requests import read_ask
-from saccade.server.responses import answer, described
+from saccade.server.requests import Ask, Limits, Refusal, read_ask
+from saccade.server.responses import answer, described, noted, predict
+from saccade.views.html import page as html
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
+    from saccade.trace.maps import Trace
+
+# The queue of a model -------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+log = logging.getLogger("saccade.server")
+
+
+class Worker:
+    """Runs work in order, one at a time. Requests past their deadline get 504; those still queued are cancelled."""
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self.name, self.limits = name, limits
+        self.busy = False
+        self._queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._places = BoundedSemaphore(limits.waiting + 1)  # one is running
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._closed = False
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """The result of ``work``, or its exception; 503 if the queue is full, 504 after the deadline."""
+        if not self._places.acquire(blocking=False):
+            raise Refusal(
+                503, f"{self.limits.waiting} requests are already waiting for this model: try again in a moment"
+            )
+        future = self._enqueue(work)
+        # The deadline does not stop running work: its place is free when the work is done.
+        future.add_done_callback(lambda _: self._places.release())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.seconds)
+        except TimeoutError:
+            seconds = f"{self.limits.seconds:g}"
+            hint = "ask for shorter or fewer inputs, or a narrower beam"
+            raise Refusal(504, f"no answer within {seconds} seconds ({hint})") from None
+        except (Refusal, SaccadeError):
+            raise
+        except Exception as error:
+            own = blame(error)  # the user's own plugin failed: its file and line
+            log.error("a request failed: %s", own or error, exc_info=own is None)
+            raise Refusal(500, "the model failed on this request: see the server's log") from None
+
+    def _enqueue(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                self._places.release()
+                raise Refusal(503, "the server is stopping")
+            self._queue.put((future, work))
+            if self._thread is None:
+                # A daemon thread: the process does not wait for a prediction when it exits.
+                self._thread = Thread(target=self._work, name=f"saccade-{self.name}", daemon=True)
+                self._thread.start()
+        return future
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            future, work = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            self.busy = True
+            try:
+                future.set_result(work())
+            except BaseException as error:  # the thread must survive; the caller gets the error
+                future.set_exception(error)
+            self.busy = False
+            del item, future, work  # frees a large answer before the next request
+
+    def close(self) -> None:
+        """Accept no more work and cancel what is queued; running work is not interrupted."""
+        with self._lock:
+            self._closed = True
+            try:
+                while (item := self._queue.get_nowait()) is not None:
+                    item[0].cancel()
+            except Empty:
+                pass
+            self._queue.put(None)
+
+
+# The landing page -----------------------------------------------------------------------------------------------------
+
+API = "/v1"
+EXAMPLES = 5  # inputs that the page offers
+PATIENCE = 10.0  # seconds that a page waits for examples; reading large data takes longer
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page's HTML and its Content-Security-Policy."""
+
+    html: str
+    policy: str
+
+
+class LandingPage:
+    """The explorer's page of one model, with the trace of a first input; made on the first request."""
+
+    def __init__(self, name: str, bundle: Bundle, worker: Worker, limits: Limits, inputs: Sequence[str]) -> None:
+        self.name, self.bundle, self.worker, self.limits = name, bundle, worker, limits
+        self.inputs = tuple(inputs)
+        self._reading: Future[list[str]] | None = None
+        self._page: Page | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether examples are still being read."""
+        return self._reading is not None and not self._reading.done()
+
+    async def page(self) -> Page:
+        """The page with the traces of the given inputs, or of the first example if there is one."""
+        if self._page is not None:
+            return self._page
+        ready = await self._examples()
+        examples = ready or []
+        shown = self.inputs or tuple(examples[:1])
+        live = {"model": self.name, "api": API, "examples": examples}
+        made = await self.worker.do(lambda: self._make(shown, live))
+        if ready is not None:
+            self._page = made
+        return made
+
+    async def _examples(self) -> list[str] | None:
+        """The examples, or None if they are not ready in time; the next request may have them."""
+        if self._reading is None:
+            self._reading = _read_examples(self.bundle)
+        await asyncio.wait([asyncio.wrap_future(self._reading)], timeout=PATIENCE)
+        return self._reading.result() if self._reading.done() else None
+
+    def _make(self, shown: Sequence[str], live: Mapping[str, Any]) -> Page:
+        traces = self._traces(shown)
+        page = html.page(traces, title=self.name, live=live)
+        # frame-ancestors works only as a header, not in the page.
+        return Page(page, f"{html.policy_of(page)}; frame-ancestors 'none'")
+
+    def _traces(self, inputs: Sequence[str]) -> list[Trace]:
+        if not inputs:
+            return []
+        try:
+            predictions = predict(self.bundle, Ask(tuple(inputs), trace=True), self.limits)
+        except (SaccadeError, Refusal) as error:
+            if self.inputs:  # the user asked for these
+                raise
+            log.warning("no example on the first page: %s", error)
+            return []
+        return [trace for trace in map(noted, predictions) if trace is not None]
+
+
+def _read_examples(bundle: Bundle) -> Future[list[str]]:
+    """Read the examples in a daemon thread, which does not delay the server's shutdown."""
+    examples: Future[list[str]] = Future()
+    examples.set_running_or_notify_cancel()
+    Thread(target=lambda: examples.set_result(examples_of(bundle)), name="saccade-examples", daemon=True).start()
+    return examples
+
+
+def examples_of(bundle: Bundle) -> list[str]:
+    """Example inputs of the model's data that are texts; none if the data is missing."""
+    try:
+        examples = bundle.examples(EXAMPLES)
+    except Exception as error:  # the page works without examples, however a user's own task fails
+        log.info("no examples: %s", error)
+        return []
+    return [text for text in examples if isinstance(text, str)]
+
+
+# The app --------------------------------------------------------------------------------------------------------------
 
 
 def create_app(
@@ -43,14 +214,14 @@ def create_app(
     limits: Limits | None = None,
     hosts: Collection[str] = LOCAL,
 ) -> FastAPI:
-    """The server of these models as an ASGI app.
+    """Serve these models as an ASGI app.
 
     Args:
-        bundles: the models by the names that requests call them.
+        bundles: the models by the names used in requests.
         page: whether ``GET /`` shows the explorer.
-        inputs: what the page shows first; an example of the model's own data unless given.
-        limits: how much a request may ask for.
-        hosts: the names that the server goes by (``Host``); ``"*"`` stands for every numeric address.
+        inputs: what the page shows first; by default an example of the model's own data.
+        limits: bounds on a request.
+        hosts: accepted names in ``Host``; ``"*"`` means every numeric address.
     """
     _check_names(bundles)
     _check_inputs(bundles, inputs)
@@ -65,27 +236,27 @@ def create_app(
 
     app = FastAPI(title="saccade", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.add_middleware(HostGuard, hosts=hosts)
-    _answer_faults(app)
+    _answer_errors(app)
     _serve_models(app, dict(bundles), workers, limits)
-    fronts = {name: LandingPage(name, bundles[name], workers[name], limits, inputs) for name in bundles} if page else {}
-    if fronts:
-        _serve_page(app, fronts)
-    at_work: tuple[Worker | LandingPage, ...] = (*workers.values(), *fronts.values())
-    app.state.busy = lambda: any(each.busy for each in at_work)
+    pages = {name: LandingPage(name, bundles[name], workers[name], limits, inputs) for name in bundles} if page else {}
+    if pages:
+        _serve_page(app, pages)
+    busy: tuple[Worker | LandingPage, ...] = (*workers.values(), *pages.values())
+    app.state.busy = lambda: any(each.busy for each in busy)
     return app
 
 
 def _check_names(bundles: Mapping[str, Bundle]) -> None:
     if not bundles:
-        raise SaccadeError("expected a model to serve, or several, found none")
+        raise SaccadeError("expected one or more models to serve, found none")
     for name in bundles:
         if name in ("", ".", "..") or "/" in name or not name.isprintable():
-            expected = "a name that can stand in an address, without '/'"
+            expected = "a printable name without '/'"
             raise InputError("model", field="name", expected=expected, found=repr(name))
 
 
 def _check_inputs(bundles: Mapping[str, Bundle], inputs: Sequence[str]) -> None:
-    """That the first page can show what it is to show is better known now than in a browser."""
+    """Refuse inputs that the models cannot read now, not when the page is opened."""
     for bundle in bundles.values():
         for refused in bundle.refusals(inputs).values():
             raise refused
@@ -105,20 +276,20 @@ def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, W
         if name not in bundles:
             raise _unknown(bundles)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":  # what another page may send unasked is never that
-            raise Refusal(415, "Content-Type: expected application/json, found another", "Content-Type")
+        if kind != "application/json":  # a foreign page cannot send this type without CORS
+            raise Refusal(415, "Content-Type: expected application/json, found another type", "Content-Type")
         ask = read_ask(await _body(request, limits), limits)
-        made = await _while_there(request, workers[name], lambda: answer(bundles[name], ask, limits))
+        made = await _unless_disconnected(request, workers[name], lambda: answer(bundles[name], ask, limits))
         return Response(made, media_type="application/json")
 
 
-def _serve_page(app: FastAPI, fronts: dict[str, LandingPage]) -> None:
+def _serve_page(app: FastAPI, pages: dict[str, LandingPage]) -> None:
     @app.get("/")
     async def page(model: str | None = None) -> Response:
-        name = next(iter(fronts)) if model is None else model
-        if name not in fronts:
-            raise _unknown(fronts)
-        made = await fronts[name].page()
+        name = next(iter(pages)) if model is None else model
+        if name not in pages:
+            raise _unknown(pages)
+        made = await pages[name].page()
         return HTMLResponse(made.html, headers={"Content-Security-Policy": made.policy})
 
 
@@ -128,7 +299,7 @@ def _unknown(names: Collection[str]) -> Refusal:
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """The request's body, if it is no larger than allowed: counted as it comes, before anything reads it."""
+    """The request's body; 413 as soon as it exceeds the limit, before it is parsed."""
     too_large = Refusal(413, f"request: expected at most {limits.body:,} bytes, found more")
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.body:
@@ -145,46 +316,46 @@ async def _body(request: Request, limits: Limits) -> bytes:
     return bytes(body)
 
 
-async def _while_there(request: Request, worker: Worker, work: Callable[[], bytes]) -> bytes:
-    """The answer, unless whoever asked has gone: then what was not begun is left undone."""
+async def _unless_disconnected(request: Request, worker: Worker, work: Callable[[], bytes]) -> bytes:
+    """The answer. If the client disconnects, queued work is cancelled."""
     answering = asyncio.ensure_future(worker.do(work))
-    leaving = asyncio.ensure_future(_gone(request))
+    disconnect = asyncio.ensure_future(_disconnected(request))
     try:
-        await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([answering, disconnect], return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             raise ClientDisconnect
         return answering.result()
     finally:
         answering.cancel()
-        leaving.cancel()
+        disconnect.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _answer_faults(app: FastAPI) -> None:
-    """Whatever goes wrong is told in one line of JSON."""
+def _answer_errors(app: FastAPI) -> None:
+    """Answer every error with one line of JSON."""
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> Response:
         return error.response()
 
     @app.exception_handler(SaccadeError)
-    async def asked_wrongly(_: Request, error: SaccadeError) -> Response:
+    async def bad_request(_: Request, error: SaccadeError) -> Response:
         return Refusal.of(error).response()
 
     @app.exception_handler(HTTPException)
-    async def not_here(request: Request, error: HTTPException) -> Response:
+    async def not_found(request: Request, error: HTTPException) -> Response:
         allowed = (error.headers or {}).get("Allow", "another method")
-        told = {404: "there is nothing here: try / or /v1/models", 405: f"expected {allowed}, found {request.method}"}
-        return Refusal(error.status_code, told.get(error.status_code, error.detail)).response()
+        messages = {404: "not found: try / or /v1/models", 405: f"expected {allowed}, found {request.method}"}
+        return Refusal(error.status_code, messages.get(error.status_code, error.detail)).response()
 
     @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> Response:  # uvicorn's log tells the rest
-        return Refusal(500, "the server failed on this request: its log says more").response()
+    async def failed(_: Request, error: Exception) -> Response:  # uvicorn logs the traceback
+        return Refusal(500, "the server failed on this request: see its log").response()
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
-        return Refusal(499, "whoever asked has gone").response()
+        return Refusal(499, "the client disconnected").response()

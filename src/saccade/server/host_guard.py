@@ -1,8 +1,8 @@
-"""Who may come in: requests by the server's own names, from its own page; and what every answer tells a browser.
+"""Protects a local server from other web pages: checks ``Host`` and ``Origin``, and adds security headers to every answer.
 
-A page elsewhere can point a name of its own at this machine (DNS rebinding) and so read what a server on localhost says.
-Its requests carry that name in ``Host``: only names that are known are served. Without CORS a browser shows answers to no
-other page, and a request that such a page sends all the same carries its ``Origin``.
+A foreign page can point its own domain name at this machine (DNS rebinding) and read what a server on localhost answers.
+Its requests carry that name in ``Host``, so only known names are served. Without CORS a browser hides answers from other
+pages; requests that they send anyway carry their ``Origin`` and are refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from saccade.server.errors import Refusal
+from saccade.server.requests import Refusal
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-ADDRESSES = "*"  # every numeric address: what is asked for by its number was not asked for by another's name
+ADDRESSES = "*"  # every numeric address: no DNS name is involved
 HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.IGNORECASE)
-TOLD = {
+HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -30,15 +30,15 @@ TOLD = {
 
 
 class HostGuard:
-    """Stands before the app; ``hosts`` are the names that the server goes by."""
+    """ASGI middleware; ``hosts`` are the accepted names of the server."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL) -> None:
         self.app, self.hosts = app, frozenset(name.lower() for name in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def tell(message: Message) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(TOLD)
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         if scope["type"] != "http":
@@ -46,12 +46,12 @@ class HostGuard:
             return
         refused = self.refusal(Headers(scope=scope))
         if refused is None:
-            await self.app(scope, receive, tell)
+            await self.app(scope, receive, with_headers)
         else:
-            await refused.response()(scope, receive, tell)
+            await refused.response()(scope, receive, with_headers)
 
     def refusal(self, headers: Headers) -> Refusal | None:
-        """Why this request is not let in; None where it is."""
+        """Why this request is refused, or None."""
         host = headers.get("host", "")
         if not self.knows(host):
             names = ", ".join(sorted(self.hosts - {ADDRESSES}))
@@ -62,15 +62,16 @@ class HostGuard:
         return None
 
     def knows(self, host: str) -> bool:
-        """Whether ``host``, as a request names it, is one of the server's names.
+        """Whether a request's ``Host`` is one of the server's names.
 
-        >>> Door(lambda *_: None).knows("127.0.0.1:8100"), Door(lambda *_: None).knows("evil.example")
+        >>> guard = HostGuard(lambda *_: None)
+        >>> guard.knows("127.0.0.1:8100"), guard.knows("evil.example")
         (True, False)
         """
-        found = HOST.fullmatch(host)
-        if found is None:
+        match = HOST.fullmatch(host)
+        if match is None:
             return False
-        name = found["name"].lower()
+        name = match["name"].lower()
         return name in self.hosts or (ADDRESSES in self.hosts and _is_address(name))
 
 
@@ -83,7 +84,7 @@ def _is_address(name: str) -> bool:
 
 
 def names_of(host: str) -> tuple[str, ...]:
-    """The names that a server which listens at ``host`` goes by.
+    """The accepted names of a server that listens at ``host``.
 
     >>> names_of("127.0.0.1"), names_of("0.0.0.0")
     (('localhost', '127.0.0.1', '[::1]'), ('localhost', '127.0.0.1', '[::1]', '*'))

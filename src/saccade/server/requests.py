@@ -1,29 +1,105 @@
-"""What a request asks, read from bytes that anyone may have sent.
+"""Reads and checks requests: their limits, the refusals that answer bad ones, and the JSON body.
 
     {"inputs": ["text", …], "trace": false, "edits": [{"edit": "mask", …}, …], "prefix": null, "search": {"beam": 5}}
 
-Every fault is one line that names the field; nothing is guessed, and what is not known is refused.
+Every error is one line that names the field; unknown fields are refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
 from saccade.errors import InputError, SaccadeError
+from saccade.kinds import InputKind, json_name, size_of
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
+from saccade.task import Searches
 from saccade.trace.edits import EDITS, Edit, edit_from_json
 from saccade.trace.lens import DETAILS, Lens
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one request; ``GET /v1/models`` reports them.
+
+    Attributes:
+        body: bytes of a request, checked before the JSON is parsed.
+        inputs: texts per request; ``traced``: texts per request with traces.
+        characters: per input; ``prefix``: of the required beginning of outputs.
+        dense: up to this many characters in the longest input, a trace keeps every weight; above, the 16 largest per row.
+        edits: edits of the attention.
+        beam: beam size, or number of samples.
+        seconds: from request to answer, including the time in the queue.
+        waiting: queued requests per model; more get 503.
+    """
+
+    body: int = 1_000_000
+    inputs: int = 64
+    traced: int = 8
+    characters: int = 20_000
+    prefix: int = 2_000
+    dense: int = 4_000
+    edits: int = 1_000
+    beam: int = 64
+    seconds: float = 60.0
+    waiting: int = 16
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            if not getattr(self, limit.name) > 0:
+                raise ValueError(f"{limit.name} must be positive: got {getattr(self, limit.name)}")
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+LONGEST = 400  # characters of an error message, which may quote the request
+INPUT = re.compile(r"input (\d+)")
+
+
+class Refusal(Exception):
+    """A request that is refused: an HTTP status, and ``{"error": {"message", "field"}}`` in one line."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field = status, message, field
+
+    @classmethod
+    def of(cls, error: SaccadeError) -> Refusal:
+        """A :class:`SaccadeError` as a bad request (422)."""
+        field = None
+        if isinstance(error, InputError):
+            place = INPUT.fullmatch(str(error.where))
+            field = error.field or (f"inputs[{int(place[1]) - 1}]" if place else None)
+        return cls(422, str(error), field)
+
+    def response(self) -> JSONResponse:
+        headers = {"Retry-After": "1"} if self.status == 503 else None
+        return JSONResponse(
+            {"error": {"message": shortened(self.message), "field": self.field}}, self.status, headers=headers
+        )
+
+
+def shortened(message: str) -> str:
+    """At most ``LONGEST`` printable characters: the beginning and the end, where an error often says what it expects."""
+    line = "".join(letter if letter.isprintable() else " " for letter in message)
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[: LONGEST // 2]} … {line[-(LONGEST // 2 - 3) :]}"
+
+
+# The request ----------------------------------------------------------------------------------------------------------
 
 WHERE = "request"
 FIELDS = ("inputs", "trace", "edits", "prefix", "search")
@@ -35,57 +111,68 @@ SEARCHED = (
     "block_ngrams",
     "unknown",
     "diverse",
-)  # what a search alone obeys
-KINDS = ((bool, "true or false"), (str, "a text"), (int | float, "a number"), (list, "a list"), (dict, "a mapping"))
+)  # fields for tasks that search
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What to predict, and how."""
+    """A checked request: what to predict, and how."""
 
-    inputs: tuple[str, ...]
+    inputs: tuple[Any, ...]  # JSON values; the model's task defines their kind
     trace: bool = False
     edits: tuple[Edit, ...] = ()
     prefix: str | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
 
     def lens(self, limits: Limits) -> Lens | None:
-        """The lens to look through; None where nothing is to be seen or changed."""
+        """The lens for this request; None if it asks for no trace and has no edits."""
         if not self.trace:
             return Lens("statistics", edits=self.edits) if self.edits else None
-        longest = max(len(text) for text in self.inputs)
+        longest = max(map(size_of, self.inputs))
         return Lens("all" if longest <= limits.dense else "top", edits=self.edits, detail=DETAILS)
 
 
 def read_ask(body: bytes, limits: Limits) -> Ask:
-    """The question in a request's body."""
+    """Parse and check a request's body."""
     try:
         given = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise Refusal(400, f"{WHERE}: expected JSON, found {quote(str(error))}") from None
     if not isinstance(given, dict):
-        raise InputError(WHERE, expected="a mapping with inputs", found=_kind(given))
+        raise InputError(WHERE, expected="a mapping with inputs", found=json_name(given))
     unknown = [name for name in given if name not in FIELDS]
     if unknown:
         raise InputError(WHERE, expected=f"any of {', '.join(FIELDS)}", found=quote(unknown[0]))
     trace = given.get("trace", False)
     if not isinstance(trace, bool):
-        raise InputError(WHERE, field="trace", expected="true or false", found=_kind(trace))
-    inputs = _inputs(given.get("inputs"), limits, limits.traced if trace else limits.inputs)
+        raise InputError(WHERE, field="trace", expected="true or false", found=json_name(trace))
+    inputs = _inputs(given.get("inputs"), limits.traced if trace else limits.inputs)
     return Ask(inputs, trace, _edits(given.get("edits"), limits), _prefix(given.get("prefix"), limits), _search(given))
 
 
-def _inputs(given: Any, limits: Limits, most: int) -> tuple[str, ...]:
+def _inputs(given: Any, most: int) -> tuple[Any, ...]:
     if not isinstance(given, list):
-        raise InputError(WHERE, field="inputs", expected="a list of texts", found=_kind(given))
+        raise InputError(WHERE, field="inputs", expected="a list of inputs", found=json_name(given))
     if not 1 <= len(given) <= most:
-        raise InputError(WHERE, field="inputs", expected=f"1 to {most} texts", found=str(len(given)))
-    return tuple(_text(each, f"inputs[{number}]", limits.characters) for number, each in enumerate(given))
+        raise InputError(WHERE, field="inputs", expected=f"1 to {most} inputs", found=str(len(given)))
+    return tuple(given)
+
+
+def inputs_of(ask: Ask, kind: InputKind, limits: Limits) -> list[Any]:
+    """The inputs of a request as the model's task takes them."""
+    inputs = []
+    for number, value in enumerate(ask.inputs):
+        try:
+            inputs.append(kind.from_json(value, WHERE, limits.characters))
+        except InputError as error:
+            field = ".".join(filter(None, (f"inputs[{number}]", error.field)))
+            raise InputError(WHERE, field=field, expected=error.expected, found=error.found) from None
+    return inputs
 
 
 def _text(given: Any, name: str, most: int) -> str:
     if not isinstance(given, str):
-        raise InputError(WHERE, field=name, expected="a text", found=_kind(given))
+        raise InputError(WHERE, field=name, expected="a text", found=json_name(given))
     if len(given) > most:
         raise InputError(WHERE, field=name, expected=f"at most {most:,} characters", found=f"{len(given):,}")
     return given
@@ -100,7 +187,9 @@ def _search(given: dict[str, Any]) -> dict[str, Any]:
     if search is None:
         return {}
     if not isinstance(search, dict):
-        raise InputError(WHERE, field="search", expected="a mapping, such as {'beam': 5}, or null", found=_kind(search))
+        raise InputError(
+            WHERE, field="search", expected="a mapping, such as {'beam': 5}, or null", found=json_name(search)
+        )
     return search
 
 
@@ -111,7 +200,7 @@ def _edits(given: Any, limits: Limits) -> tuple[Edit, ...]:
     if given is None:
         return ()
     if not isinstance(given, list):
-        raise InputError(WHERE, field="edits", expected="a list of edits", found=_kind(given))
+        raise InputError(WHERE, field="edits", expected="a list of edits", found=json_name(given))
     if len(given) > limits.edits:
         raise InputError(WHERE, field="edits", expected=f"at most {limits.edits:,} edits", found=f"{len(given):,}")
     return tuple(_edit(each, f"edits[{number}]") for number, each in enumerate(given))
@@ -119,7 +208,7 @@ def _edits(given: Any, limits: Limits) -> tuple[Edit, ...]:
 
 def _edit(given: Any, name: str) -> Edit:
     if not isinstance(given, dict):
-        raise InputError(WHERE, field=name, expected="an edit, {'edit': 'mask', …}", found=_kind(given))
+        raise InputError(WHERE, field=name, expected="an edit, {'edit': 'mask', …}", found=json_name(given))
     _check_fields(given, name)
     for part in ("keys", "row"):
         numbers = given.get(part, [])
@@ -128,7 +217,7 @@ def _edit(given: Any, name: str) -> Edit:
             raise InputError(WHERE, field=f"{name}.{part}", expected="a list of numbers", found=_among(numbers, wrong))
     factor = given.get("factor", 1)
     if not _is_number(factor):
-        raise InputError(WHERE, field=f"{name}.factor", expected="a number", found=_kind(factor))
+        raise InputError(WHERE, field=f"{name}.factor", expected="a number", found=json_name(factor))
     try:
         return edit_from_json(given)
     except SaccadeError as error:
@@ -140,10 +229,10 @@ def _edit(given: Any, name: str) -> Edit:
 
 
 def _check_fields(given: dict[str, Any], name: str) -> None:
-    """That a known kind of edit has its own fields and no others."""
+    """Raise unless an edit is of a known kind and has exactly the fields of its kind."""
     kind = given.get("edit")
     if not isinstance(kind, str) or kind not in EDITS:
-        found = quote(kind) if isinstance(kind, str) else _kind(kind)
+        found = quote(kind) if isinstance(kind, str) else json_name(kind)
         raise InputError(WHERE, field=f"{name}.edit", expected=f"one of {', '.join(EDITS)}", found=found)
     known = {each.name: each.default is MISSING for each in fields(EDITS[kind])}
     unknown = [each for each in given if each not in known and each != "edit"]
@@ -160,28 +249,21 @@ def _is_number(given: Any) -> bool:
 
 
 def _among(numbers: Any, wrong: list[Any]) -> str:
-    return f"{_kind(wrong[0])} among them" if isinstance(numbers, list) else _kind(numbers)
-
-
-def _kind(given: Any) -> str:
-    """What JSON calls it: a message names its kind, and does not repeat it."""
-    if given is None:
-        return "nothing"
-    return next(name for kind, name in KINDS if isinstance(given, kind))
+    return f"{json_name(wrong[0])} among them" if isinstance(numbers, list) else json_name(numbers)
 
 
 # The search -------------------------------------------------------------------------------------------------------------
 
 
 def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
-    """The recipe's own search, changed as the request says; None where it says nothing."""
+    """The recipe's search with the request's changes; None if the request changes nothing."""
     given = dict(ask.search)
     if not given:
         return None
     own = to_plain(bundle.recipe.search)
     wanted = given.get("n_best", own["n_best"])
     refused = [name for name in SEARCHED if given.get(name) not in (None, wanted if name == "beam" else None)]
-    if refused and not getattr(bundle.task, "searches", True):
+    if refused and not isinstance(bundle.task, Searches):
         found = f"{refused[0]}, where the task {bundle.task.name} finds the likeliest without a search"
         raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)
     if given.get("sample") is not None:

@@ -1,16 +1,14 @@
-"""A bundle that answers requests: what ``Bundle.predict`` says, as JSON, and what ``GET /v1/models`` tells of it."""
+"""Answers requests: a bundle's predictions as JSON, and its description for ``GET /v1/models``."""
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, SaccadeError
-from saccade.server.errors import Refusal
-from saccade.server.limits import Limits
-from saccade.server.requests import WHERE, Ask, search_of
+from saccade.server.requests import WHERE, Ask, Limits, Refusal, inputs_of, search_of
+from saccade.task import Searches, Steers
 from saccade.views.html.payload import page_data, plain
 
 if TYPE_CHECKING:
@@ -20,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def answer(bundle: Bundle, ask: Ask, limits: Limits) -> bytes:
-    """The predictions asked for, as the body of a response."""
+    """The predictions of a request, as the body of the response."""
     predictions = predict(bundle, ask, limits)
-    rows = [_row(each, traced=ask.trace) for each in predictions]
+    rows = [_row(prediction, traced=ask.trace) for prediction in predictions]
     return json.dumps({"predictions": rows}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
-    """Exactly what the bundle predicts under the same lens, search and prefix."""
-    if ask.prefix is not None and "wishes" not in inspect.signature(bundle.task.predict).parameters:
+    """The bundle's predictions with the request's lens, search and prefix."""
+    if ask.prefix is not None and not isinstance(bundle.task, Steers):
         found = f"a text, where the task {bundle.task.name} has no beginning to choose"
         raise InputError(WHERE, field="prefix", expected="null", found=found)
-    search = search_of(ask, bundle, limits)
+    inputs, search = inputs_of(ask, bundle.task.input, limits), search_of(ask, bundle, limits)
     try:
-        return bundle.predict(list(ask.inputs), lens=ask.lens(limits), search=search, prefix=ask.prefix)
+        return bundle.predict(inputs, lens=ask.lens(limits), search=search, prefix=ask.prefix)
     except InputError:
         raise
     except SaccadeError as error:
@@ -41,7 +39,7 @@ def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
     except OverflowError:
         if not ask.search:
             raise
-        raise InputError(WHERE, field="search", expected="numbers to reckon with", found="too large a one") from None
+        raise InputError(WHERE, field="search", expected="finite numbers", found="one that is too large") from None
 
 
 def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:
@@ -53,20 +51,12 @@ def _row(prediction: Prediction, *, traced: bool) -> dict[str, Any]:
 
 
 def _output(prediction: Prediction) -> dict[str, Any]:
-    said = {
-        "output": prediction.value,
-        "score": prediction.score,
-        "log_prob": prediction.log_prob,
-        "stopped": prediction.stopped,
-    }
-    shares = {"probabilities": prediction.probabilities, "choices": prediction.choices}
-    shares |= {"tokens": prediction.tokens, "spans": prediction.spans}
-    told: dict[str, Any] = plain(said | {name: part for name, part in shares.items() if part})
-    return told
+    row: dict[str, Any] = plain(prediction.to_json())
+    return row
 
 
 def noted(prediction: Prediction) -> Trace | None:
-    """The prediction's trace, with what the reader of a page must know: cut inputs, words never seen."""
+    """The prediction's trace with its notes (cut inputs, unknown words) in ``about``, for the page."""
     trace = prediction.trace
     if trace is None or not prediction.notes:
         return trace
@@ -74,11 +64,10 @@ def noted(prediction: Prediction) -> Trace | None:
 
 
 def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
-    """What a client must know of a model before it asks."""
+    """What a client needs to know about a model."""
     recipe, task = bundle.recipe, bundle.task
     data = recipe.data
-    steered = "wishes" in inspect.signature(task.predict).parameters
-    told: dict[str, Any] = plain(
+    row: dict[str, Any] = plain(
         {
             "name": name,
             "recipe": recipe.name,
@@ -87,11 +76,13 @@ def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
             "parameters": bundle.parameters,
             "figures": bundle.figures,
             "metrics": recipe.metrics,
-            "languages": data.dates.languages if getattr(data, "source", None) == "dates" else (),
-            "labels": getattr(getattr(task, "classes", None) or getattr(task, "tags", None), "names", ()),
-            "prefix": steered,
-            "search": asdict(recipe.search) if getattr(task, "searches", True) else None,
+            "input": task.input.name,
+            "output": task.output,
+            "languages": (),
+            **task.describe(),
+            "prefix": isinstance(task, Steers),
+            "search": asdict(recipe.search) if isinstance(task, Searches) else None,
             "limits": asdict(limits) | {"tokens": getattr(data, "max_length", None)},
         }
     )
-    return told
+    return row

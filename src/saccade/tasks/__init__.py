@@ -1,49 +1,81 @@
-"""What a network is for. A name loads its page when first used.
+"""The tasks by name. A task is registered here, by one line, and nowhere else.
 
-A name with a colon, ``package.module:Name``, is a user's own task: it fulfils :class:`saccade.task.Task` and says by
-``data_class`` what a recipe's ``data`` is read into, by ``metrics`` which figures it computes.
+A line says where the task's page is, and, without loading torch, what a recipe's ``data`` is read into and which metrics it may
+name; the first metric is computed where a recipe names none. A name with a colon, ``package.module:Name``, is a user's own
+task: a class that derives from :class:`saccade.task.Task`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+from dataclasses import dataclass
 from typing import Any
 
 from saccade.plugins import FORM, PartError, is_own, load_class
 
-TASKS: dict[str, str] = {
-    "translate": "saccade.tasks.translate:Translate",
-    "point": "saccade.tasks.point:Point",
-    "classify": "saccade.tasks.classify:Classify",
-    "label": "saccade.tasks.label:Label",
-    "rank": "saccade.tasks.rank:Rank",
-    "language": "saccade.tasks.language:Language",
-    "pretrain": "saccade.tasks.pretrain:Pretrain",
-    "vectors": "saccade.tasks.vectors:WordVectors",
+
+@dataclass(frozen=True)
+class Spec:
+    """Where a task's parts are, as ``module:name``; modules of ``data`` and ``metrics`` do not import torch."""
+
+    page: str
+    data: str
+    metrics: str
+
+
+TASKS: dict[str, Spec] = {
+    "translate": Spec("translate:Translate", "pairs.records:PairData", "text:TEXT_METRICS"),
+    "point": Spec("point:Point", "points.records:PointData", "text:POINT_METRICS"),
+    "classify": Spec("classify:Classify", "labels.records:LabelledData", "labels:CLASSIFIER_METRICS"),
+    "label": Spec("label:Label", "tags.records:TaggedData", "spans:TAG_METRICS"),
+    "rank": Spec("rank:Rank", "rankings.records:RankedData", "ranking:RANKING_METRICS"),
+    "language": Spec("language:Language", "texts.records:TextData", "text:LANGUAGE_METRICS"),
+    "pretrain": Spec("pretrain:Pretrain", "texts.records:PretrainData", "text:MASKED_METRICS"),
+    "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "neighbours:VECTOR_METRICS"),
 }
 
 
 def task_class(name: str) -> Any:
     """The task that a recipe's ``task`` means."""
-    if is_own(name):
-        return _own_task(name)
+    return _own_task(name) if is_own(name) else _loaded("saccade.tasks", _spec(name).page)
+
+
+def data_class(name: str) -> Any:
+    """The dataclass that the ``data`` of a recipe for this task is read into."""
+    return task_class(name).Data if is_own(name) else _loaded("saccade.data", _spec(name).data)
+
+
+def metrics_of(name: str) -> tuple[str, ...]:
+    """The metrics that a recipe for this task may name."""
+    metrics: tuple[str, ...] = (
+        task_class(name).metrics if is_own(name) else _loaded("saccade.metrics", _spec(name).metrics)
+    )
+    return metrics
+
+
+def _spec(name: str) -> Spec:
     if name not in TASKS:
         raise PartError(name, expected=f"one of {', '.join(TASKS)}, or your own ({FORM})", found="no such task")
-    module, _, attribute = TASKS[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return TASKS[name]
+
+
+def _loaded(package: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(f"{package}.{module}"), attribute)
 
 
 def _own_task(name: str) -> Any:
     from saccade.task import Task
 
-    task = load_class(name, object, "saccade.task.Task")
-    promised = [member for member in vars(Task) if not member.startswith("_") and callable(getattr(Task, member))]
-    missing = [member for member in promised if not callable(getattr(task, member, None))]
+    task = load_class(name, Task, "saccade.task.Task")
+    missing = sorted(task.__abstractmethods__)
+    missing += [part for part in ("name", "Data", "metrics", "input", "output") if not hasattr(task, part)]
     if missing:
-        raise PartError(name, expected="the methods of saccade.task.Task", found=f"none named {', '.join(missing)}")
-    data = getattr(task, "data_class", None)
-    if not (isinstance(data, type) and dataclasses.is_dataclass(data)):
-        found = "none" if data is None else repr(data)
-        raise PartError(name, expected="a task with a data_class, the dataclass of a recipe's data", found=found)
+        raise PartError(
+            name, expected="the methods and attributes of saccade.task.Task", found=f"none named {', '.join(missing)}"
+        )
+    if not dataclasses.is_dataclass(task.Data):
+        expected = "a task whose Data is the dataclass of a recipe's data"
+        raise PartError(name, expected=expected, found=repr(task.Data))
     return task

@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +19,7 @@ from torch import Tensor
 
 from saccade.errors import InputError
 from saccade.metrics.calibration import PROBABILITY_METRICS, Bins, probability_scores, reliability
-from saccade.metrics.labels import label_scores
 from saccade.nn.temperature import fit_temperature, tempered
-from saccade.task import Evaluation
 
 CALIBRATION = "calibration.json"
 BEFORE, AFTER = "before", "after"
@@ -72,7 +69,7 @@ class Calibration:
         return {CALIBRATION: self.to_json()}
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         """The calibration in a sentence, for the model's card."""
         reached = [
             f"; ece on {where} {each[BEFORE]['ece']:.4f} before, {each[AFTER]['ece']:.4f} after"
@@ -105,24 +102,3 @@ def differences(
         figures[name] = {"accuracy": accuracy, **{metric: score.value for metric, score in scores.items()}}
         bins[name] = reliability(shares, true)
     return figures, bins
-
-
-def judged(metrics: Sequence[str], shares: Float[Tensor, "N C"], names: Sequence[str], corpus: Any) -> Evaluation:
-    """The figures of a corpus from the probabilities of its labels.
-
-    ``corpus`` has ``records`` with a ``target``, the numbers of their ``labels`` and what was ``cut``.
-    """
-    outputs = [names[number] for number in shares.argmax(-1).tolist()]
-    likely = [name for name in metrics if name in PROBABILITY_METRICS]
-    said = [name for name in metrics if name not in likely]
-    found = label_scores(said, outputs, [record.target for record in corpus.records])
-    if likely:
-        found |= probability_scores(likely, shares.double().cpu().numpy(), np.array(corpus.labels))
-    scores = {name: found[name] for name in metrics}
-    return Evaluation(
-        {name: each.value for name, each in scores.items()},
-        {name: each.signature for name, each in scores.items() if each.signature},
-        {name: each.higher_is_better for name, each in scores.items()},
-        outputs,
-        (corpus.cut,) if corpus.cut else (),
-    )

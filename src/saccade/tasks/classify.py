@@ -11,113 +11,107 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.data.batching import plan
+from saccade.data.batching import Corpus, group
+from saccade.data.files.semeval import ENTITY_MARKS
 from saccade.data.labels.batch import IGNORED, Batch
-from saccade.data.labels.classes import Classes, labels_in, told
+from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
-from saccade.data.labels.records import Labelled, LabelledData, Text, built_in, labelled_of, load_labelled, read_file
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
+from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
-from saccade.data.toy.relations import MARKS
-from saccade.errors import InputError, SaccadeError, preview
-from saccade.metrics.calibration import PROBABILITY_METRICS
-from saccade.metrics.labels import LABEL_METRICS
-from saccade.metrics.relations import relation_of
+from saccade.data.toy import examples
+from saccade.errors import InputError, preview
+from saccade.kinds import PAIR
+from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
+from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics, relation_of
+from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier
 from saccade.nn.search.beam_search import Search
 from saccade.nn.word_vectors import begin_words
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import (
+    Calibrates,
+    Detail,
+    Evaluation,
+    FineTunes,
+    Loss,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Surveys,
+    Task,
+    eval_mode,
+    keep_best,
+    rows_of,
+)
 from saccade.tasks.axes import BREAK
-from saccade.tasks.calibration import Calibration, judged, shares_of
-from saccade.tasks.classify_inputs import ClassifyInput, reading_of, texts_of
-from saccade.tasks.unsupported import refuse_sampling
+from saccade.tasks.calibration import Calibration, shares_of
+from saccade.tasks.classify_inputs import ClassifyInput, reader_of, texts_of
+from saccade.tasks.scoring import choice_scorer, unknown_share
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
-from saccade.training.evaluation import eval_mode
 
 VOCABULARY, CLASSES = "tokenizer.json", "labels.json"
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Records, the ids of their texts, the numbers of their labels; ``cut`` says what was cut, ``note`` that and the counts."""
+class LabelDetail(Detail):
+    """The probability of every label, the likeliest first."""
 
-    records: Sequence[Labelled]
-    ids: Sequence[Any]  # as the task's reading makes them
-    labels: Sequence[int]
-    cut: str = ""
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def first(self, count: int | None) -> Corpus:
-        if count is None:
-            return self
-        return replace(self, records=self.records[:count], ids=self.ids[:count], labels=self.labels[:count])
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-class Classify:
-    """The task: a tokenizer, the labels, and the rules for over-long texts."""
+class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
+    """The task: a tokenizer, the labels, and the rule for over-long texts."""
 
     name = "classify"
-    metrics = (*LABEL_METRICS, *PROBABILITY_METRICS)
-    searches = False  # a label is not searched for: beams mean nothing
+    Data = LabelledData
+    network_base = Classifier
+    metrics = CLASSIFIER_METRICS
+    input = PAIR
+    output = "label"
+    survey = "labels"
     calibration: Calibration | None = None
 
     def __init__(
-        self, data: LabelledData, tokenizer: Tokenizer, classes: Classes, found: VectorMatch | None = None
+        self, data: LabelledData, tokenizer: Tokenizer, classes: Classes, vectors: VectorMatch | None = None
     ) -> None:
-        self.data, self.tokenizer, self.classes, self.found = data, tokenizer, classes, found
-        self.reading = reading_of(data, tokenizer, pairs=classes.pairs)
+        self.data, self.tokenizer, self.classes, self.vectors = data, tokenizer, classes, vectors
+        self.reader = reader_of(data, tokenizer, pairs=classes.pairs)
 
-    @staticmethod
-    def check_recipe(recipe: Any) -> None:
-        """Raise where a setting means nothing to this task."""
-        refuse_sampling(recipe)
-
-    @staticmethod
-    def load(data: LabelledData, folder: Path, seed: int) -> Splits:
-        return load_labelled(data, folder, seed)
-
-    @staticmethod
-    def read_file(path: Path, data: LabelledData) -> list[Labelled]:
-        return read_file(path, data)
-
-    @staticmethod
-    def records(given: Any, data: LabelledData, left_out: FaultCounts | None = None) -> list[Labelled]:
-        return labelled_of(given, data, left_out)
+    load = staticmethod(load_labelled)
+    read_file = staticmethod(read_file)
+    records = staticmethod(labelled_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Labelled] | None = None) -> list[str]:
-        """Inputs worth looking at: the built-in source's own, or the shortest at the beginning of the test set."""
+        """The built-in source's own, or the shortest at the beginning of the test set."""
         if self.data.source is not None:
-            return list(built_in(self.data.source).EXAMPLES)
-        test = load_labelled(self.data, folder, seed).test if test is None else test
-        beginning = sorted(test[:100], key=lambda record: len("".join(record.source)))
-        return [_typed(record.source) for record in beginning[:10]]
+            return examples(self.data.source)
+        test = self.load(self.data, folder, seed).test if test is None else test
+        shortest = sorted(test[:100], key=lambda record: len("".join(record.source)))[:10]
+        return ["\t".join(" ".join(text.split()) for text in texts_of(record.source)) for record in shortest]
 
     @classmethod
     def learn(cls, data: LabelledData, train: Sequence[Labelled]) -> Classify:
         """The task of these training records: vocabulary and labels are learnt from them alone."""
         _check_marks_whole(data)
         texts = [text for record in train for text in texts_of(record.source)]
-        tokenizer, found = learn_words(texts, data.tokens, data.vectors)
-        return cls(data, tokenizer, Classes.of(train, data.labels), found)
+        tokenizer, vectors = learn_words(texts, data.tokens, data.vectors)
+        return cls(data, tokenizer, Classes.of(train, data.labels), vectors)
 
     @classmethod
     def adopt(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
@@ -127,15 +121,15 @@ class Classify:
         return cls(data, stored_tokenizer(files[VOCABULARY], VOCABULARY), Classes.of(train, data.labels))
 
     @classmethod
-    def go_on(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
-        """The task that :meth:`files` kept, for a run that begins from it: labels weigh what these training records say. Where
-        ``data.labels`` lists others, or the records have one that it lacks, the labels are those."""
-        kept = cls.restore(data, files)
-        known = set(labels_in(train)) <= set(kept.classes.names)
-        same = tuple(data.labels) == kept.classes.names if data.labels else known
+    def continue_from(cls, data: LabelledData, train: Sequence[Labelled], files: dict[str, str]) -> Classify:
+        """The saved task, its labels counted in these training records. Where ``data.labels`` lists others, or the records have
+        one that it lacks, the labels are those."""
+        saved = cls.restore(data, files)
+        known = set(labels_in(train)) <= set(saved.classes.names)
+        same = tuple(data.labels) == saved.classes.names if data.labels else known
         pairs = isinstance(train[0].source, tuple)
-        classes = replace(kept.classes.counted(train), pairs=pairs) if same else Classes.of(train, data.labels)
-        return cls(data, kept.tokenizer, classes)
+        classes = replace(saved.classes.counted(train), pairs=pairs) if same else Classes.of(train, data.labels)
+        return cls(data, saved.tokenizer, classes)
 
     @property
     def reads_pairs(self) -> bool:
@@ -143,19 +137,20 @@ class Classify:
         return self.classes.pairs
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """What the network chooses among."""
+    def labels(self) -> tuple[str, ...]:
         return self.classes.names
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """The labels that the training records have none of."""
         return tuple(name for name, count in zip(self.classes.names, self.classes.counts, strict=True) if not count)
 
-    def unknown(self, corpus: Corpus) -> tuple[int, int]:
-        """How many tokens the vocabulary lacks, and how many there are."""
-        ids = [token for each in corpus.ids for token in self.reading.tokens(each)]
-        return ids.count(self.tokenizer.UNK), len(ids)
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"text": self.tokenizer}
+
+    @property
+    def vectors_note(self) -> str:
+        return "" if self.vectors is None else self.vectors.note
 
     @classmethod
     def restore(cls, data: LabelledData, files: dict[str, str]) -> Classify:
@@ -169,41 +164,42 @@ class Classify:
         return task
 
     def files(self) -> dict[str, str]:
-        kept = {} if self.calibration is None else self.calibration.files
-        return {VOCABULARY: self.tokenizer.to_json(), CLASSES: self.classes.to_json(), **kept}
+        calibration = {} if self.calibration is None else self.calibration.files
+        return {VOCABULARY: self.tokenizer.to_json(), CLASSES: self.classes.to_json(), **calibration}
 
     # A record becomes a batch --------------------------------------------------------------------------------------
 
     def corpus(self, records: Sequence[Labelled], where: str) -> Corpus:
-        """Records as ids; over-long ones are an error, or cut and counted, as the recipe says."""
-        names = [_named(record, number, where) for number, record in enumerate(records)]
+        """A row is (ids, number of the label)."""
+        names = [_name(record, number, where) for number, record in enumerate(records)]
         for record, name in zip(records, names, strict=True):
-            self.reading.check_kind(record.source, name)
-        labels = [self.classes.number(each.target, name) for each, name in zip(records, names, strict=True)]
-        encoded = self.reading.encoded([record.source for record in records])
-        fitted = [self.reading.fit(ids, name) for ids, name in zip(encoded, names, strict=True)]
+            self.reader.check_kind(record.source, name)
+        labels = [self.classes.number(record.target, name) for record, name in zip(records, names, strict=True)]
+        encoded = self.reader.encoded([record.source for record in records])
+        fitted = [self.reader.fit(ids, name) for ids, name in zip(encoded, names, strict=True)]
         count = sum(was_cut for _, was_cut in fitted)
-        cut = f"{count:,} of {len(records):,} texts cut to their {self.reading.limits}" if count else ""
-        found = labels_in(records)
-        counts = told(found) + self.classes.remark(found, self.data.balance, training=where == "data.train")
+        cut = f"{count:,} of {len(records):,} texts cut to their {self.reader.limits}" if count else ""
+        occurring = labels_in(records)
+        counts = described(occurring) + self.classes.remark(
+            occurring, self.data.balance, training=where == "data.train"
+        )
         note = f"{where}: {'; '.join(filter(None, (counts, cut)))}"
-        return Corpus(records, [ids for ids, _ in fitted], labels, f"{where}: {cut}" if cut else "", note)
+        rows = [(ids, label) for (ids, _), label in zip(fitted, labels, strict=True)]
+        costs = [self.reader.size(ids) for ids, _ in rows]
+        return Corpus(records, rows, costs, note, f"{where}: {cut}" if cut else "")
 
-    def plan(
-        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
-    ) -> list[list[int]]:
-        sizes = [self.reading.size(ids) for ids in corpus.ids]
-        longest = max(range(len(sizes)), key=sizes.__getitem__, default=0)
-        if tokens is not None and sizes and sizes[longest] > tokens:
-            raise SaccadeError(
-                f"{_named(corpus.records[longest], longest)} does not fit into a batch of {tokens} tokens: it has "
-                f"{sizes[longest]}, its marks counted; raise train.batch_tokens or limit data.max_length"
-            )
-        lengths = [(size - 1, 0) for size in sizes]  # plan() counts one more, the end of a side
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        return _name(corpus.records[number], number)
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch | NestedBatch:
-        return self.reading.batch([corpus.ids[n] for n in numbers], [corpus.labels[n] for n in numbers], numbers)
+        rows = [corpus.rows[number] for number in numbers]
+        return self.reader.batch([ids for ids, _ in rows], [label for _, label in rows], numbers)
+
+    def token_counts(self, corpus: Corpus) -> dict[str, int]:
+        return {"text": sum(len(self.reader.tokens(ids)) for ids, _ in corpus.rows)}
+
+    def unknown_tokens(self, corpus: Corpus) -> list[str]:
+        return unknown_share([token for ids, _ in corpus.rows for token in self.reader.tokens(ids)], self.tokenizer)
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 
@@ -212,20 +208,17 @@ class Classify:
             expected = "a network that reads texts and says a label, such as attentive_classifier"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         network: Classifier = network_class(config, **self.sizes())
-        self.reading.check(network, name_of(network_class))
-        begin_words(network, self.found, is_frozen(self.data.vectors))
+        self.reader.check(network, name_of(network_class))
+        begin_words(network, self.vectors, is_frozen(self.data.vectors))
         return network
 
     def sizes(self, more: int = 0) -> dict[str, int]:
-        """What a network is made for, beside its fields; with ``more`` labels than there are."""
         return {"vocabulary": self.tokenizer.size, "classes": len(self.classes.names) + more}
 
     def loss(
         self, network: nn.Module, batch: Batch | NestedBatch, *, smoothing: float = 0.0, sampling: float = 0.0
     ) -> Loss:
-        """Cross-entropy of the labels; ``sampling`` means nothing where one thing is said."""
-        if sampling:
-            raise SaccadeError(f"train.sampling must be 0 for the task classify: got {sampling}")
+        """Cross-entropy of the labels."""
         logits = self.logits(network, batch)
         weight = None
         if self.data.balance == "weights":
@@ -241,55 +234,37 @@ class Classify:
         return Loss(total, batch.tokens)
 
     def logits(self, network: Any, batch: Batch | NestedBatch, *, lens: Lens | None = None) -> Float[Tensor, "B C"]:
-        """What the network says to a batch, its rows laid out as it wants them."""
+        """The network's output for a batch, whose rows are laid out as the network expects."""
         tokens, lengths, segments = batch.rows(network.layout)
-        found: Tensor = network(tokens, lengths, segments, lens=lens)
-        return found
+        logits: Tensor = network(tokens, lengths, segments, lens=lens)
+        return logits
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
 
-    def predict(
-        self, network: Classifier, inputs: Sequence[Any], *, how: Search, lens: Lens | None = None
+    def read(self, given: Any, where: str, network: Any = None) -> ClassifyInput:
+        """An input is a text; of pairs two, as a tuple or as one text with a tab between them."""
+        return self.reader.read(given, where)
+
+    def cost(self, item: ClassifyInput) -> int:
+        return self.reader.size(item.ids)
+
+    def forward(
+        self, network: Classifier, items: Sequence[ClassifyInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
-        """The likeliest label of each input, with the probability of every label.
-
-        An input is a text; of pairs two, as a tuple or as one text with a tab between them. ``how.n_best`` asks for the next
-        labels as alternatives.
-        """
-        if how.sample is not None or how.diverse is not None:
-            raise SaccadeError("the task classify says the likeliest label: it does not sample or search")
-        asked = [self.reading.read(each, number) for number, each in enumerate(inputs)]
-        made: dict[int, Prediction] = {}
-        with eval_mode(network):
-            for numbers in self.reading.together([each.ids for each in asked]):
-                found = self._distributions(network, [asked[number].ids for number in numbers], lens)
-                for number, (probabilities, records) in zip(numbers, found, strict=True):
-                    made[number] = self._prediction(asked[number], probabilities, records, how, lens, network)
-        if lens is not None and inputs:
-            lens.check()
-        return [made[number] for number in range(len(asked))]
-
-    def check_input(self, given: Any, number: int) -> None:
-        """Raise where this input, the ``number``-th from 0, cannot be read."""
-        self.reading.read(given, number)
-
-    @torch.no_grad()
-    def _distributions(
-        self, network: Classifier, ids: Sequence[Any], lens: Lens | None = None
-    ) -> list[tuple[list[float], list[Record]]]:
-        """For each input the probabilities of the labels, and what was recorded while it was read."""
+        """The likeliest label of each input; ``how.n_best`` asks for the next labels as alternatives."""
         device = next(network.parameters()).device
-        looking = lens.fresh() if lens is not None else None
-        batch = self.reading.batch(ids, [IGNORED] * len(ids), range(len(ids))).to(device)
-        found = shares_of(self.logits(network, batch, lens=looking), self.calibration).tolist()
-        records = looking.records if looking is not None else []
-        rows = [torch.tensor([number], device=device) for number in range(len(ids))] if records else []
-        kept = [[record.select(row) for record in records] for row in rows] or [[] for _ in ids]
-        return list(zip(found, kept, strict=True))
+        batch_lens = lens.fresh() if lens is not None else None
+        batch = self.reader.batch([item.ids for item in items], [IGNORED] * len(items), range(len(items))).to(device)
+        probabilities = shares_of(self.logits(network, batch, lens=batch_lens), self.calibration).tolist()
+        recorded = rows_of(batch_lens.records if batch_lens is not None else (), len(items), device)
+        return [
+            self._prediction(item, row, records, how, lens, network)
+            for item, row, records in zip(items, probabilities, recorded, strict=True)
+        ]
 
     def _prediction(
         self,
-        asked: ClassifyInput,
+        item: ClassifyInput,
         probabilities: list[float],
         records: list[Record],
         how: Search,
@@ -299,18 +274,21 @@ class Classify:
         names = self.classes.names
         order = sorted(range(len(names)), key=lambda number: -probabilities[number])
         shares = {names[number]: probabilities[number] for number in order}
-        trace = None if lens is None else self._trace(asked, shares, order, records, lens, network)
-        first, *others = (
-            Prediction(name, share, _log(share), "eos", asked.notes)
+        trace = None if lens is None else self._trace(item, shares, order, records, lens, network)
+        best = [
+            Prediction(name, share, _log(share), "eos", item.notes)
             for name, share in list(shares.items())[: how.n_best]
-        )
-        return replace(first, trace=trace, alternatives=tuple(others), probabilities=shares)
+        ]
+        return replace(keep_best(best), trace=trace, detail=LabelDetail(shares))
+
+    def scorer(self, network: Classifier, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
+        return choice_scorer(self, network, given, output)
 
     # What it looked at becomes a labelled trace -----------------------------------------------------------------------
 
     def _trace(
         self,
-        asked: ClassifyInput,
+        item: ClassifyInput,
         shares: dict[str, float],
         order: list[int],
         records: list[Record],
@@ -319,63 +297,68 @@ class Classify:
     ) -> Trace:
         value, *_ = shares
         label = Tokens((value,), text=value)
-        axes: dict[str, Axis] = {**self.reading.axes(asked, network.layout), "label": label}
+        axes: dict[str, Axis] = {**self.reader.axes(item, network.layout), "label": label}
         trace = assemble(records, 0) if records else Trace()
         outputs = None
         if lens.wants("outputs"):
             likeliest = torch.tensor([list(shares.values())])
             outputs = Outputs("label", (tuple(shares),), likeliest, torch.tensor([order]))
-        about = {"task": self.name, "input": BREAK.join(texts_of(asked.text)), "output": value, "score": shares[value]}
+        about = {**self.about, "input": BREAK.join(texts_of(item.text)), "output": value, "score": shares[value]}
         return replace(trace, outputs=outputs).labelled(axes, **about, probabilities=shares)
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
     def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise where a metric is asked for that there is not, or that these labels do not have."""
-        unknown = [name for name in names if name not in self.metrics]
-        if unknown:
-            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
+        super().check_metrics(names)
         if "relation_f1" in names and not any(map(relation_of, self.classes.names)):
-            raise InputError(
-                "metrics", expected="relations beside Other, for relation_f1", found=str(self.classes.names)
-            )
+            expected = "relations beside Other, for relation_f1"
+            raise InputError("metrics", expected=expected, found=str(self.classes.names))
 
-    def evaluate(
-        self, network: Classifier, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+    def measure(
+        self, network: Classifier, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """Figures of the labels that are said, and of how likely they are said to be."""
-        self.check_metrics(metrics)
-        corpus = corpus.first(limit)
-        shares = shares_of(self.judgements(network, corpus), self.calibration)
-        return judged(metrics, shares, self.classes.names, corpus)
+        """Metrics of the predicted labels and of their probabilities."""
+        shares = shares_of(self.logits_of(network, corpus), self.calibration)
+        outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
+        likely = [name for name in metrics if name in PROBABILITY_METRICS]
+        said = [name for name in metrics if name not in likely]
+        scores = label_scores(said, outputs, [record.target for record in corpus.records])
+        if likely:
+            targets = np.array(self.targets_of(corpus))
+            scores |= probability_scores(likely, shares.double().cpu().numpy(), targets)
+        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut])
 
     @torch.no_grad()
-    def judgements(self, network: Classifier, corpus: Corpus) -> Float[Tensor, "N C"]:
-        """The logits of every record of a corpus, as the network says them: what a calibration is fitted by."""
+    def logits_of(self, network: Classifier, corpus: Corpus) -> Float[Tensor, "N C"]:
         device = next(network.parameters()).device
-        found = torch.zeros(len(corpus), len(self.classes.names))
+        logits = torch.zeros(len(corpus), len(self.classes.names))
         with eval_mode(network):
-            for numbers in self.reading.together(corpus.ids):
-                found[numbers] = self.logits(network, self.batch(corpus, numbers).to(device)).float().cpu()
-        return found
+            for numbers in group(corpus.costs, most=self.together, positions=self.positions):
+                logits[numbers] = self.logits(network, self.batch(corpus, numbers).to(device)).float().cpu()
+        return logits
+
+    def targets_of(self, corpus: Corpus) -> list[int]:
+        return [label for _, label in corpus.rows]
+
+    @property
+    def output_metrics(self) -> tuple[str, ...]:
+        return LABEL_METRICS
+
+    def statistics(self, name: str, outputs: Sequence[str], records: Sequence[Labelled]) -> Statistics:
+        return label_statistics(name, outputs, [record.target for record in records])
 
 
 def _check_marks_whole(data: LabelledData) -> None:
     """Words are cut at their signs: the marks of a relation, unless they are kept whole, would be lost among them."""
     whole = data.tokens.whole
-    if data.format == "relations" and data.tokens.kind == "words" and not set(MARKS) <= set(whole):
-        expected = f"{json.dumps(MARKS)}, the marks of relations"
+    if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
+        expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
         raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
 
 
-def _named(record: Labelled, number: int, where: str = "") -> str:
-    """A record, the ``number``-th from 0, in an error."""
+def _name(record: Labelled, number: int, where: str = "") -> str:
+    """What an error calls a record, the ``number``-th from 0."""
     return f"{where}{', ' * bool(where)}record {number + 1} ({preview(texts_of(record.source)[0])})"
-
-
-def _typed(source: Text) -> str:
-    """An input as a person types it."""
-    return "\t".join(" ".join(text.split()) for text in texts_of(source))
 
 
 def _log(share: float) -> float:

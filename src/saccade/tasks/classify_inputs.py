@@ -7,7 +7,7 @@ by sentence (:class:`Sentenced`); a recipe asks for it by ``data.sentences``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +21,6 @@ from saccade.errors import InputError
 from saccade.nn.classifier import Classifier
 from saccade.tasks.axes import nested_axes, row_axis
 from saccade.trace.axes import Axis
-
-TOGETHER = 64  # inputs predicted in one batch …
-POSITIONS_TOGETHER = 32_768  # … and positions at most, padding included
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class ClassifyReader(ABC):
         """Inputs as tensors."""
 
     @abstractmethod
-    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
         """What a network of this layout saw, labelled with the words."""
 
     @property
@@ -94,9 +91,8 @@ class ClassifyReader(ABC):
         if found:
             raise InputError(where, expected=MARKED, found=found)
 
-    def read(self, given: Any, number: int) -> ClassifyInput:
-        """The ``number``-th input, from 0, as a person gives it."""
-        where = f"input {number + 1}"
+    def read(self, given: Any, where: str) -> ClassifyInput:
+        """An input as a person gives it."""
         source = self._parted(given, where)
         for text in texts_of(source):
             if not isinstance(text, str):
@@ -121,18 +117,6 @@ class ClassifyReader(ABC):
             hint = "a tuple, or one text with a tab between the two"
             raise InputError(where, expected="two texts, as in training", found=found, hint=hint)
         return parts[0], parts[1]
-
-    def together(self, ids: Sequence[Any]) -> Iterator[list[int]]:
-        """Inputs of similar length, as many as fit into a batch."""
-        sizes = [self.size(each) for each in ids]
-        order, batch = sorted(range(len(ids)), key=sizes.__getitem__), list[int]()
-        for number in order:
-            if batch and (len(batch) == TOGETHER or sizes[number] * (len(batch) + 1) > POSITIONS_TOGETHER):
-                yield batch
-                batch = []
-            batch.append(number)
-        if batch:
-            yield batch
 
 
 class Rows(ClassifyReader):
@@ -164,9 +148,9 @@ class Rows(ClassifyReader):
         made = collate(ids, labels, numbers, first=mark.BOS, last=mark.EOS, padding=mark.PAD)
         return replace(made, longest=longest)
 
-    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
-        sizes = [len(part) for part in asked.ids if part is not None]
-        return {"text": row_axis(self.tokenizer, texts_of(asked.text), sizes, layout=layout, keep=self.data.keep)}
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        sizes = [len(part) for part in item.ids if part is not None]
+        return {"text": row_axis(self.tokenizer, texts_of(item.text), sizes, layout=layout, keep=self.data.keep)}
 
     def check(self, network: Classifier, name: str) -> None:
         super().check(network, name)
@@ -208,9 +192,9 @@ class Sentenced(ClassifyReader):
     def batch(self, ids: Sequence[list[list[int]]], labels: Sequence[int], numbers: Sequence[int]) -> NestedBatch:
         return collate_nested(ids, labels, numbers, padding=self.tokenizer.PAD)
 
-    def axes(self, asked: ClassifyInput, layout: Layout) -> dict[str, Axis]:
-        text = texts_of(asked.text)[0]
-        sizes = [len(sentence) for sentence in asked.ids]
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        text = texts_of(item.text)[0]
+        sizes = [len(sentence) for sentence in item.ids]
         return nested_axes(self.tokenizer, text, sentences(text), sizes, keep=self.data.keep)
 
     @property
@@ -218,7 +202,7 @@ class Sentenced(ClassifyReader):
         return f"{super().limits} and {nested(self.data.sentences).most} sentences"
 
 
-def reading_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:
+def reader_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:
     """The way of reading that a recipe's ``data`` asks for."""
     return (Rows if data.sentences is None else Sentenced)(data, tokenizer, pairs=pairs)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,11 +17,14 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search.beam_search import Hypothesis, Search, is_plain, search
 from saccade.nn.search.constraints import Constraints
 from saccade.nn.search.fast_beam import Recorder
-from saccade.nn.search.graph_cache import held_recorder
+from saccade.nn.search.graph_cache import held_recorder, keep_recordings
+from saccade.task import OutputConstraints, Prediction, Progress, Searches, Task
+from saccade.tasks.steering import Spelling
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
 
+T = TypeVar("T", bound=Any)
 PREDICTED_TOGETHER = 128  # inputs searched in one batch
 PREDICTED_TOGETHER_ON_A_GPU = 256  # there a step of twice as many takes little longer
 ROWS_TOGETHER = 2048  # hypotheses of a batch at most: a hundred samples an input would fill the memory
@@ -39,6 +43,40 @@ def recorder_of(network: EncoderDecoder) -> Recorder | None:
     (:mod:`saccade.nn.search.graph_cache`); None where that would be no gain."""
     device = _device(network)
     return held_recorder(network, Gpu(device)) if device.type == "cuda" else None
+
+
+class Decodes(Searches, Task):
+    """A task whose outputs are searched token by token: inputs of similar length share a search."""
+
+    together = PREDICTED_TOGETHER
+
+    def predict_items(
+        self,
+        network: Any,
+        items: Sequence[Any],
+        *,
+        how: Any,
+        lens: Lens | None = None,
+        progress: Progress | None = None,
+    ) -> list[Prediction]:
+        with keep_recordings(network):
+            return super().predict_items(network, items, how=how, lens=lens, progress=progress)
+
+    def same_length(self, lens: Lens | None) -> bool:
+        """Whether only inputs of one length share a batch."""
+        return False
+
+    def group(self, network: Any, items: Sequence[Any], how: Search, lens: Lens | None) -> Iterator[list[int]]:
+        costs, most = [self.cost(item) for item in items], inputs_together(how, self.together, network)
+        order = sorted(range(len(items)), key=costs.__getitem__)
+        alike = (
+            [list(numbers) for _, numbers in groupby(order, key=costs.__getitem__)]
+            if self.same_length(lens)
+            else [order]
+        )
+        for numbers in alike:
+            for start in range(0, len(numbers), most):
+                yield numbers[start : start + most]
 
 
 @torch.no_grad()
@@ -113,3 +151,17 @@ def trace_of(
         tree = replace(tree, labels=tuple(labels(tree.token.tolist())))
     about |= {"score": hypothesis.score, "stopped": hypothesis.stopped}
     return replace(trace, signals=signals, outputs=outputs, tree=tree).labelled(axes, **about)
+
+
+def constrained(spelling: Spelling, items: Sequence[T], constraints: Sequence[OutputConstraints]) -> list[T]:
+    """Inputs that were read, each with its constraints in tokens."""
+    if not constraints:
+        return list(items)
+    pairs = enumerate(zip(items, constraints, strict=True), start=1)
+    return [replace(item, wanted=spelling.wanted(wish, f"input {number}")) for number, (item, wish) in pairs]
+
+
+def unfinished(predictions: Sequence[Prediction]) -> list[str]:
+    """A note on outputs that were cut off at the length limit, if any."""
+    count = sum(prediction.stopped == "length" for prediction in predictions)
+    return [f"{count} of {len(predictions)} outputs reached the length limit"] if count else []

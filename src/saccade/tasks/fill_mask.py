@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from saccade.data.texts import masking
 from saccade.data.tokenizers.tokenizer import CONTINUES
 from saccade.data.tokenizers.wordpiece import BLANK
-from saccade.task import Prediction
+from saccade.task import Detail, Prediction, keep_best
 
 FOLLOWS, ELSEWHERE = "follows", "does not follow"
 # What each answer needs beside the encoder, by the names of the network's parts.
@@ -34,22 +34,31 @@ class FillMaskInput:
         return self.segments[-1] == 1
 
 
+@dataclass(frozen=True)
+class FillDetail(Detail):
+    """The likeliest words of every blank with their probabilities; ``probabilities`` are those of the only blank, or of whether
+    the second text follows."""
+
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    choices: tuple[Mapping[str, float], ...] = ()
+
+
 def filling(
-    asked: FillMaskInput, likely: Sequence[Mapping[str, float]], judged: Sequence[float], n_best: int
+    item: FillMaskInput, likely: Sequence[Mapping[str, float]], judged: Sequence[float], n_best: int
 ) -> Prediction:
     """The likeliest fillings of all blanks together: their probabilities are multiplied, as if each stood alone."""
     shares = {FOLLOWS: judged[masking.FOLLOWS], ELSEWHERE: judged[masking.ELSEWHERE]}
-    parts = shares if asked.pair else {}
+    parts = shares if item.pair else {}
     if not likely:
         value = max(shares, key=shares.__getitem__)
         score = shares[value]
-        return Prediction(value, score, _log(score), notes=asked.notes, parts=parts, probabilities=shares)
-    made = [
-        Prediction(filled(asked.text, words), share, _log(share), notes=asked.notes, parts=parts)
+        return Prediction(value, score, _log(score), notes=item.notes, parts=parts, detail=FillDetail(shares))
+    best = [
+        Prediction(filled(item.text, words), share, _log(share), notes=item.notes, parts=parts)
         for share, words in _best(likely, n_best)
     ]
     single = dict(likely[0]) if len(likely) == 1 else {}
-    return replace(made[0], alternatives=tuple(made[1:]), probabilities=single, choices=tuple(likely))
+    return replace(keep_best(best), detail=FillDetail(single, tuple(likely)))
 
 
 def never_trained(
@@ -59,15 +68,16 @@ def never_trained(
     were single texts (``pairs``) in every run.
 
     >>> never_trained("followers", ("next", "trunk.pooler"), "none")
-    ('what tells followers was never trained (data.pairs: none): its answer is noise',)
+    ('the next-sentence head was never trained (data.pairs: none); ignore its output',)
     >>> never_trained("followers", (), "none")  # of a network that was begun from one which can
     ()
     """
     if not any(each in untrained for each in NEEDED[part]):
         return ()
     single = part == "followers" and pairs == "none"
-    does, why = "finds words" if part == "words" else "tells followers", "not in what was imported"
-    return (f"what {does} was never trained ({'data.pairs: none' if single else why}): its answer is noise",)
+    head = "masked-word" if part == "words" else "next-sentence"
+    why = "data.pairs: none" if single else "not in what was imported"
+    return (f"the {head} head was never trained ({why}); ignore its output",)
 
 
 def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:

@@ -9,24 +9,22 @@ trace       queries on the axis "output" (what was written next), keys on the ax
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from saccade.data.splits import Splits
+from saccade.data.batching import Corpus
 from saccade.data.texts.chunks import (
     Batch,
     Ids,
-    Piece,
     collate_pieces,
     pieces_of,
-    plan_pieces,
+    plan_streams,
     sequences_of,
     streams_of,
 )
@@ -34,50 +32,51 @@ from saccade.data.texts.records import Text, TextData, load_texts, read_texts, t
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
 from saccade.data.toy import agreement
 from saccade.errors import InputError, SaccadeError
-from saccade.metrics.text import bits_per_character, perplexity, word_perplexity
+from saccade.kinds import TEXT
+from saccade.metrics.text import LANGUAGE_METRICS, bits_per_character, perplexity, word_perplexity
 from saccade.models import name_of
 from saccade.nn.language import LanguageModel
 from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.nn.search.fast_beam import Recorder
-from saccade.task import Evaluation, Loss, OutputConstraints, Prediction
-from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
+from saccade.task import (
+    Evaluation,
+    Loss,
+    OutputConstraints,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Steers,
+    Surveys,
+    eval_mode,
+    keep_best,
+    refuse_rate,
+)
+from saccade.tasks.decoding import (
+    Decodes,
+    constrained,
+    read_and_search,
+    recorder_of,
+    trace_of,
+)
 from saccade.tasks.steering import Spelling, TokenConstraints
-from saccade.tasks.unsupported import refuse_rate
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, eval_mode
+from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
 FILE = "tokenizer.json"
 EVALUATED_TOGETHER = 4096  # tokens
-SHARE_TOLD = 0.01  # of tokens that are <unk>, from which a perplexity means something else
-
-Progress = Callable[[int, int], None]
+UNKNOWN_REPORTED = 0.01  # the share of <unk> from which on perplexities of two vocabularies do not compare
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Texts, their ids in sequences, and the chunks these are read in. Its length is that of its chunks."""
+class Chunks:
+    """What the chunks of a corpus are cut from: the ids of every text, and the sequences that these are joined to."""
 
-    texts: Sequence[Text]
     encoded: Sequence[list[int]]
     sequences: Sequence[Ids]
-    pieces: Sequence[Piece]
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    @property
-    def words(self) -> int:
-        """What blanks part, and the end of each text."""
-        return sum(len(text.source.split()) + 1 for text in self.texts)
-
-    @property
-    def characters(self) -> int:
-        """Characters, and the end of each text."""
-        return sum(len(text.source) + 1 for text in self.texts)
 
     @property
     def unknown(self) -> float:
@@ -96,46 +95,42 @@ class LanguageInput:
 
 
 @dataclass(frozen=True)
-class LanguageReader:
-    """How well each token of a text was foreseen: its label, its log-probability, and what was looked at."""
+class ScoredText:
+    """How likely each token of a text was: its label, its log-probability, and the trace."""
 
     labels: tuple[str, ...]
     log_probs: tuple[float, ...]
     trace: Trace | None = None
 
 
-class Language:
+class Language(Steers, Scores, Surveys, Decodes):
     """The task: one tokenizer and how texts are laid out."""
 
     name = "language"
-    metrics = ("perplexity", "word_perplexity", "bits_per_character")
+    Data = TextData
+    network_base = LanguageModel
+    metrics = LANGUAGE_METRICS
+    input = TEXT
+    output = "continuation"
+    survey = "texts"
 
     def __init__(self, data: TextData, tokenizer: Tokenizer) -> None:
         self.data, self.tokenizer = data, tokenizer
 
-    @staticmethod
-    def check_recipe(recipe: Any) -> None:
-        """Raise where a setting does not go with how texts are read."""
-        if getattr(recipe.data, "streams", None):
-            refuse_rate(recipe, "sampling", "with data.streams what is carried is the text's own state")
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        if recipe.data.streams:
+            refuse_rate(recipe, "sampling", "with data.streams the state that is carried is that of the text itself")
 
-    @staticmethod
-    def load(data: TextData, folder: Path, seed: int) -> Splits:
-        return load_texts(data, folder, seed)
-
-    @staticmethod
-    def read_file(path: Path, data: TextData) -> list[Text]:
-        return read_texts(path, data)
-
-    @staticmethod
-    def records(given: Any, data: TextData) -> list[Text]:
-        return texts_of(given, data)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Prompts worth continuing: the built-in source's own, or how the test texts begin."""
         if self.data.source is not None:
             return list(agreement.EXAMPLES)
-        test = load_texts(self.data, folder, seed).test if test is None else test
+        test = self.load(self.data, folder, seed).test if test is None else test
         return [
             " ".join(words[: min(8, max(1, len(words) // 2))]) for text in test[:10] if (words := text.source.split())
         ]
@@ -151,6 +146,10 @@ class Language:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
         return cls(data, Tokenizer.from_json(files[FILE], FILE))
 
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"text": self.tokenizer}
+
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json()}
 
@@ -161,33 +160,39 @@ class Language:
         """What stands before a text: in a stream the end of the one before."""
         return Tokenizer.EOS if self.data.layout == "stream" else Tokenizer.BOS
 
-    def corpus(self, texts: Sequence[Text], where: str) -> Corpus:
-        """Texts as ids, whole, in chunks; a note where these are not the texts themselves."""
-        encoded = self.tokenizer.encode_all([text.source for text in texts])
-        corpus = self._corpus(texts, encoded)
-        if len(corpus) == len(texts):
+    def corpus(self, records: Sequence[Text], where: str) -> Corpus:
+        """A row is a chunk of the ids of one text, or of all texts in one stream; a note where chunks are not whole texts."""
+        encoded = self.tokenizer.encode_all([text.source for text in records])
+        corpus = self._chunks(records, encoded)
+        if len(corpus) == len(records):
             return corpus
         tokens = sum(len(ids) + 1 for ids in encoded)
-        rows = f" in {self.data.streams} streams" if self.data.streams else ""
-        cut = f"{tokens:,} tokens of {len(texts):,} texts in {len(corpus):,} chunks of up to {self.data.chunk}{rows}"
-        return replace(corpus, note=f"{where}: {cut}")
+        streams = f" in {self.data.streams} streams" if self.data.streams else ""
+        size = f"{len(corpus):,} chunks of up to {self.data.chunk}{streams}"
+        return replace(corpus, note=f"{where}: {tokens:,} tokens of {len(records):,} texts in {size}")
 
-    def _corpus(self, texts: Sequence[Text], encoded: Sequence[list[int]]) -> Corpus:
+    def _chunks(self, texts: Sequence[Text], encoded: Sequence[list[int]]) -> Corpus:
         data = self.data
         sequences = sequences_of(encoded, stream=data.layout == "stream")
         if data.streams is not None:
-            return Corpus(texts, encoded, sequences, streams_of(sequences[0], data.chunk, data.streams))
-        return Corpus(texts, encoded, sequences, pieces_of(sequences, data.chunk, data.context))
+            pieces = streams_of(sequences[0], data.chunk, data.streams)
+        else:
+            pieces = pieces_of(sequences, data.chunk, data.context)
+        return Corpus(texts, pieces, [piece.width for piece in pieces], shared=Chunks(encoded, sequences))
 
-    def plan(
-        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
-    ) -> list[list[int]]:
-        rows = self.data.streams
-        return plan_pieces(corpus.pieces, rows=rows, tokens=tokens, records=records, seed=seed, epoch=epoch)
+    def plan(self, corpus: Corpus, **how: Any) -> list[list[int]]:
+        if self.data.streams is None:
+            return super().plan(corpus, **how)
+        if how.get("ranks", 1) > 1:
+            raise SaccadeError("data.streams carries its state from batch to batch: it trains on one rank")
+        return plan_streams(corpus.rows, self.data.streams)
+
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        return f"a chunk of {corpus.costs[number]} tokens (data.chunk and data.context)"
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
-        pieces = [corpus.pieces[number] for number in numbers]
-        return collate_pieces(corpus.sequences, pieces, numbers, carried=self.data.streams is not None)
+        pieces = [corpus.rows[number] for number in numbers]
+        return collate_pieces(corpus.shared.sequences, pieces, numbers, carried=self.data.streams is not None)
 
     # Chunks become a loss -------------------------------------------------------------------------------------------
 
@@ -215,107 +220,87 @@ class Language:
 
     # A prompt becomes a continuation ----------------------------------------------------------------------------------
 
-    def predict(
-        self,
-        network: LanguageModel,
-        inputs: Sequence[str],
-        *,
-        how: Search,
-        lens: Lens | None = None,
-        wishes: Sequence[OutputConstraints] = (),
+    def read(self, given: Any, where: str, network: Any = None) -> LanguageInput:
+        """An input is a prompt: ``prompt + prediction.value`` is the whole text."""
+        if not isinstance(given, str):
+            raise InputError(where, expected="a text", found=type(given).__name__)
+        ids = self.tokenizer.encode(given) if given else []
+        item = LanguageInput(given, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
+        longest = None if network is None else self._longest(network)
+        if longest is not None and len(item.ids) > longest:
+            expected = f"at most {longest - 1} tokens, so that the network can write one"
+            raise InputError(where, expected=expected, found=str(len(item.ids) - 1))
+        return item
+
+    def constrain(
+        self, items: Sequence[LanguageInput], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
+    ) -> list[LanguageInput]:
+        return constrained(self.spelling, items, constraints)
+
+    def cost(self, item: LanguageInput) -> int:
+        return len(item.ids)
+
+    def same_length(self, lens: Lens | None) -> bool:
+        """Under a lens the steps of a batch must stand at the same positions."""
+        return lens is not None
+
+    def forward(
+        self, network: LanguageModel, items: Sequence[LanguageInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
-        """How the network continues each prompt: ``prompt + prediction.value`` is the whole text."""
-        asked = [self._read(network, text, number) for number, text in enumerate(inputs)]
-        if wishes:
-            pairs = enumerate(zip(asked, wishes, strict=True), start=1)
-            asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
-        predictions: dict[int, Prediction] = {}
-        with eval_mode(network):
-            recorder = recorder_of(network)
-            for numbers in self._together(network, asked, how, lens):
-                found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
-                for number, (hypotheses, read) in zip(numbers, found, strict=True):
-                    made = [self._prediction(asked[number], each, read, how, lens) for each in hypotheses]
-                    predictions[number] = replace(made[0], alternatives=tuple(made[1:]))
-        if lens is not None and inputs:
-            lens.check()
-        return [predictions[number] for number in range(len(asked))]
+        searched = self._search(network, items, how, lens, recorder_of(network))
+        return [
+            keep_best([self._prediction(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
+            for item, (hypotheses, read) in zip(items, searched, strict=True)
+        ]
 
     @cached_property
     def spelling(self) -> Spelling:
         """How continuations are spelt."""
         return Spelling(self.tokenizer)
 
-    def check_input(self, text: str, number: int) -> None:
-        """Raise where this prompt, the ``number``-th from 0, cannot be read."""
-        self._asked(text, number)
-
-    def _asked(self, text: str, number: int) -> LanguageInput:
-        if not isinstance(text, str):
-            raise InputError(f"input {number + 1}", expected="a text", found=type(text).__name__)
-        ids = self.tokenizer.encode(text) if text else []
-        return LanguageInput(text, [self.opening, *ids], tuple(unknown_notes(ids, Tokenizer.UNK)))
-
-    def _read(self, network: LanguageModel, text: str, number: int) -> LanguageInput:
-        asked, longest = self._asked(text, number), self._longest(network)
-        if longest is not None and len(asked.ids) > longest:
-            expected = f"at most {longest - 1} tokens, so that the network can write one"
-            raise InputError(f"input {number + 1}", expected=expected, found=str(len(asked.ids) - 1))
-        return asked
-
     def _longest(self, network: nn.Module) -> int | None:
         """How many tokens can be read; of an ensemble, by the member that reads least."""
         members = [each for each in network.modules() if isinstance(each, LanguageModel)]
         return min((each.longest for each in members if each.longest is not None), default=None)
 
-    def _together(
-        self, network: LanguageModel, asked: Sequence[LanguageInput], how: Search, lens: Lens | None
-    ) -> list[list[int]]:
-        """Prompts of similar length share a batch; under a lens those of one length, whose steps stand at one place."""
-        order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
-        most = inputs_together(how, PREDICTED_TOGETHER, network)
-        alike = [list(group) for _, group in groupby(order, key=lambda number: len(asked[number].ids))]
-        groups = alike if lens is not None else [order]
-        return [group[start : start + most] for group in groups for start in range(0, len(group), most)]
-
     def _search(
         self,
         network: LanguageModel,
-        asked: Sequence[LanguageInput],
+        items: Sequence[LanguageInput],
         how: Search,
         lens: Lens | None,
         recorder: Recorder | None,
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
-        lengths = torch.tensor([len(each.ids) for each in asked])
-        prompts = nn.utils.rnn.pad_sequence([torch.tensor(each.ids) for each in asked], batch_first=True)
+        lengths = torch.tensor([len(item.ids) for item in items])
+        prompts = nn.utils.rnn.pad_sequence([torch.tensor(item.ids) for item in items], batch_first=True)
         longest = self._longest(network)
-        limits = [self.data.longest + each.wanted.length for each in asked]
+        limits = [self.data.longest + item.wanted.length for item in items]
         if longest is not None:
-            limits = [min(limit, longest - len(each.ids) + 1) for limit, each in zip(limits, asked, strict=True)]
-        wished = any(each.wanted != TokenConstraints() for each in asked)
+            limits = [min(limit, longest - len(item.ids) + 1) for limit, item in zip(limits, items, strict=True)]
+        wished = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
             network, prompts, lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
-            constraints=[each.wanted.constraints for each in asked] if wished else None,
+            constraints=[item.wanted.constraints for item in items] if wished else None,
             begins=self.spelling.begins if wished else None, recorder=recorder,
         )  # fmt: skip
 
     def _prediction(
-        self, asked: LanguageInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
+        self, item: LanguageInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
     ) -> Prediction:
-        notes = [*asked.notes, *asked.wanted.notes, *asked.wanted.missed(found)]
+        notes = [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]
         if found.stopped == "length":
             notes.append(f"stopped after {len(found.tokens)} tokens (data.longest)")
-        prompt = asked.ids[1:]
+        prompt = item.ids[1:]
         before = self.tokenizer.decode(prompt, "<unk>")
         value = self.tokenizer.decode([*prompt, *found.tokens], "<unk>")[len(before) :]
-        if asked.text[-1:].isspace() and not before[-1:].isspace():
+        if item.text[-1:].isspace() and not before[-1:].isspace():
             value = value.removeprefix(" ")  # the prompt has the blank already, though no token stands for it
         trace = None
         if lens is not None:
             ended = [Tokenizer.EOS] if found.stopped == "eos" else []
-            axes = self._axes([*asked.ids, *found.tokens, *ended], asked.text)
-            about = {"task": self.name, "input": asked.text, "output": value}
+            axes = self._axes([*item.ids, *found.tokens, *ended], item.text)
+            about = {**self.about, "input": item.text, "output": value}
             trace = trace_of(found, read, axes, self.tokenizer.pieces, written="output", **about)
         return Prediction(
             value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=how.parts(found)
@@ -338,9 +323,9 @@ class Language:
         }
 
     @torch.no_grad()
-    def force(self, network: LanguageModel, text: str, lens: Lens | None = None) -> LanguageReader:
+    def force(self, network: LanguageModel, text: str, lens: Lens | None = None) -> ScoredText:
         """Read a text as it stands, its end included: how likely each token was, and what was looked at for it."""
-        ids = [*self._read(network, text, 0).ids, Tokenizer.EOS]
+        ids = [*self.read(text, "input 1", network).ids, Tokenizer.EOS]
         tokens = torch.tensor([ids], device=next(network.parameters()).device)
         seen = None if lens is None else lens.fresh()
         with eval_mode(network):
@@ -350,48 +335,56 @@ class Language:
         axes, trace = self._axes(ids, text), None
         if seen is not None:
             lens.check() if lens is not None else None
-            about = {"task": self.name, "input": text, "log_prob": float(found.sum())}
+            about = {**self.about, "input": text, "log_prob": float(found.sum())}
             trace = assemble(seen.records, 0).labelled(axes, **about)
-        return LanguageReader(axes["output"].labels, tuple(found.tolist()), trace)
+        return ScoredText(axes["output"].labels, tuple(found.tolist()), trace)
+
+    def scorer(
+        self, network: LanguageModel, given: str, output: Any, *, ended: bool = True
+    ) -> Callable[[Lens], Scored]:
+        """How likely a continuation is: the steps after the prompt count."""
+        if output is None:
+            prediction = self.predict(network, [given], how=Search())[0]
+            output, ended = prediction.value, prediction.stopped != "length"
+        first = len(self.tokenizer.encode(given)) if given else 0
+        between = " " if given and output and not (given[-1].isspace() or output[0].isspace()) else ""
+
+        def score(lens: Lens) -> Scored:
+            text = self.force(network, given + between + output, lens)
+            log_probs = text.log_probs[first:]
+            last = None if ended or len(log_probs) == 1 else -1
+            return Scored(log_probs[:last], text.trace or Trace(), first)
+
+        return score
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: LanguageModel,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        if limit is None:
+            return corpus
+        return self._chunks(corpus.records[:limit], corpus.shared.encoded[:limit])
+
+    def measure(
+        self, network: LanguageModel, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How well the texts were foreseen; ``limit`` takes the first texts only."""
-        unknown = [name for name in metrics if name not in self.metrics]
-        if unknown:
-            raise SaccadeError(
-                f"unknown metric {unknown[0]!r}: those of the task {self.name} are {', '.join(self.metrics)}"
-            )
-        if limit is not None:
-            corpus = self._corpus(corpus.texts[:limit], corpus.encoded[:limit])
+        """How likely the texts are."""
         if self.data.streams is not None:
             for member in getattr(network, "members", ()):  # of an ensemble: each was made for its own streams
                 member.carry(self.data.streams)
-        widest = max((piece.width for piece in corpus.pieces), default=1)
-        nll, tokens = corpus_loss(self, network, corpus, tokens=max(EVALUATED_TOGETHER, widest), records=None)
-        known = {
+        most = max([EVALUATED_TOGETHER, *corpus.costs])
+        nll, tokens = corpus_loss(self, network, corpus, tokens=most, records=None)
+        texts = [text.source for text in corpus.records]  # the end of each text counts as a word and as a character
+        scores = {
             "perplexity": lambda: perplexity(nll, tokens),
-            "word_perplexity": lambda: word_perplexity(nll, corpus.words),
-            "bits_per_character": lambda: bits_per_character(nll, corpus.characters),
+            "word_perplexity": lambda: word_perplexity(nll, sum(len(text.split()) + 1 for text in texts)),
+            "bits_per_character": lambda: bits_per_character(nll, sum(len(text) + 1 for text in texts)),
         }
-        scores = [known[name]() for name in metrics]
-        notes = []
-        if corpus.unknown >= SHARE_TOLD:
+        unknown, notes = corpus.shared.unknown, list[str]()
+        if unknown >= UNKNOWN_REPORTED:
             notes.append(
-                f"{corpus.unknown:.1%} of the tokens are <unk>, which is easily foreseen: the figures do not compare with "
-                "those of another vocabulary"
+                f"{unknown:.1%} of the tokens are <unk>, which is easy to predict: the metrics do not compare with those of "
+                "another vocabulary"
             )
         if progress is not None:
             progress(len(corpus), len(corpus))
-        figures, higher = {each.name: each.value for each in scores}, dict.fromkeys(metrics, False)
-        return Evaluation(figures, {}, higher, (), tuple(notes))
+        return Evaluation.of({name: scores[name]() for name in metrics}, notes=notes)

@@ -22,9 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.data.batching import plan
-from saccade.data.splits import Splits
-from saccade.data.texts.documents import MARKS, PretrainData, documents_of, load_documents, read_documents, sentences_of
+from saccade.data.batching import Corpus
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -36,20 +34,20 @@ from saccade.data.texts.masking import (
     draw_of,
     stretches_of,
 )
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import MARKS, PretrainData, Text, load_texts, read_texts, sentences_of, texts_of
 from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.data.toy.topics import EXAMPLES
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError
+from saccade.kinds import PAIR
+from saccade.metrics.text import MASKED_METRICS, Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
-from saccade.task import Evaluation, Loss, Prediction
+from saccade.task import Evaluation, Loss, Prediction, Progress, Surveys, Task, eval_mode, named_metrics
 from saccade.tasks.axes import BREAK
-from saccade.tasks.fill_mask import FillMaskInput, filling, never_trained
-from saccade.tasks.unsupported import named_metrics, refuse_sampling
+from saccade.tasks.fill_mask import NEEDED, FillMaskInput, filling, never_trained
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 FILE = "tokenizer.json"
 BETWEEN = "\t"  # stands between the two texts of a pair, in what is given and in what is said
@@ -58,19 +56,6 @@ ENCODED_TOGETHER = 4_000  # documents
 SHOWN = 10  # words for a blank
 FOLLOWERS, NO_PAIRS = "nsp_accuracy", "mlm figures where data.pairs is none"
 HOLLOW = 0.25  # the share of rows inside one sentence from which on next-sentence figures are warned of
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Documents as ids and the stretches that rows are made of; its length is that of its rows."""
-
-    texts: Sequence[Text]
-    documents: Documents
-    stretches: Stretches
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.stretches)
 
 
 @dataclass(frozen=True)
@@ -84,42 +69,36 @@ class Sums:
     told: int
 
 
-class Pretrain:
-    """The task: a tokenizer with a mark for what is to be found, and how rows are made."""
+class Pretrain(Surveys, Task):
+    """The task: a tokenizer with a [MASK] token, and how rows are made."""
 
     name = "pretrain"
-    metrics = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", FOLLOWERS)
-    searches = False  # a word is not searched for: beams mean nothing
+    Data = PretrainData
+    network_base = nn.Module
+    metrics = MASKED_METRICS
+    input = PAIR
+    output = "text"
+    survey = "texts"
 
     def __init__(self, data: PretrainData, tokenizer: WordPieces) -> None:
         self.data, self.tokenizer = data, tokenizer
-        self.untrained: tuple[str, ...] = ()  # parts that an imported network lacked; a bundle knows them
 
-    @staticmethod
-    def check_recipe(recipe: Any) -> None:
-        """Raise where a setting means nothing to this task, or a figure is wanted of what is not trained."""
-        refuse_sampling(recipe)
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        super().check_recipe(recipe)
         for field, name in named_metrics(recipe).items():
             if name == FOLLOWERS and recipe.data.pairs == "none":
                 raise InputError("recipe", field=field, expected=NO_PAIRS, found=repr(name))
 
-    @staticmethod
-    def load(data: PretrainData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
-
-    @staticmethod
-    def read_file(path: Path, data: PretrainData) -> list[Text]:
-        return read_documents(path, data)
-
-    @staticmethod
-    def records(given: Any, data: PretrainData) -> list[Text]:
-        return documents_of(given, data)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Texts with a blank: the built-in source's own, or sentences of the test documents that miss a word."""
         if self.data.source is not None:
             return list(EXAMPLES)
-        test = load_documents(self.data, folder, seed).test if test is None else test
+        test = self.load(self.data, folder, seed).test if test is None else test
         sentences = (next(iter(sentences_of(document.source)), "") for document in test[:100])
         worded = [words for sentence in sentences if 2 < len(words := sentence.split()) < 30]
         return [" ".join([*words[: len(words) // 2], BLANK, *words[len(words) // 2 + 1 :]]) for words in worded[:10]]
@@ -138,23 +117,32 @@ class Pretrain:
     @property
     def reads_pairs(self) -> bool:
         """Whether texts come in pairs, each with its segment."""
-        return self.data.pairs == "next"
+        return bool(self.data.pairs == "next")
+
+    @property
+    def vocabularies(self) -> dict[str, Any]:
+        return {"text": self.tokenizer}
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Without pairs nothing trains the next-sentence head."""
+        return NEEDED["followers"] if self.data.pairs == "none" else ()
 
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json()}
 
     # Documents become rows ------------------------------------------------------------------------------------------
 
-    def corpus(self, texts: Sequence[Text], where: str) -> Corpus:
-        """Documents as ids, cut into stretches; every token is in one of them."""
-        documents = Documents.of(self._encoded(texts))
+    def corpus(self, records: Sequence[Text], where: str) -> Corpus:
+        """A row is a stretch of a document; every token is in one of them."""
+        documents = Documents.of(self._encoded(records))
         if self.data.pairs == "next" and len(documents) < 2:
             hint = "data.pairs: none pre-trains on single texts; data.unit says what a document is"
             found = f"{len(documents)}"
             raise InputError(
                 where, expected="two documents at least, to draw second texts from", found=found, hint=hint
             )
-        return self._cut(texts, documents, where)
+        return self._cut(records, documents, where)
 
     def _encoded(self, texts: Sequence[Text]) -> Iterator[list[list[int]]]:
         """Documents of sentences of ids, some at a time: as lists all of them would take many times their memory."""
@@ -171,25 +159,21 @@ class Pretrain:
         note = f"{where}: {len(documents):,} documents, {sentences:,} sentences, {tokens:,} tokens in {made}"
         if where == "data.train" and self.data.pairs == "next":  # said once
             note += _hollow(documents, stretches)
-        return Corpus(texts, documents, stretches, note)
+        costs = np.maximum(stretches.stop - stretches.start, 2) + MARKS
+        return Corpus(texts, range(len(stretches)), costs, note, shared=(documents, stretches))
 
-    def plan(
-        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
-    ) -> list[list[int]]:
-        if tokens is not None and tokens < self.data.length:
-            raise SaccadeError(
-                f"a row of {self.data.length} positions does not fit into a batch of {tokens} tokens: raise "
-                "train.batch_tokens or lower data.length"
-            )
-        sizes = np.maximum(corpus.stretches.stop - corpus.stretches.start, 2) + MARKS
-        lengths = [(size - 1, 0) for size in sizes.tolist()]  # plan() counts one more, the end of a side
-        draw = draw_of(seed, epoch)
-        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)]
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        return f"a row of {corpus.costs[number]} positions (data.length)"
+
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """Blanks are drawn anew in each epoch."""
+        return Visit(batch, draw_of(seed, epoch))
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         pairs, masked = self.data.pairs == "next", self.data.masked
-        made = collate(corpus.documents, corpus.stretches, numbers, self._marks, masked=masked, pairs=pairs)
-        return replace(made, longest=self.data.length)
+        documents, stretches = corpus.shared
+        batch = collate(documents, stretches, numbers, self._marks, masked=masked, pairs=pairs)
+        return replace(batch, longest=self.data.length)
 
     @cached_property
     def _marks(self) -> Marks:
@@ -213,8 +197,6 @@ class Pretrain:
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """The two means, times the number of blanks; smoothing is for the words alone."""
-        if sampling:
-            raise SaccadeError(f"train.sampling must be 0 for the task pretrain: got {sampling}")
         words, follows = network(batch.text, batch.lengths, self._segments(batch), batch.chosen)
         total = _entropy(words.flatten(0, 1), batch.words.flatten(), smoothing)
         if self.data.pairs == "next":
@@ -228,55 +210,41 @@ class Pretrain:
 
     # A text with blanks becomes words --------------------------------------------------------------------------------
 
-    def predict(
-        self, network: Any, inputs: Sequence[Any], *, how: Search, lens: Lens | None = None
-    ) -> list[Prediction]:
-        """The likeliest words for every [MASK], each blank by itself; ``how.n_best`` asks for the next likeliest fillings.
-
-        Two texts with a tab between them are read as a pair; of these without a blank it is told whether the second
-        follows the first.
-        """
-        if how.sample is not None or how.diverse is not None:
-            raise SaccadeError("the task pretrain says the likeliest words: it does not sample or search")
-        asked = [self._read(each, number, network.longest) for number, each in enumerate(inputs)]
-        single = getattr(getattr(network, "config", None), "segments", 2) < 2
-        pair = next((number for number, each in enumerate(asked, start=1) if each.pair), None) if single else None
-        if pair is not None:
-            raise InputError(f"input {pair}", expected="one text, as model.segments is 1", found="two")
-        with eval_mode(network):
-            found = [self._filled(network, self._warned(each), how, lens) for each in asked]
-        if lens is not None and inputs:
-            lens.check()
-        return found
-
-    def _warned(self, asked: FillMaskInput) -> FillMaskInput:
-        """With a note where what is asked for was never trained."""
-        part: Literal["words", "followers"] = "words" if asked.blanks else "followers"
-        return replace(asked, notes=(*asked.notes, *never_trained(part, self.untrained, self.data.pairs)))
-
-    def check_input(self, given: Any, number: int) -> None:
-        """Raise where this input, the ``number``-th from 0, cannot be read."""
-        self._read(given, number, None)
-
-    def _read(self, given: Any, number: int, longest: int | None) -> FillMaskInput:
-        where = f"input {number + 1}"
-        if not isinstance(given, str):
+    def read(self, given: Any, where: str, network: Any = None) -> FillMaskInput:
+        """An input is a text with [MASK] in it, or two texts with a tab between them, which are read as a pair."""
+        texts = (
+            given if isinstance(given, tuple | list) else given.split(BETWEEN) if isinstance(given, str) else [given]
+        )
+        if not all(isinstance(text, str) for text in texts):
             raise InputError(where, expected="a text", found=type(given).__name__)
-        texts = given.split(BETWEEN)
         if len(texts) > 2 or not all(text.strip() for text in texts):
-            found = (
-                f"{len(texts)} texts" if len(texts) > 2 else "nothing in one of them" if len(texts) > 1 else "nothing"
-            )
+            found = f"{len(texts)} texts" if len(texts) > 2 else "nothing in one of them" if texts[1:] else "nothing"
             raise InputError(where, expected="a text, or two with a tab between them", found=found)
-        if BLANK not in given and len(texts) == 1:
+        if not any(BLANK in text for text in texts) and len(texts) == 1:
             hint = "a second text after a tab is judged without one"
             expected, found = f"a text with {BLANK} where a word is to be found", repr(given[:60])
             raise InputError(where, expected=expected, found=found, hint=hint)
-        asked = self._laid_out(texts)
-        if longest is not None and len(asked.ids) > longest:
-            raise InputError(where, expected=f"at most {longest} tokens, marks counted", found=str(len(asked.ids)))
-        unknown = asked.ids.count(self.tokenizer.UNK)
-        return replace(asked, notes=(f"{unknown} of {len(asked.ids)} tokens are {'[UNK]'}",)) if unknown else asked
+        item = self._laid_out(texts)
+        if network is not None:
+            self._check_network(item, network, where)
+        unknown = item.ids.count(self.tokenizer.UNK)
+        notes = [f"{unknown} of {len(item.ids)} tokens are [UNK]"] if unknown else []
+        part: Literal["words", "followers"] = "words" if item.blanks else "followers"
+        return replace(item, notes=(*notes, *never_trained(part, self.untrained, self.data.pairs)))
+
+    def _check_network(self, item: FillMaskInput, network: Any, where: str) -> None:
+        if network.longest is not None and len(item.ids) > network.longest:
+            expected = f"at most {network.longest} tokens, marks counted"
+            raise InputError(where, expected=expected, found=str(len(item.ids)))
+        if item.pair and getattr(getattr(network, "config", None), "segments", 2) < 2:
+            raise InputError(where, expected="one text, as model.segments is 1", found="two")
+
+    def forward(
+        self, network: Any, items: Sequence[FillMaskInput], *, how: Search, lens: Lens | None
+    ) -> list[Prediction]:
+        """The likeliest words for every [MASK], each blank by itself; ``how.n_best`` asks for the next fillings. For a
+        pair without a blank: whether the second text follows the first."""
+        return [self._filled(network, item, how, lens) for item in items]
 
     def _laid_out(self, texts: Sequence[str]) -> FillMaskInput:
         ids, spans, segments, start = [self.tokenizer.BOS], [(0, 0)], [0], 0
@@ -291,19 +259,17 @@ class Pretrain:
         blanks = [place for place, token in enumerate(ids) if token == self.tokenizer.MASK]
         return FillMaskInput(BETWEEN.join(texts), ids, spans, segments, blanks)
 
-    @torch.no_grad()
-    def _filled(self, network: Any, asked: FillMaskInput, how: Search, lens: Lens | None) -> Prediction:
+    def _filled(self, network: Any, item: FillMaskInput, how: Search, lens: Lens | None) -> Prediction:
         device = next(network.parameters()).device
-        rows = [torch.tensor([each], device=device) for each in (asked.ids, asked.segments, asked.blanks or [0])]
-        lengths = torch.tensor([len(asked.ids)], device=device)
-        looking = lens.fresh() if lens is not None else None
-        words, follows = network(rows[0], lengths, rows[1] if asked.pair else None, rows[2], lens=looking)
-        judged = follows[0].float().softmax(-1).tolist()
-        likely = self._likely(words[0].float(), max(SHOWN, how.n_best)) if asked.blanks else []
-        made = filling(asked, likely, judged, how.n_best)
-        if looking is None:
-            return made
-        return replace(made, trace=self._trace(asked, made, assemble(looking.records, 0)))
+        rows = [torch.tensor([part], device=device) for part in (item.ids, item.segments, item.blanks or [0])]
+        lengths = torch.tensor([len(item.ids)], device=device)
+        item_lens = lens.fresh() if lens is not None else None
+        words, follows = network(rows[0], lengths, rows[1] if item.pair else None, rows[2], lens=item_lens)
+        likely = self._likely(words[0].float(), max(SHOWN, how.n_best)) if item.blanks else []
+        prediction = filling(item, likely, follows[0].float().softmax(-1).tolist(), how.n_best)
+        if item_lens is None:
+            return prediction
+        return replace(prediction, trace=self._trace(item, prediction, assemble(item_lens.records, 0)))
 
     def _likely(self, logits: Tensor, count: int) -> list[dict[str, float]]:
         """The likeliest pieces of each blank and their probabilities; marks are no words."""
@@ -317,34 +283,28 @@ class Pretrain:
             for row, share in zip(ids.tolist(), values.tolist(), strict=True)
         ]
 
-    def _trace(self, asked: FillMaskInput, made: Prediction, seen: Trace) -> Trace:
+    def _trace(self, item: FillMaskInput, prediction: Prediction, seen: Trace) -> Trace:
         pieces = self.tokenizer
         marks = (pieces.BOS, pieces.EOS)
-        written = [asked.text[first:last] for first, last in asked.spans]
-        labels = [text or piece for text, piece in zip(written, pieces.pieces(asked.ids), strict=True)]
-        special = tuple(place for place, token in enumerate(asked.ids) if token in marks)
-        shown = asked.text.replace(BETWEEN, BREAK)  # as long: the spans stay
-        axes = {"text": Tokens(tuple(labels), text=shown, spans=tuple(asked.spans), special=special)}
-        about = {"task": self.name, "input": asked.text, "output": made.value, "score": made.score}
-        return seen.labelled(axes, **about, choices=[dict(each) for each in made.choices])
+        written = [item.text[first:last] for first, last in item.spans]
+        labels = [text or piece for text, piece in zip(written, pieces.pieces(item.ids), strict=True)]
+        special = tuple(place for place, token in enumerate(item.ids) if token in marks)
+        shown = item.text.replace(BETWEEN, BREAK)  # as long: the spans stay
+        axes = {"text": Tokens(tuple(labels), text=shown, spans=tuple(item.spans), special=special)}
+        about = {**self.about, "input": item.text, "output": prediction.value, "score": prediction.score}
+        return seen.labelled(axes, **about, choices=[dict(each) for each in prediction.choices])
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
     def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise where a metric is asked for that there is not, or that is of pairs where there are none."""
-        unknown = [name for name in names if name not in self.metrics]
-        if unknown:
-            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
+        super().check_metrics(names)
         if FOLLOWERS in names and self.data.pairs == "none":
             raise InputError("metrics", expected=NO_PAIRS, found=repr(FOLLOWERS))
 
-    def evaluate(
-        self, network: Any, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """How well blanks are filled and followers told, on one draw that is always the same; ``limit``: documents."""
-        self.check_metrics(metrics)
-        if limit is not None and limit < len(corpus.documents):
-            corpus = self._first(corpus, max(limit, 2 if self.data.pairs == "next" else 1))
+        """How well blanks are filled and next sentences recognised, on one fixed draw."""
         sums = self._sums(network, corpus)
         mean = sums.loss / max(1, sums.blanks)
         figures = {
@@ -353,18 +313,20 @@ class Pretrain:
             "mlm_loss": mean,
             "nsp_accuracy": sums.told / max(1, sums.rows),
         }
-        higher = {name: name.endswith("accuracy") for name in metrics}
+        scores = {name: Score(name, figures[name], name.endswith("accuracy")) for name in metrics}
         words, followers = (any(name.startswith(of) for name in metrics) for of in ("mlm", "nsp"))
         notes = never_trained("words", self.untrained, self.data.pairs) if words else ()
         notes += never_trained("followers", self.untrained, self.data.pairs) if followers else ()
-        return Evaluation({name: figures[name] for name in metrics}, {}, higher, notes=notes)
+        return Evaluation.of(scores, notes=notes)
 
-    def _first(self, corpus: Corpus, count: int) -> Corpus:
-        bounds = corpus.documents.documents[: count + 1]
-        sentences = corpus.documents.sentences[: int(bounds[-1]) + 1]
-        return self._cut(
-            corpus.texts[:count], Documents(corpus.documents.ids[: int(sentences[-1])], sentences, bounds), ""
-        )
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        if limit is None or limit >= len(corpus.records):
+            return corpus
+        documents, count = corpus.shared[0], max(limit, 2 if self.data.pairs == "next" else 1)
+        bounds = documents.documents[: count + 1]
+        sentences = documents.sentences[: int(bounds[-1]) + 1]
+        ids = documents.ids[: int(sentences[-1])]
+        return self._cut(corpus.records[:count], Documents(ids, sentences, bounds), "")
 
     @torch.no_grad()
     def _sums(self, network: Any, corpus: Corpus) -> Sums:

@@ -82,9 +82,8 @@ class RankReader:
             made.append(tuple(own))
         return made, cut
 
-    def read(self, given: Any, number: int) -> RankInput:
-        """An input, the ``number``-th from 0."""
-        where = f"input {number + 1}"
+    def read(self, given: Any, where: str) -> RankInput:
+        """An input as a person gives it."""
         question, listed = parted(given, where)
         candidates = tuple(dict.fromkeys(listed))  # twice the same would share one answer's probability
         (rows,), cut = self.rows([(question, candidates)], where)

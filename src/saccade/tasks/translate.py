@@ -7,93 +7,109 @@ what it looked at a trace labelled with the tokens of both texts.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn import functional
 
-from saccade.data.batching import CLOSING, plan
+from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import fit, fit_all
 from saccade.data.pairs.batch import Batch, collate
 from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
 from saccade.data.reading import FaultCounts
-from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
-from saccade.data.toy.pairs import EXAMPLES
+from saccade.data.toy import examples
 from saccade.errors import InputError
-from saccade.metrics.text import perplexity, score
+from saccade.kinds import TEXT
+from saccade.metrics.text import TEXT_METRICS, Score, perplexity, score
 from saccade.models import name_of
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
 from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.nn.search.fast_beam import Recorder
-from saccade.task import Evaluation, Loss, OutputConstraints, Prediction
-from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together, read_and_search, recorder_of, trace_of
+from saccade.task import (
+    Evaluation,
+    Loss,
+    OutputConstraints,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Steers,
+    Surveys,
+    eval_mode,
+    keep_best,
+)
+from saccade.tasks.decoding import (
+    Decodes,
+    constrained,
+    read_and_search,
+    recorder_of,
+    trace_of,
+    unfinished,
+)
+from saccade.tasks.scoring import FIXED, share
 from saccade.tasks.steering import Spelling, TokenConstraints, source_word
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import corpus_loss, eval_mode
+from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
-Progress = Callable[[int, int], None]
 SHARED, SOURCE, TARGET = "tokenizer.json", "tokenizer.source.json", "tokenizer.target.json"
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Pairs and their ids; ``note`` says what was cut."""
-
-    pairs: Sequence[Pair]
-    ids: Sequence[tuple[list[int], list[int]]]
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def first(self, count: int | None) -> Corpus:
-        return self if count is None else replace(self, pairs=self.pairs[:count], ids=self.ids[:count])
+SHOWN = 8  # tokens that a vocabulary lacks, by name
 
 
 @dataclass(frozen=True)
 class TranslateInput:
-    """An input: its text, its ids, what the reader must know of it, and what is wished of its output."""
+    """An input: its text, its ids, its notes, and the constraints on its output."""
 
     text: str
     ids: list[int]
     notes: tuple[str, ...] = ()
     wanted: TokenConstraints = field(default_factory=TokenConstraints)
+    dictionary: Mapping[str, str] = field(default_factory=dict)  # source word → target word
 
 
-class Translate:
-    """The task: two tokenizers and the rules for over-long texts."""
+class Translate(Steers, Scores, Surveys, Decodes):
+    """The task: two tokenizers and the rule for over-long texts."""
 
     name = "translate"
+    Data = PairData
+    network_base = EncoderDecoder
+    metrics = TEXT_METRICS
+    input = TEXT
+    output = "text"
+    survey = "pairs"
+    aligns = True
+    takes_dictionary = True
 
     def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer) -> None:
         self.data, self.source, self.target = data, source, target
 
-    @staticmethod
-    def load(data: PairData, folder: Path, seed: int) -> Splits:
-        return load_splits(data, folder, seed)
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        """Every setting means something to this task."""
+
+    load = staticmethod(load_splits)
+    read_file = staticmethod(read_file)
 
     @staticmethod
-    def read_file(path: Path, data: PairData) -> list[Pair]:
-        return read_file(path, data)
-
-    @staticmethod
-    def records(given: Any, data: PairData, left_out: FaultCounts | None = None) -> list[Pair]:
-        return pairs_of(given, data.columns, left_out)
+    def records(given: Any, data: PairData, dropped: FaultCounts | None = None) -> list[Pair]:
+        return pairs_of(given, data.columns, dropped)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Pair] | None = None) -> list[str]:
-        """Inputs worth looking at: the built-in source's own, or the beginning of the test set."""
-        if self.data.source in EXAMPLES:
-            return list(EXAMPLES[self.data.source])
-        test = load_splits(self.data, folder, seed).test if test is None else test
-        return [pair.source for pair in test[:10]]
+        """The built-in source's own, or the beginning of the test set."""
+        if toy := examples(self.data.source):
+            return toy
+        return super().examples(folder, seed, test)
 
     @classmethod
     def learn(cls, data: PairData, train: Sequence[Pair]) -> Translate:
@@ -120,24 +136,50 @@ class Translate:
             return {SHARED: self.source.to_json()}
         return {SOURCE: self.source.to_json(), TARGET: self.target.to_json()}
 
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"source": self.source, "target": self.target}
+
+    def describe(self) -> dict[str, Any]:
+        languages = self.data.dates.languages if self.data.source == "dates" else ()
+        return {**super().describe(), "languages": languages}
+
     # A record becomes a batch --------------------------------------------------------------------------------------
 
-    def corpus(self, pairs: Sequence[Pair], where: str) -> Corpus:
-        """Pairs as ids; over-long ones are an error, or cut and counted, as the recipe says."""
-        sources = [pair.source for pair in pairs]
-        targets = self.target.encode_all([pair.target for pair in pairs])
+    def corpus(self, records: Sequence[Pair], where: str) -> Corpus:
+        """A row is (source ids, target ids)."""
+        sources = [pair.source for pair in records]
+        targets = self.target.encode_all([pair.target for pair in records])
         encoded = list(zip(self.source.encode_all(sources), targets, strict=True))
         fitted = fit_all(encoded, self.data.max_length, self.data.too_long, where, sources)
-        return Corpus(pairs, fitted.pairs, f"{where}: {fitted}" if fitted.cut_pairs else "")
+        cut = f"{where}: {fitted}" if fitted.cut_pairs else ""
+        return Corpus(records, fitted.pairs, [(len(source), len(target)) for source, target in fitted.pairs], cut, cut)
 
-    def plan(
-        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
-    ) -> list[list[int]]:
-        lengths = [(len(source), len(target)) for source, target in corpus.ids]
-        return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        source, target = corpus.rows[number]
+        return f"pair {number + 1}, of {len(source)} source and {len(target)} target tokens,"
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
-        return collate([corpus.ids[number] for number in numbers], numbers)
+        return collate([corpus.rows[number] for number in numbers], numbers)
+
+    def token_counts(self, corpus: Corpus) -> dict[str, int]:
+        return {
+            side: sum(len(row[place]) + CLOSING for row in corpus.rows)
+            for place, side in enumerate(("source", "target"))
+        }
+
+    def unknown_tokens(self, corpus: Corpus) -> list[str]:
+        notes = []
+        for side, (name, tokenizer) in enumerate(self.vocabularies.items()):
+            ids = [row[side] for row in corpus.rows]
+            unknown, tokens = sum(row.count(Tokenizer.UNK) for row in ids), sum(map(len, ids))
+            if unknown:
+                which = _unknown_tokens(tokenizer, [getattr(pair, name) for pair in corpus.records], ids)
+                shown = " ".join(repr(token) for token, _ in which.most_common(SHOWN))
+                more = " …" if len(which) > SHOWN else ""
+                counts = share(f"data.train, {name}", unknown, tokens)
+                notes.append(f"{counts} and become <unk>: {shown}{more}. {FIXED}")
+        return notes
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 
@@ -162,139 +204,103 @@ class Translate:
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
 
-    def predict(
-        self,
-        network: EncoderDecoder,
-        inputs: Sequence[str],
-        *,
-        how: Search,
-        lens: Lens | None = None,
-        wishes: Sequence[OutputConstraints] = (),
-        dictionary: Mapping[str, str] | None = None,
-    ) -> list[Prediction]:
-        """The network's output for each text, searched in batches of similar length.
+    def read(self, given: Any, where: str, network: Any = None) -> TranslateInput:
+        """An input is a text."""
+        if not isinstance(given, str):
+            raise InputError(where, expected="a text", found=type(given).__name__)
+        if not given.strip():
+            raise InputError(where, expected="a text", found="nothing" if not given else "blanks only")
+        return self._fitted(given, self.source.encode(given), where)
 
-        ``wishes``, one an input, steer it; ``dictionary`` says how source words that are copied are written.
-        """
-        for number, text in enumerate(inputs):
-            self._check_text(text, number)
-        found = zip(inputs, self.source.encode_all(inputs), strict=True)
-        asked = [self._asked(text, ids, number) for number, (text, ids) in enumerate(found)]
-        if wishes:
-            pairs = enumerate(zip(asked, wishes, strict=True), start=1)
-            asked = [replace(each, wanted=self.spelling.wanted(wish, f"input {n}")) for n, (each, wish) in pairs]
-        predictions = self._predict(network, asked, how, lens, dictionary or {})
-        if lens is not None and inputs:
-            lens.check()
-        return predictions
+    def _fitted(self, text: str, ids: list[int], where: str) -> TranslateInput:
+        ids, cut = fit(ids, self.data.max_length, self.data.too_long, where)
+        notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
+        return TranslateInput(text, ids, (*notes, *unknown_notes(ids, Tokenizer.UNK)))
 
-    def _predict(
+    def constrain(
         self,
-        network: EncoderDecoder,
-        asked: Sequence[TranslateInput],
-        how: Search,
-        lens: Lens | None,
+        items: Sequence[TranslateInput],
+        constraints: Sequence[OutputConstraints],
         dictionary: Mapping[str, str],
-        progress: Progress | None = None,
+    ) -> list[TranslateInput]:
+        """``dictionary`` says how source words that are copied are written."""
+        return constrained(self.spelling, [replace(item, dictionary=dictionary) for item in items], constraints)
+
+    def cost(self, item: TranslateInput) -> int:
+        return len(item.ids)
+
+    def forward(
+        self, network: EncoderDecoder, items: Sequence[TranslateInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
-        order = sorted(range(len(asked)), key=lambda number: len(asked[number].ids))
-        predictions: dict[int, Prediction] = {}
-        most = inputs_together(how, PREDICTED_TOGETHER, network)
-        with eval_mode(network):
-            recorder = recorder_of(network)
-            for start in range(0, len(order), most):
-                numbers = order[start : start + most]
-                found = self._search(network, [asked[number] for number in numbers], how, lens, recorder)
-                for number, (hypotheses, read) in zip(numbers, found, strict=True):
-                    made = [self._prediction(asked[number], each, read, how, lens, dictionary) for each in hypotheses]
-                    predictions[number] = replace(made[0], alternatives=tuple(made[1:])) if made[1:] else made[0]
-                if progress is not None:
-                    progress(len(predictions), len(order))
-        return [predictions[number] for number in range(len(asked))]
+        searched = self._search(network, items, how, lens, recorder_of(network))
+        return [
+            keep_best([self._prediction(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
+            for item, (hypotheses, read) in zip(items, searched, strict=True)
+        ]
 
     @cached_property
     def spelling(self) -> Spelling:
         """How outputs are spelt."""
         return Spelling(self.target)
 
-    def check_input(self, text: str, number: int) -> None:
-        """Raise where this input, the ``number``-th from 0, cannot be read."""
-        self._check_text(text, number)
-        self._asked(text, self.source.encode(text), number)
-
-    def _check_text(self, text: Any, number: int) -> None:
-        where = f"input {number + 1}"
-        if not isinstance(text, str):
-            raise InputError(where, expected="a text", found=type(text).__name__)
-        if not text.strip():
-            raise InputError(where, expected="a text", found="nothing" if not text else "blanks only")
-
-    def _asked(self, text: str, ids: list[int], number: int) -> TranslateInput:
-        ids, cut = fit(ids, self.data.max_length, self.data.too_long, f"input {number + 1}")
-        notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
-        notes += unknown_notes(ids, Tokenizer.UNK)
-        return TranslateInput(text, ids, tuple(notes))
-
     def _search(
         self,
         network: EncoderDecoder,
-        asked: Sequence[TranslateInput],
+        items: Sequence[TranslateInput],
         how: Search,
         lens: Lens | None,
         recorder: Recorder | None = None,
     ) -> list[tuple[list[Hypothesis], list[Record]]]:
-        batch = collate([(each.ids, []) for each in asked], range(len(asked)))
+        batch = collate([(item.ids, []) for item in items], range(len(items)))
         # A length no sensible output exceeds (GroundHog allows three times the source); reaching it is reported.
-        limits = [3 * (len(each.ids) + 1) + 10 + each.wanted.length for each in asked]
+        limits = [3 * (len(item.ids) + 1) + 10 + item.wanted.length for item in items]
         longest = getattr(network, "longest", None)
         if longest is not None:
             limits = [min(limit, longest) for limit in limits]
-        wished = any(each.wanted != TokenConstraints() for each in asked)
+        wished = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
             network, batch.source, batch.source_lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
-            constraints=[each.wanted.constraints for each in asked] if wished else None,
+            constraints=[item.wanted.constraints for item in items] if wished else None,
             words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # EOS is no word
             begins=self.spelling.begins if wished else None, recorder=recorder,
         )  # fmt: skip
 
     def _prediction(
         self,
-        asked: TranslateInput,
+        item: TranslateInput,
         found: Hypothesis,
         read: list[Record],
         how: Search,
         lens: Lens | None,
-        dictionary: Mapping[str, str],
     ) -> Prediction:
-        replaced, notes = dict(asked.wanted.given), [*asked.notes, *asked.wanted.notes, *asked.wanted.missed(found)]
+        replaced, notes = dict(item.wanted.given), [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]
         if found.stopped == "length":
             notes.append("reached the length limit without an end")
         if how.unknown == "copy":
-            copied = self._copied(asked, found, dictionary)
+            copied = self._copied(item, found)
             replaced |= {number: word for number, (_, word) in copied.items()}
             notes += [f"<unk> replaced by {word!r}, for {source!r} in the input" for source, word in copied.values()]
         value = self.spelling.written(found.tokens, replaced) if replaced else self.target.decode(found.tokens, "<unk>")
-        trace = None if lens is None else self._trace(asked.text, value, found, read, replaced)
+        trace = None if lens is None else self._trace(item.text, value, found, read, replaced)
         parts = how.parts(found)
         return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
 
-    def _copied(
-        self, asked: TranslateInput, found: Hypothesis, dictionary: Mapping[str, str]
-    ) -> dict[int, tuple[str, str]]:
+    def _copied(self, item: TranslateInput, found: Hypothesis) -> dict[int, tuple[str, str]]:
         """For each <unk> the source word looked at most and what is written for it (Luong et al. 2015, Jean et al. 2015)."""
         copied: dict[int, tuple[str, str]] = {}
-        given = asked.wanted.given
+        given = item.wanted.given
         unknown = [n for n, token in enumerate(found.tokens) if token == Tokenizer.UNK and n not in given]
-        spans = self.source.spans(asked.text) if unknown else []
+        spans = self.source.spans(item.text) if unknown else []
         for number in unknown:
             if found.looked[number] >= 0:
                 whole = self.target.config.kind == "words"
-                source = source_word(asked.text, spans[found.looked[number]], whole)
+                source = source_word(item.text, spans[found.looked[number]], whole)
                 # As an output would write it: in small letters, where the network knows no others.
+                dictionary = item.dictionary
                 word = self.target.canonical(dictionary.get(source, dictionary.get(source.lower(), source)))
                 together = {**given, **{n: text for n, (_, text) in copied.items()}, number: word}
-                if word and not self.spelling.says(self.spelling.written(found.tokens, together), asked.wanted.barred):
+                if word and not self.spelling.says(self.spelling.written(found.tokens, together), item.wanted.barred):
                     copied[number] = (source, word)
         return copied
 
@@ -310,7 +316,7 @@ class Translate:
         axes = {"source": self.source_axis(text), "target": target}
         if any(record.site.key == "prefix" for record in hypothesis.records):
             axes["prefix"] = self.prefix_axis(target)
-        return trace_of(hypothesis, read, axes, self.target.pieces, task=self.name, input=text, output=value)
+        return trace_of(hypothesis, read, axes, self.target.pieces, **self.about, input=text, output=value)
 
     def source_axis(self, text: str) -> Tokens:
         """The source as the network reads it, each token labelled with what was written there, EOS last."""
@@ -330,44 +336,66 @@ class Translate:
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self,
-        network: EncoderDecoder,
-        corpus: Corpus,
-        *,
-        how: Search,
-        metrics: Sequence[str],
-        limit: int | None = None,
-        progress: Progress | None = None,
+    def measure(
+        self, network: EncoderDecoder, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """The named metrics of the network's outputs; ``perplexity`` is that of the true targets.
-
-        ``progress`` is told how many of all inputs are searched, after each batch of them.
-        """
-        corpus = corpus.first(limit)
-        figures: dict[str, float] = {}
-        signatures: dict[str, str] = {}
-        higher: dict[str, bool] = {}
-        notes: list[str] = [corpus.note] if corpus.note else []
-        scores = []
-        outputs: list[str] = []
+        """The named metrics of the network's outputs; ``perplexity`` is that of the true targets."""
+        scores, notes, outputs = list[Score](), [corpus.note], list[str]()
         if "perplexity" in metrics:
             scores.append(perplexity(*corpus_loss(self, network, corpus)))
         named = [name for name in metrics if name != "perplexity"]
         if named:
             # The ids are at hand, cut where the recipe says so: they are searched as they are.
-            asked = [TranslateInput(pair.source, ids) for pair, (ids, _) in zip(corpus.pairs, corpus.ids, strict=True)]
-            predictions = self._predict(network, asked, how, None, {}, progress)
+            items = [
+                TranslateInput(pair.source, ids) for pair, (ids, _) in zip(corpus.records, corpus.rows, strict=True)
+            ]
+            predictions = self.predict_items(network, items, how=how, progress=progress)
             outputs = [prediction.value for prediction in predictions]
-            unfinished = sum(prediction.stopped == "length" for prediction in predictions)
-            if unfinished:
-                notes.append(f"{unfinished} of {len(outputs)} outputs reached the length limit")
-            references = [self.target.canonical(pair.target) for pair in corpus.pairs]
+            notes += unfinished(predictions)
+            references = [self.target.canonical(pair.target) for pair in corpus.records]
             # Words are already cut by spaces; sacrebleu must not cut them again.
-            cut = "none" if self.target.config.kind == "words" else "13a"
-            scores += score(named, outputs, references, bleu_tokenize=cut).values()
-        for each in scores:
-            figures[each.name], higher[each.name] = each.value, each.higher_is_better
-            if each.signature:
-                signatures[each.name] = each.signature
-        return Evaluation(figures, signatures, higher, outputs, tuple(notes))
+            tokenize = "none" if self.target.config.kind == "words" else "13a"
+            scores += score(named, outputs, references, bleu_tokenize=tokenize).values()
+        return Evaluation.of({each.name: each for each in scores}, outputs, notes)
+
+    def scorer(
+        self, network: EncoderDecoder, given: str, output: Any, *, ended: bool = True
+    ) -> Callable[[Lens], Scored]:
+        """How likely a target is, token by token, as the task cuts it into tokens."""
+        if output is None:
+            prediction = self.predict(network, [given], how=Search())[0]
+            output, ended = prediction.value, prediction.stopped != "length"
+        device = next(network.parameters()).device
+        source = self.corpus([Pair(given, "")], "input").rows[0][0]
+        target = self.target.encode(output)  # data.max_length does not limit what is written
+        length = max(1, len(target) + ended)
+        batch = collate([(source, target)], [0]).to(device)
+        before, after = batch.target_in[:, :length], batch.target_out[0, :length]
+
+        @torch.no_grad()
+        def score(lens: Lens) -> Scored:
+            with eval_mode(network):
+                logits = network(batch.source, batch.source_lengths, before, lens=lens)
+            log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
+            return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
+
+        return score
+
+    @property
+    def output_metrics(self) -> tuple[str, ...]:
+        return tuple(name for name in TEXT_METRICS if name != "perplexity")
+
+    @property
+    def output_tokenizer(self) -> Tokenizer:
+        return self.target
+
+
+def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[list[int]]) -> Counter[str]:
+    """The tokens behind <unk>, counted in the first thousand texts that have any."""
+    having = islice((number for number, row in enumerate(ids) if Tokenizer.UNK in row), 1000)
+    counts = Counter[str]()
+    for number in having:
+        # Cut texts have fewer ids than tokens.
+        spans = zip(ids[number], tokenizer.spans(texts[number]), strict=False)
+        counts.update(texts[number][start:end] for token, (start, end) in spans if token == Tokenizer.UNK)
+    return counts

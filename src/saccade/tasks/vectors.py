@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,23 +25,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.data.batching import plan
-from saccade.data.splits import Splits
-from saccade.data.texts.documents import WordData, documents_of, load_documents, read_documents
+from saccade.data.batching import Corpus
 from saccade.data.texts.masking import Visit, draw_of
-from saccade.data.texts.records import Text
+from saccade.data.texts.records import Text, WordData, load_texts, read_texts, texts_of
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
-from saccade.errors import InputError, SaccadeError
-from saccade.metrics.neighbours import neighbours
+from saccade.errors import InputError
+from saccade.kinds import TEXT
+from saccade.metrics.ranking import VECTOR_METRICS, neighbours
+from saccade.metrics.text import Score
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
-from saccade.task import Evaluation, Loss, Prediction
-from saccade.tasks.unsupported import refuse_rate, refuse_sampling
+from saccade.task import Detail, Evaluation, Loss, Prediction, Progress, Surveys, Task, eval_mode, refuse_rate
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
-from saccade.training.evaluation import eval_mode
 
 FILE, COUNTS = "tokenizer.json", "counts.json"
 ENCODED_TOGETHER = 4_000  # texts
@@ -52,52 +50,44 @@ SIGNS = {"+": 1.0, "-": -1.0, "−": -1.0}
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Known words in stretches; its length is that of its stretches."""
-
-    stretches: Stretches
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.stretches)
-
-
-@dataclass(frozen=True)
 class VectorsInput:
-    """Words to add, by their ids, and with what sign."""
+    """Words to add, by their ids, each with its sign."""
 
+    text: str
     ids: tuple[int, ...]
     signs: tuple[float, ...]
 
 
-class WordVectors:
+@dataclass(frozen=True)
+class NeighboursDetail(Detail):
+    """The nearest words with their cosines, the nearest first."""
+
+    choices: tuple[Mapping[str, float], ...] = ()
+
+
+class WordVectors(Surveys, Task):
     """The task: a vocabulary of words, and how often training had each."""
 
     name = "vectors"
-    metrics = ("pair_loss", "pair_accuracy", "neighbours")
-    searches = False  # nearest words are looked up: beams mean nothing
+    Data = WordData
+    network_base = nn.Module
+    metrics = VECTOR_METRICS
+    input = TEXT
+    output = "text"
+    survey = "texts"
 
     def __init__(self, data: WordData, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
         self.data, self.tokenizer, self.counts = data, tokenizer, list(counts)
-        self._read: tuple[Sequence[Text], Stretches] | None = None  # what was learnt from is not read twice
+        self._encoded_train: tuple[Sequence[Text], Stretches] | None = None  # training texts are encoded once
 
-    @staticmethod
-    def check_recipe(recipe: Any) -> None:
-        """Raise where a setting means nothing to this task."""
-        refuse_sampling(recipe)
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        super().check_recipe(recipe)
         refuse_rate(recipe, "label_smoothing", "the task vectors learns from pairs, which are there or drawn")
 
-    @staticmethod
-    def load(data: WordData, folder: Path, seed: int) -> Splits:
-        return load_documents(data, folder, seed)
-
-    @staticmethod
-    def read_file(path: Path, data: WordData) -> list[Text]:
-        return read_documents(path, data)
-
-    @staticmethod
-    def records(given: Any, data: WordData) -> list[Text]:
-        return documents_of(given, data)
+    load = staticmethod(load_texts)
+    read_file = staticmethod(read_texts)
+    records = staticmethod(texts_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Text] | None = None) -> list[str]:
         """Words worth looking up: one of each built-in topic, or some of the commoner words."""
@@ -113,7 +103,7 @@ class WordVectors:
         task = cls(data, tokenizer, [1] * tokenizer.size)
         stretches = task._stretches(train)
         task.counts = np.bincount(stretches.ids, minlength=tokenizer.size).tolist()
-        task._read = train, stretches
+        task._encoded_train = train, stretches
         return task
 
     @classmethod
@@ -131,22 +121,26 @@ class WordVectors:
             raise InputError(COUNTS, expected=f"a list of {tokenizer.size:,} counts", found="another document")
         return cls(data, tokenizer, counts)
 
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"text": self.tokenizer}
+
     def files(self) -> dict[str, str]:
         return {FILE: self.tokenizer.to_json(), COUNTS: json.dumps(self.counts)}
 
     # Texts become pairs -----------------------------------------------------------------------------------------------
 
-    def corpus(self, texts: Sequence[Text], where: str) -> Corpus:
-        """Texts as stretches of known words; what is rare is left out, and windows reach over it."""
-        known = self._read is not None and self._read[0] is texts
-        stretches = self._read[1] if self._read is not None and known else self._stretches(texts)
+    def corpus(self, records: Sequence[Text], where: str) -> Corpus:
+        """A row is a stretch of known words; rare words are left out, and windows reach over them."""
+        known = self._encoded_train
+        stretches = known[1] if known is not None and known[0] is records else self._stretches(records)
         if not len(stretches):
             hint = "data.tokens.min_count says how often a word must occur"
-            raise InputError(
-                where, expected="texts with two known words at least", found=f"none in {len(texts):,}", hint=hint
-            )
-        cut = f"{len(stretches.ids):,} known words in {len(stretches):,} stretches of up to {self.data.chunk}"
-        return Corpus(stretches, f"{where}: {len(texts):,} texts, {cut}")
+            expected, found = "texts with at least two known words", f"none in {len(records):,}"
+            raise InputError(where, expected=expected, found=found, hint=hint)
+        size = f"{len(stretches.ids):,} known words in {len(stretches):,} stretches of up to {self.data.chunk}"
+        note = f"{where}: {len(records):,} texts, {size}"
+        return Corpus(records, range(len(stretches)), np.diff(stretches.bounds), note, shared=stretches)
 
     def _stretches(self, texts: Sequence[Text]) -> Stretches:
         return Stretches.of(self._encoded(texts), self.data.chunk)
@@ -158,22 +152,16 @@ class WordVectors:
                 row = np.asarray(ids, dtype=np.int32)
                 yield row[row != Tokenizer.UNK]
 
-    def plan(
-        self, corpus: Corpus, *, tokens: int | None, records: int | None, seed: int, epoch: int
-    ) -> list[list[int]]:
-        sizes = np.diff(corpus.stretches.bounds)
-        if tokens is not None and tokens < int(sizes.max(initial=0)):
-            raise SaccadeError(
-                f"a stretch of {int(sizes.max())} words does not fit into a batch of {tokens} tokens: raise "
-                "train.batch_tokens or lower data.chunk"
-            )
-        lengths = [(size - 1, 0) for size in sizes.tolist()]  # plan() counts one more, the end of a side
-        draw = draw_of(seed, epoch)
-        return [Visit(batch, draw) for batch in plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)]
+    def visit(self, batch: list[int], seed: int, epoch: int) -> list[int]:
+        """Which words are left out, and which are drawn against, changes in each epoch."""
+        return Visit(batch, draw_of(seed, epoch))
+
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        return f"a stretch of {corpus.costs[number]} words (data.chunk)"
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         window, negatives = self.data.window, self.data.negatives
-        return collate(corpus.stretches, numbers, self._frequencies, window=window, negatives=negatives)
+        return collate(corpus.shared, numbers, self._frequencies, window=window, negatives=negatives)
 
     @cached_property
     def _frequencies(self) -> Frequencies:
@@ -192,41 +180,28 @@ class WordVectors:
 
     def loss(self, network: nn.Module, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """What is minimised: −log σ of the scores, those of drawn words turned round."""
-        for name, given in (("label_smoothing", smoothing), ("sampling", sampling)):
-            if given:
-                raise SaccadeError(f"train.{name} must be 0 for the task vectors: got {given}")
         there, against = network(batch.centres, batch.contexts, batch.against)
         each = functional.softplus(-there.float()) + functional.softplus(against.float()).sum(-1)
         return Loss((each * batch.weights).sum(), batch.tokens)
 
     # A word becomes its nearest words -----------------------------------------------------------------------------------
 
-    def predict(
-        self, network: Any, inputs: Sequence[Any], *, how: Search, lens: Lens | None = None
+    def forward(
+        self, network: Any, items: Sequence[VectorsInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
         """The nearest words of each input and their cosines; ``how.n_best`` says how many, ten unless given. Word vectors look
         nowhere, so that a trace holds no maps."""
-        if how.sample is not None or how.diverse is not None:
-            raise SaccadeError("the task vectors looks words up: it does not sample or search")
-        asked = [self._asked(given, number) for number, given in enumerate(inputs)]
-        if not asked:
-            return []
         unit = self._unit(network)
-        found = [self._nearest(unit, each, how.n_best if how.n_best > 1 else SHOWN) for each in asked]
+        predictions = [self._nearest(unit, item, how.n_best if how.n_best > 1 else SHOWN) for item in items]
         if lens is None:
-            return found
-        lens.check()
-        about = [
-            {"task": self.name, "input": text, "output": each.value} for text, each in zip(inputs, found, strict=True)
+            return predictions
+        return [
+            replace(made, trace=Trace().labelled({}, **self.about, input=item.text, output=made.value))
+            for item, made in zip(items, predictions, strict=True)
         ]
-        return [replace(each, trace=Trace().labelled({}, **told)) for each, told in zip(found, about, strict=True)]
 
-    def check_input(self, given: Any, number: int) -> None:
-        """Raise where this input, the ``number``-th from 0, cannot be read."""
-        self._asked(given, number)
-
-    def _asked(self, given: Any, number: int) -> VectorsInput:
-        where = f"input {number + 1}"
+    def read(self, given: Any, where: str, network: Any = None) -> VectorsInput:
+        """An input is a word, or several with + and - between them."""
         if not isinstance(given, str):
             raise InputError(where, expected="a word", found=type(given).__name__)
         ids, signs, before = list[int](), list[float](), ""
@@ -248,8 +223,8 @@ class WordVectors:
         if not any(total.values()):
             raise InputError(where, expected="words that leave something", found=f"{given[:60]!r}, which is 0")
         if len(total) == self.tokenizer.size - len(SPECIAL):
-            raise InputError(where, expected="words that leave others to be near", found="the whole vocabulary")
-        return VectorsInput(tuple(ids), tuple(signs))
+            raise InputError(where, expected="fewer words", found="the whole vocabulary, which leaves no neighbours")
+        return VectorsInput(given, tuple(ids), tuple(signs))
 
     def _known(self, part: str, where: str) -> list[int]:
         """The words of a part between blanks, most often one."""
@@ -266,37 +241,35 @@ class WordVectors:
         """Every word's vector, of length 1."""
         return functional.normalize(network.embedding.weight.float(), dim=-1)
 
-    def _nearest(self, unit: Tensor, asked: VectorsInput, count: int) -> Prediction:
-        signs = unit.new_tensor(asked.signs).unsqueeze(-1)
-        cosines = unit @ functional.normalize((unit[list(asked.ids)] * signs).sum(0), dim=0)
-        cosines[[*range(len(SPECIAL)), *asked.ids]] = -torch.inf
-        values, ids = cosines.topk(min(count, len(cosines) - len(SPECIAL) - len(set(asked.ids))))
+    def _nearest(self, unit: Tensor, item: VectorsInput, count: int) -> Prediction:
+        signs = unit.new_tensor(item.signs).unsqueeze(-1)
+        cosines = unit @ functional.normalize((unit[list(item.ids)] * signs).sum(0), dim=0)
+        cosines[[*range(len(SPECIAL)), *item.ids]] = -torch.inf
+        values, ids = cosines.topk(min(count, len(cosines) - len(SPECIAL) - len(set(item.ids))))
         near = dict(zip(self.tokenizer.pieces(ids.tolist()), values.tolist(), strict=True))
         value = ", ".join(f"{word} {cosine:.3f}" for word, cosine in near.items())
-        return Prediction(value, float(values[0]), choices=(near,))
+        return Prediction(value, float(values[0]), detail=NeighboursDetail((near,)))
 
     # Figures ------------------------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self, network: Any, corpus: Corpus, *, how: Search, metrics: Sequence[str], limit: int | None = None
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        """The first ``limit`` stretches."""
+        return corpus if limit is None else replace(corpus, rows=corpus.rows[:limit], costs=corpus.costs[:limit])
+
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the word that is there scores above all that
-        were drawn against it; ``neighbours``: how often a word's nearest is of its own topic. ``limit``: stretches."""
-        unknown = [name for name in metrics if name not in self.metrics]
-        if unknown:
-            raise InputError("metrics", expected=f"any of {', '.join(self.metrics)}", found=repr(unknown[0]))
-        figures, notes = dict[str, float](), tuple[str, ...]()
+        """``pair_loss``: the mean loss of a pair; ``pair_accuracy``: how often the true context word scores above all that were
+        drawn against it; ``neighbours``: how often a word's nearest is of its own topic."""
+        figures, notes = dict[str, float](), list[str]()
         if "neighbours" in metrics and self.data.source is None and len(metrics) > 1:
-            # A recipe of ours that is given other texts: what was trained is not lost for a figure that they have not.
-            metrics, notes = [name for name in metrics if name != "neighbours"], (UNGROUPED,)
+            # A recipe of ours on other texts: the run is not lost for a metric that they do not have.
+            metrics, notes = [name for name in metrics if name != "neighbours"], [UNGROUPED]
         elif "neighbours" in metrics:
             figures["neighbours"] = self._neighbours(network)
         if {"pair_loss", "pair_accuracy"} & set(metrics):
-            figures |= self._pairs(
-                network, corpus if limit is None else replace(corpus, stretches=corpus.stretches.first(limit))
-            )
-        higher = {name: name != "pair_loss" for name in metrics}
-        return Evaluation({name: figures[name] for name in metrics}, {}, higher, notes=notes)
+            figures |= self._pairs(network, corpus)
+        return Evaluation.of({name: Score(name, figures[name], name != "pair_loss") for name in metrics}, notes=notes)
 
     def _neighbours(self, network: Any) -> float:
         if self.data.source is None:

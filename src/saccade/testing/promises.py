@@ -1,37 +1,38 @@
-"""A promise is a sentence and a function that shows it broken; a contract is a list of them, tried one after another."""
+"""What contracts are made of: promises (a sentence and a function that raises if it is broken), and checks of tensors."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.models import network_class
+from saccade.plugins import EVERYTHING, searching
 
-Subject = TypeVar("Subject")
-EXACT: Mapping[str, float] = {"rtol": 1e-7, "atol": 1e-9}  # of numbers in float64 that were computed in another order
+Promises = Mapping[str, Callable[[Any], None]]
+EXACT: Mapping[str, float] = {"rtol": 1e-7, "atol": 1e-9}  # float64, computed in another order
 OURS = ("saccade", "torch")
 
 
 class ContractBroken(AssertionError):
-    """A part does not keep what parts of its kind promise; the message lists each broken promise with numbers."""
+    """A part breaks promises of its kind; the message lists each broken promise with numbers."""
 
 
-def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject], None]]) -> tuple[str, ...]:
-    """Try all promises and return them; raise if any is broken. Where the first is, the others mean nothing."""
+def keep(name: str, subject: Any, promises: Promises) -> tuple[str, ...]:
+    """Check all promises and return them; raise if any is broken. If the first is broken, the others are not checked."""
     __tracebackhide__ = True
     broken: dict[str, str] = {}
-    for number, (promise, show) in enumerate(promises.items()):
+    for number, (promise, check) in enumerate(promises.items()):
         try:
-            show(subject)
+            check(subject)
         except ContractBroken as fault:
             broken[promise] = str(fault)
         except Exception as fault:
-            broken[promise] = str(fault) if isinstance(fault, SaccadeError) else f"it raised {_told(fault)}"
+            broken[promise] = str(fault) if isinstance(fault, SaccadeError) else f"it raised {_describe(fault)}"
         if broken and number == 0:
             break
     if broken:
@@ -42,12 +43,13 @@ def keep(name: str, subject: Subject, promises: Mapping[str, Callable[[Subject],
 
 
 def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, Any]:
-    """The class of a network that is to be tried, given by itself or by its name, and what it is made with.
+    """The class of a network, given by itself or by its name, and its config.
 
-    It must derive from ``base``, which people know as ``saccade.nn.NAME``; ``config`` is its ``config_class()`` unless given.
+    It must derive from ``base``, which is public as ``saccade.nn.NAME``; ``config`` is ``config_class()`` by default.
     """
     __tracebackhide__ = True
-    kind = network_class(network) if isinstance(network, str) else network
+    with searching(trust=EVERYTHING):  # a test names what it tries
+        kind = network_class(network) if isinstance(network, str) else network
     if not (isinstance(kind, type) and issubclass(kind, base)):
         raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.{base.__name__}")
     make_config = getattr(kind, "config_class", None)
@@ -57,7 +59,7 @@ def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, An
 
 
 def demand(kept: bool | Tensor, found: str) -> None:
-    """Raise with what was found instead, unless the promise was kept."""
+    """Raise with what was found unless the promise is kept."""
     if not bool(kept):
         raise ContractBroken(found)
 
@@ -65,7 +67,7 @@ def demand(kept: bool | Tensor, found: str) -> None:
 def same(
     found: Tensor, expected: Tensor, what: str, *, rtol: float = EXACT["rtol"], atol: float = EXACT["atol"]
 ) -> None:
-    """Raise with the largest difference and its place, where two tensors differ by more than rounding."""
+    """Raise with the largest difference and its place if two tensors differ by more than rounding."""
     if found.shape != expected.shape:
         raise ContractBroken(f"{what}: expected {list(expected.shape)}, found {list(found.shape)}")
     wide, wanted = found.detach().double(), expected.detach().double()
@@ -83,13 +85,13 @@ def same(
 
 
 def numbers(found: Tensor, what: str) -> None:
-    """Raise where a tensor is not finite."""
+    """Raise if a tensor is not finite."""
     wrong = ~found.isfinite()
     demand(not wrong.any(), f"{what}: {int(wrong.sum())} of {found.numel()} are NaN or infinite")
 
 
 def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Normal numbers, the same in every run, whatever was drawn before."""
+    """Normal random numbers that depend on the seed alone."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
@@ -106,8 +108,8 @@ def name_of(part: Any) -> str:
     return part if isinstance(part, str) else getattr(part, "__name__", None) or type(part).__name__
 
 
-def _told(error: BaseException) -> str:
-    """An error in one line, with the last place in it that is the user's own."""
+def _describe(error: BaseException) -> str:
+    """An error in one line, with the last frame that is the user's own."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
     steps = [
         (frame.f_code.co_filename, line)

@@ -28,7 +28,7 @@ from saccade.trace.axes import Axis, axis_from_json, axis_to_json
 # used, so that a trace does not depend on the views.
 RENDERERS = {
     "": "saccade.views.terminal.show:show",
-    "notebook": "saccade.views.html.notebook:show",
+    "notebook": "saccade.views.html.page:show",
     ".html": "saccade.views.html.page:save",
     ".png": "saccade.views.figure.figure:save",
     ".svg": "saccade.views.figure.figure:save",
@@ -405,8 +405,18 @@ def pack(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Trace:
         signals={name: Signal(**_restore(part, tensors)) for name, part in header["signals"].items()},
         outputs=None if outputs is None else Outputs(**_restore(outputs, tensors)),
         tree=None if tree is None else Tree(**_restore(tree, tensors)),
-        about=header["about"],
+        about=_with_output_kind(header["about"]),
     )
+
+
+# Traces written before tasks declared the kind of their output say only the task's name.
+OUTPUT_KINDS = {"translate": "text", "point": "order", "classify": "label", "label": "tags", "rank": "ranking"}
+OUTPUT_KINDS |= {"language": "continuation", "pretrain": "text", "vectors": "text"}
+
+
+def _with_output_kind(about: dict[str, Any]) -> dict[str, Any]:
+    kind = OUTPUT_KINDS.get(str(about.get("task")))
+    return about if kind is None or "output_kind" in about else {**about, "output_kind": kind}
 
 
 # The tensors of each kind of map, and their shapes: T queries, k kept per row, S keys, E edges.

@@ -1,9 +1,8 @@
-"""Averaged weights: the mean of several networks of one run is often better than any of them (Polyak & Juditsky 1992; of the
-last checkpoints: Vaswani et al. 2017).
+"""Averages the weights of several networks of one run, often better than each (Polyak & Juditsky 1992; Vaswani et al. 2017).
 
     w̄ = (1/K) Σₖ wₖ        the last K, at the ends of epochs or some updates apart, or the K best on the watched figure
 
-The weights are kept on the host and in the checkpoints, so a run that goes on averages what it would have averaged.
+The weights are kept on the host and in the checkpoints, so a resumed run averages what it would have averaged.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Weights = dict[str, Tensor]
 
 
 class Snapshots:
-    """The networks of a run that may be averaged, by the update after which they were taken."""
+    """The weights of a run that may be averaged, by the update after which they were copied."""
 
     def __init__(self, settings: Train, kept: dict[int, Weights] | None = None) -> None:
         self.settings, self.kept = settings, kept or {}
@@ -35,8 +34,8 @@ class Snapshots:
         if settings.average and settings.average_of == "last" and settings.average_every is None:
             self._take(network, progress)
 
-    def after_look(self, network: nn.Module, progress: Progress, figure: float, *, higher: bool) -> None:
-        """The validation set was looked at, and the watched figure is ``figure``."""
+    def after_validation(self, network: nn.Module, progress: Progress, figure: float, *, higher: bool) -> None:
+        """After a validation whose watched figure is ``figure``."""
         if not self.settings.average or self.settings.average_of != "best":
             return
         figures = {**progress.figures, str(progress.update): figure}
@@ -52,7 +51,7 @@ class Snapshots:
 
     @property
     def too_few(self) -> str:
-        """Why there is no mean, where fewer than two networks were taken."""
+        """Why there is no mean, where fewer than two networks were copied."""
         taken = "one network was" if self.kept else "no network was"
         return f"train.average is {self.settings.average}, but {taken} taken for it"
 

@@ -1,4 +1,4 @@
-"""The ``train`` part of a recipe. Imports no torch."""
+"""Defines the ``train`` section of a recipe. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Train:
-    """How a network is trained. An update is one batch, or as many as ``accumulate`` says; an epoch is every record once."""
+    """How a network is trained. An update takes ``accumulate`` batches; an epoch visits every record once."""
 
-    from_: str | None = None  # ``from``: a run whose network and vocabulary this one begins with
-    freeze: tuple[str, ...] = ()  # parts of the network (modules or parameters, by name) that stay as they are
+    from_: str | None = None  # ``from``: a run whose network and vocabulary this one starts from
+    freeze: tuple[str, ...] = ()  # modules or parameters, by name, that are not trained
 
     epochs: int = 10
     updates: int | None = None  # stop after so many updates, if that comes first
-    batch_tokens: int | None = 4096  # padded tokens of the longer side, a batch
-    batch_records: int | None = None  # records a batch; one of the two must be given
-    accumulate: int = 1  # batches an update: their gradients are averaged, each token counting the same
+    batch_tokens: int | None = 4096  # tokens per batch on the longer side, padding included
+    batch_records: int | None = None  # records per batch; one of the two must be given
+    accumulate: int = 1  # batches per update: their gradients are averaged, each token with the same weight
 
     optimiser: Literal["adam", "adamw", "sgd", "adadelta", "adagrad"] = "adam"
     lr: float = 1e-3
@@ -30,31 +30,31 @@ class Train:
 
     schedule: Literal["constant", "noam", "inverse_root", "linear", "cosine", "plateau", "halving"] = "constant"
     warmup: int = 0  # updates from 0 to lr (noam: until its peak)
-    width: int | None = None  # noam: the width D; unless given the model's own, where it has one and heads, else 512
+    width: int | None = None  # noam: the width D; by default that of a model with heads, else 512
     patience: int = 2  # plateau: evaluations without progress before lr shrinks
     factor: float = 0.5  # plateau, halving: what lr is multiplied by
     halve_after: float = 5.0  # halving: epochs at full lr …
-    halve_every: float = 1.0  # … then once in so many epochs
+    halve_every: float = 1.0  # … then once per so many epochs
 
     label_smoothing: float = 0.0  # ε: the share of the target that is spread evenly over all V tokens
     clip: float | None = 1.0  # the gradient's L2 norm is scaled down to this
     sampling: float = 0.0  # scheduled sampling: the rate reached at the end, from 0, linearly
 
     watch: str = "loss"  # the validation figure that picks the best network
-    keep: Literal["best", "last"] = "best"  # last: none is picked by that figure, so that few records need be held out
-    watch_records: int | None = None  # how many validation records the figure is computed on; all unless given
+    keep: Literal["best", "last"] = "best"  # last: ignores that figure, so few validation records will do
+    watch_records: int | None = None  # validation records that the figure is computed on; all by default
     evaluate_every: int | None = None  # updates between evaluations, beside the one at the end of each epoch
     stop_after: int | None = None  # early stopping: evaluations without progress
-    average: int = 0  # so many networks, averaged at the end, take the kept one's place if as good (or last is kept)
+    average: int = 0  # networks averaged at the end; the mean is kept if it is as good (or with keep: last)
     average_of: Literal["last", "best"] = "last"  # the last ones, or those with the best watched figure
-    average_every: int | None = None  # last: updates between them; the end of each epoch unless given
-    calibrate: bool = False  # classify: when training ends a temperature is fitted by the validation records
+    average_every: int | None = None  # last: updates between them; by default the ends of epochs
+    calibrate: bool = False  # classify: fit a temperature to the validation records after training
 
     seed: int = 1
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32", "tf32", "bf16", "16"] = "32"
-    graphs: Literal["auto", "off"] = "auto"  # auto: a GPU repeats recorded updates, where they can be recorded
-    threads: int | None = None  # of the CPU; chosen by the size of the work unless given
+    graphs: Literal["auto", "off"] = "auto"  # auto: a GPU replays recorded CUDA graphs where possible
+    threads: int | None = None  # of the CPU; by default chosen by the network's size
     save_every: int | None = 200  # updates between checkpoints; one more at the end of each epoch
     tensorboard: bool = False
 
@@ -95,11 +95,11 @@ class Train:
 
 
 PURPOSES = {"best": "to choose by", "last": "to watch"}
-"""What validation records are for, by the network that is kept."""
+"""The purpose of validation records, by which network is kept."""
 
 
-def held_back(settings: Train, batches: Sequence[Sequence[int]]) -> str:
-    """What is to be said of an epoch's batches where batch_tokens keeps them well below batch_records; else nothing."""
+def batch_size_warning(settings: Train, batches: Sequence[Sequence[int]]) -> str:
+    """A warning where batch_tokens keeps an epoch's batches well below batch_records; else empty."""
     tokens, records = settings.batch_tokens, settings.batch_records
     if tokens is None or records is None:
         return ""

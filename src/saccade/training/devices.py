@@ -1,4 +1,4 @@
-"""Where and how fast: the device and precision (Lightning Fabric underneath), and how many threads small steps want."""
+"""Chooses the device and precision (by Lightning Fabric) and the number of CPU threads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 PRECISION = {"32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
-# Multiply-adds of one recurrent step below which waking a second thread costs more than it saves. Measured with
+# Multiply-adds of one recurrent step below which a second thread costs more than it saves. Measured with
 # benchmarks/threads/run.py: a step of batch × hidden × 3·hidden.
 WORK_A_THREAD = 20_000_000
 
 
 def make_fabric(train: Train) -> Fabric:
-    """One device and a precision, as the recipe asks."""
+    """One device and a precision, as the recipe says."""
     from lightning_fabric import Fabric
 
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -40,7 +40,7 @@ def make_fabric(train: Train) -> Fabric:
 
 
 def choose_threads(train: Train, network: nn.Module, records: float) -> int:
-    """How many CPU threads to use: as asked, or as many as a recurrent step of this size keeps busy.
+    """The number of CPU threads: as the recipe says, or as many as a recurrent step of this size keeps busy.
 
     A recurrence is many small products one after another; on two threads they can take ten times as long as on one. The
     rule depends on the sizes alone, never on a clock, so that the same seed gives the same numbers.
@@ -54,12 +54,12 @@ def choose_threads(train: Train, network: nn.Module, records: float) -> int:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _recurrent(network: nn.Module) -> Iterator[Tensor]:
-    """The matrices that a state goes through at every step: of each recurrent unit that of its gates."""
+    """The matrices that multiply a state at every step: the recurrent gate weights of each unit."""
     for part in network.modules():
         if isinstance(part, nn.RNNBase | nn.RNNCellBase):
             yield from (tensor for name, tensor in part.named_parameters() if name.startswith("weight_hh"))

@@ -1,33 +1,20 @@
-"""A network at rest: without dropout, without gradients."""
+"""Computes the loss of a whole corpus, without dropout and without gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
-from saccade.task import Task
-
-
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Without dropout while it lasts; training goes on as it was."""
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)
+from saccade.task import Task, eval_mode
 
 
 @torch.no_grad()
 def corpus_loss(
     task: Task, network: nn.Module, corpus: Any, *, tokens: int | None = None, records: int | None = 128
 ) -> tuple[float, int]:
-    """The loss over a whole corpus, without smoothing, and over how many units; ``tokens``, ``records``: a batch's size."""
+    """The summed loss of a corpus, without smoothing, and its number of units; ``tokens`` and ``records`` bound a batch."""
     device = next(network.parameters()).device
     total, count = 0.0, 0
     with eval_mode(network):

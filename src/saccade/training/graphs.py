@@ -1,15 +1,15 @@
-"""Updates that are not bound by launches: the gradient of a batch as a CUDA graph, one for each shape of batch.
+"""Records the gradient computation of a batch as a CUDA graph, one per batch shape; replaying it removes launch overhead.
 
-    batch → the nearest of few shapes → buffers → forward and backward, repeated with one call → the parameters' gradients
+    batch → padded to one of few shapes → buffers → forward and backward, replayed with one call → the parameters' gradients
 
-Padding weighs nothing, so neither the loss nor its gradient changes. A shape is computed live when it first comes, then
-recorded, and repeated once with the same random numbers: where loss or gradient are not the live ones, or anything fails,
-nothing is recorded any more and training goes on live. Clipping and the optimiser's step stay outside.
+Padding has no weight, so neither the loss nor its gradient changes. A shape is computed eagerly when it first comes, then
+recorded, and replayed once with the same random numbers: if loss or gradient differ from the eager ones, or anything fails,
+recording ends and training continues eagerly. Clipping and the optimiser's step stay outside the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,42 +17,43 @@ import torch
 from torch import Tensor, nn
 
 from saccade.nn.cuda_graphs import Unrecordable
-from saccade.task import Task
+from saccade.task import Loss, Task
 from saccade.training.config import Train
 from saccade.training.recording import Recorder, Work
 
-MOST = 64  # shapes: each holds its launches on the device, some megabytes; what comes beyond is computed live
-CLOSE = 1e-2  # a repeated gradient may differ from the live one by this share: sums are done in another order at most
+MOST = 64  # shapes: each graph takes some megabytes of the device; further shapes are computed eagerly
+CLOSE = 1e-2  # a replayed gradient may differ from the eager one by this share: at most, sums are in another order
 
 Shape = tuple[tuple[int, ...], ...]
 
 
 def why_not(settings: Train) -> str | None:
-    """What in a recipe forbids graphs; None: nothing."""
+    """Which setting of a recipe rules out CUDA graphs; None where they may be used."""
     if settings.graphs == "off":
         return "train.graphs is off"
     if settings.sampling:
         return "train.sampling feeds a network its own outputs at a rate that changes with every update"
     if settings.precision == "16":
-        return "train.precision=16 looks at every gradient before it is used; bf16 does not"
+        return "train.precision=16 checks every gradient on the host before it is used; bf16 does not"
     return None
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A batch's place on the device, and what computes its gradient there."""
+    """The graph of one batch shape, and the device buffers that it reads."""
 
     buffers: dict[str, Tensor]
     learning: frozenset[nn.Parameter]  # the parameters that have a gradient
-    repeat: Work
+    replay: Work
 
 
 class Graphs:
-    """The gradient of a batch, from a recording where there is one.
+    """The gradient of a batch, by a recorded graph where there is one.
 
     Args:
-        backward: puts the gradient of a scalar into the parameters.
-        say: where it is told, once, that recording ended and why.
+        backward: adds the gradient of a scalar to the parameters'.
+        say: receives one message if recording ends, with the reason.
+        loss, parameters, state: of a training phase; the task's loss and all trainable parameters unless given.
     """
 
     def __init__(
@@ -64,18 +65,23 @@ class Graphs:
         *,
         backward: Callable[[Tensor], None],
         say: Callable[[str], None],
+        loss: Callable[..., Loss] | None = None,
+        parameters: Sequence[nn.Parameter] | None = None,
+        state: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.recorder, self.task, self.model, self.smoothing = recorder, task, model, settings.label_smoothing
+        self._loss_of, self._state = loss or task.loss, state or {}
         self._backward, self._say = backward, say
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.parameters = trainable if parameters is None else list(parameters)
         self.recorded: dict[Shape, Recorded] = {}
-        self._gradients: dict[nn.Parameter, Tensor] = {}  # one for all graphs, outside their memory
+        self._gradients: dict[nn.Parameter, Tensor] = {}  # shared by all graphs, outside their memory pool
         device = self.parameters[0].device
         self._loss, self._count = torch.zeros((), device=device), torch.zeros((), device=device)
         self.ended = False
 
     def gradient(self, batch: Any) -> Tensor | None:
-        """Put the gradient of the batch's mean loss into the parameters; returns that loss. None: compute it live."""
+        """Put the gradient of the batch's mean loss into the parameters; returns that loss. None: compute it eagerly."""
         if self.ended:
             return None
         if not hasattr(batch, "bucketed"):
@@ -89,17 +95,21 @@ class Graphs:
             return None if len(self.recorded) >= MOST else self._try_to_record(shape, batch, tensors)
         self._fill(known.buffers, tensors, batch.tokens)
         self._take(known.learning)
-        known.repeat()
+        known.replay()
         return self._loss
 
     def _bucketed(self, batch: Any) -> Any:
-        """The batch in one of few shapes; as it is where that would be wider than what the network has places for."""
+        """The batch padded to one of few shapes; unchanged where that would be longer than the network's positions."""
         bucketed, longest = batch.bucketed(), getattr(self.model, "longest", None)
         widths = [tensor.shape[1] for tensor in _tensors(bucketed).values() if tensor.dim() > 1]
         return batch if longest is not None and max(widths, default=0) > longest else bucketed
 
+    def _buffers(self) -> list[Tensor]:
+        """What a forward pass may change beside gradients."""
+        return [*self.model.buffers(), *self._state.values()]
+
     def _try_to_record(self, shape: Shape, batch: Any, tensors: dict[str, Tensor]) -> Tensor | None:
-        state, buffers = self.recorder.random_state(), [(each, each.clone()) for each in self.model.buffers()]
+        state, buffers = self.recorder.random_state(), [(buffer, buffer.clone()) for buffer in self._buffers()]
 
         def undo() -> None:
             self.recorder.restore_random_state(state)
@@ -107,61 +117,62 @@ class Graphs:
                 buffer.copy_(content)
 
         try:
-            found = self._record(batch, tensors, undo)
-        except Exception as error:  # a network may fail in any way here that it does not when live
+            recorded = self._record(batch, tensors, undo)
+        except Exception as error:  # a network may fail in any way here that it does not when run eagerly
             undo()
             kind = "" if isinstance(error, Unrecordable) else f"{type(error).__name__}: "
             self._end(f"{kind}{str(error).strip().partition(chr(10))[0]}")
             return None
-        if found is not None:
-            self.recorded[shape] = found
+        if recorded is not None:
+            self.recorded[shape] = recorded
         return self._loss
 
     def _record(self, batch: Any, tensors: dict[str, Tensor], undo: Work) -> Recorded | None:
-        """Live, recorded and repeated; None where the loss is not finite, with which training ends."""
-        device, own = self._loss.device, list(self.model.buffers())
+        """Compute eagerly, record, replay and compare; None where the loss is not finite, which ends training."""
+        device, own = self._loss.device, self._buffers()
         buffers = {name: torch.empty_like(tensor, device=device) for name, tensor in tensors.items()}
         self._fill(buffers, tensors, batch.tokens)
         batch = replace(batch, **buffers)
         self._take(())
         with self.recorder.refusing_waits():
             self._compute(batch)
-        live, loss = {each: each.grad for each in self.parameters if each.grad is not None}, self._loss.clone()
-        if any(one is not other for one, other in zip(own, self.model.buffers(), strict=True)):
-            raise Unrecordable("the network puts other tensors in its buffers' place")
+        eager = {parameter: parameter.grad for parameter in self.parameters if parameter.grad is not None}
+        loss = self._loss.clone()
+        if any(before is not after for before, after in zip(own, self._buffers(), strict=True)):
+            raise Unrecordable("the network replaces its buffers by other tensors")
         if not bool(loss.isfinite()):
             return None
         undo()
-        for parameter in live:
+        for parameter in eager:
             self._gradients.setdefault(parameter, torch.zeros_like(parameter))
-        self._take(live)
-        repeat = self.recorder.record(lambda: self._compute(batch))
-        if any(each.grad is not (self._gradients[each] if each in live else None) for each in self.parameters):
+        self._take(eager)
+        replay = self.recorder.record(lambda: self._compute(batch))
+        if any(each.grad is not (self._gradients[each] if each in eager else None) for each in self.parameters):
             raise Unrecordable("other parameters have a gradient than before")
-        repeat()
-        self._check(loss, live)
-        return Recorded(buffers, frozenset(live), repeat)
+        replay()
+        self._check(loss, eager)
+        return Recorded(buffers, frozenset(eager), replay)
 
     def _compute(self, batch: Any) -> None:
-        """Forward and backward: from the buffers to the gradients, of which those that are there are written over."""
+        """Forward and backward, from the buffers to the gradients; gradients that are there are overwritten."""
         present = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         if present:
             torch._foreach_zero_(present)
-        loss = self.task.loss(self.model, batch, smoothing=self.smoothing)
+        loss = self._loss_of(self.model, batch, smoothing=self.smoothing)
         if loss.count != batch.tokens:
             raise Unrecordable(f"the loss counts {loss.count} of a batch of {batch.tokens}")
-        # Loss.mean divides by a number of the host's, which a recording would keep for good.
+        # Loss.mean divides by a number on the host, which would become a constant of the graph.
         mean = loss.total / self._count
         self._backward(mean)
         self._loss.copy_(mean.detach())
 
-    def _check(self, loss: Tensor, live: dict[nn.Parameter, Tensor]) -> None:
-        gap = torch.stack([(self._gradients[each] - grad).float().square().sum() for each, grad in live.items()]).sum()
-        size = torch.stack([grad.float().square().sum() for grad in live.values()]).sum()
-        apart, whole = float((gap / size.clamp_min(1e-30)).sqrt()), float(loss)
-        if not (apart <= CLOSE and abs(float(self._loss) - whole) <= CLOSE * max(1.0, abs(whole))):
-            found = f"loss {float(self._loss):.6g} for {whole:.6g}, gradient {apart:.1%} off"
-            raise Unrecordable(f"a repeated update is not the live one ({found})")
+    def _check(self, loss: Tensor, eager: dict[nn.Parameter, Tensor]) -> None:
+        gap = torch.stack([(self._gradients[each] - grad).float().square().sum() for each, grad in eager.items()]).sum()
+        size = torch.stack([grad.float().square().sum() for grad in eager.values()]).sum()
+        difference, expected = float((gap / size.clamp_min(1e-30)).sqrt()), float(loss)
+        if not (difference <= CLOSE and abs(float(self._loss) - expected) <= CLOSE * max(1.0, abs(expected))):
+            found = f"loss {float(self._loss):.6g} for {expected:.6g}, gradient {difference:.1%} off"
+            raise Unrecordable(f"a replayed update differs from the eager one ({found})")
 
     def _fill(self, buffers: dict[str, Tensor], tensors: dict[str, Tensor], count: int) -> None:
         for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""The record of a run: ``log.csv`` (a row an update), ``evaluations.csv`` (a row an evaluation), TensorBoard if asked for.
+"""Writes the log of a run: ``log.csv`` (a row per update), ``evaluations.csv`` (a row per validation), TensorBoard on request.
 
 Numbers are written so that reading them back gives the same bits. A resumed run first drops the rows after its checkpoint.
 """
@@ -6,7 +6,7 @@ Numbers are written so that reading them back gives the same bits. A resumed run
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,21 +16,28 @@ UPDATES = ("update", "epoch", "loss", "lr", "norm", "tokens", "seconds")
 
 
 class Logs:
-    """Open logs of one run; ``since`` is the update after which rows are dropped (0: start afresh)."""
+    """Open logs of one run; ``since`` is the update after which rows are dropped (0: start anew).
 
-    def __init__(self, folder: Path, *, since: int = 0, tensorboard: bool = False) -> None:
+    With several ``phases`` each has its own columns: ``loss_NAME``, ``lr_NAME``, ``norm_NAME``, empty in updates in which the
+    phase did not run.
+    """
+
+    def __init__(self, folder: Path, *, since: int = 0, tensorboard: bool = False, phases: Sequence[str] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._since = since
+        self._columns: tuple[str, ...] = UPDATES
+        if len(phases) > 1:
+            own = (f"{figure}_{name}" for figure in ("loss", "lr", "norm") for name in phases)
+            self._columns = ("update", "epoch", *own, "tokens", "seconds")
         self._updates = _reopen(folder / "log.csv", since)
-        self._evaluations_path = folder / "evaluations.csv"
-        self._evaluations = _reopen(self._evaluations_path, since)
+        self._evaluations = _reopen(folder / "evaluations.csv", since)
         self._board: Any = _tensorboard(folder, since) if tensorboard else None
 
     def update(self, row: Mapping[str, float]) -> None:
-        _write(self._updates, UPDATES, row)
+        _write(self._updates, self._columns, row)
         if self._board is not None:
-            for name in ("loss", "lr", "norm"):
-                self._board.add_scalar(f"train/{name}", row[name], int(row["update"]))
+            for name, figure in row.items():
+                if name not in ("update", "epoch", "tokens", "seconds"):
+                    self._board.add_scalar(f"train/{name}", figure, int(row["update"]))
 
     def evaluation(self, row: Mapping[str, float]) -> None:
         _write(self._evaluations, tuple(row), row)
@@ -55,7 +62,7 @@ def _reopen(path: Path, since: int) -> TextIO:
     if since and path.is_file():
         with open(path, newline="", encoding="utf-8") as file:
             lines = file.read().splitlines(keepends=True)
-        # A run that was killed may have left half a row; only whole rows up to the checkpoint stay.
+        # A run that was killed may have left half a row; only complete rows up to the checkpoint stay.
         whole = [line for line in lines[1:] if line.endswith("\n") and line.split(",")[0].isdigit()]
         kept = lines[:1] + [line for line in whole if int(line.split(",")[0]) <= since]
         path.write_text("".join(kept), encoding="utf-8", newline="")
@@ -67,7 +74,7 @@ def _write(file: TextIO, columns: tuple[str, ...], row: Mapping[str, float]) -> 
     writer = csv.writer(file)
     if file.tell() == 0:
         writer.writerow(columns)
-    writer.writerow([repr(row[name]) for name in columns])
+    writer.writerow([repr(row[name]) if name in row else "" for name in columns])
 
 
 def _tensorboard(folder: Path, since: int) -> Any:

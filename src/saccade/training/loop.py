@@ -1,4 +1,4 @@
-"""The training loop: batch → loss → step, a look at the validation set each epoch, and a state that can be put back exactly."""
+"""The training loop: batch → loss → step, validation after each epoch, checkpoints that a run resumes from exactly."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
+from saccade.data.stream import Stream
 from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.averaging import Snapshots, mean_of
-from saccade.training.config import Train, held_back
+from saccade.training.config import Train, batch_size_warning
 from saccade.training.devices import choose_threads
 from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
 from saccade.training.optimisers import learning_rate, with_width
 from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
-from saccade.training.stepping import Sent, Stepper
+from saccade.training.stepping import PendingStep, Stepper
 
 CHECKPOINTS = "checkpoints"
+STREAMED_RECORDS = 32  # assumed per batch to choose threads, where a stream's batches are bounded by tokens alone
 
 
 @dataclass
 class Job:
-    """What is to be trained, on what, and where it is written."""
+    """What is to be trained, on what, and where it is written. ``train`` may be a :class:`saccade.data.stream.Stream`."""
 
     task: Task
     network: nn.Module
@@ -48,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: how far it got, why it stopped, and on what it ran."""
+    """How a run ended: its progress, why it stopped, and the device it ran on."""
 
     progress: Progress
     reason: str
@@ -56,17 +60,16 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Awaited:
-    """An update whose loss is not read yet."""
+class _PendingUpdate:
+    """An update whose losses are not read yet."""
 
     update: int
     epoch: int
-    lr: float
-    sent: Sent
+    steps: list[PendingStep]
 
 
 def fit(job: Job, *, resume: bool = False) -> Outcome:
-    """Train until the recipe's end; with ``resume`` go on from the last checkpoint, bit for bit on the CPU."""
+    """Train until the recipe's end; ``resume`` continues from the last checkpoint, bit for bit on the CPU."""
     return _Loop(job, resume).run()
 
 
@@ -75,44 +78,52 @@ class _Loop:
         self.job, self.settings = job, with_width(job.settings, job.network)
         settings = self.settings
         self.stepper = Stepper(job.task, job.network, settings, job.report.say)
-        self._awaited = deque[_Awaited]()
-        self.device, self.optimiser = self.stepper.device, self.stepper.optimiser
+        self._pending = deque[_PendingUpdate]()
+        self.device, self.phases = self.stepper.device, self.stepper.phases
         self.progress, self.snapshots = Progress(), Snapshots(settings)
-        first = self._plan(0)
-        self.per_epoch = updates_of(len(first), settings)
-        if not resume and (told := held_back(settings, first)):
-            job.report.say(told)
-        self.total = min(settings.epochs * self.per_epoch, settings.updates or math.inf)
+        if isinstance(job.train, Stream):
+            self.per_epoch, self.total = _streamed_updates(settings)
+            records = float(settings.batch_records or STREAMED_RECORDS)
+        else:
+            first = self._plan(0)
+            self.per_epoch = updates_of(len(first), settings)
+            if not resume and (warning := batch_size_warning(settings, first)):
+                job.report.say(warning)
+            self.total = int(min(settings.epochs * self.per_epoch, settings.updates or math.inf))
+            records = len(job.train) / max(1, len(first))
         if resume:
             self._resume()
         else:
-            self.progress.threads = choose_threads(settings, job.network, len(job.train) / max(1, len(first)))
+            self.progress.threads = choose_threads(settings, job.network, records)
         if self.device.type == "cpu":
             torch.set_num_threads(self.progress.threads)
-        self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard)
+        names = [phase.name for phase in self.phases]
+        self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard, phases=names)
         self._clock = time.perf_counter()
         self._before = self.progress.seconds
 
     def _resume(self) -> None:
-        found = checkpoints(self.job.folder / CHECKPOINTS)
-        if not found:
-            raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train afresh")
-        self.progress, kept = load_checkpoint(found[-1], self.job.network, self.optimiser)
+        saved = checkpoints(self.job.folder / CHECKPOINTS)
+        if not saved:
+            raise SaccadeError(f"{self.job.folder}: expected a checkpoint to resume from, found none: train anew")
+        self.progress, kept = load_checkpoint(saved[-1], self.job.network, self.phases)
         self.snapshots, self.stepper.scaling = Snapshots(self.settings, kept), self.progress.scaling
+        if isinstance(self.job.train, Stream):
+            self.job.train.resume(self.progress.stream)
 
     def run(self) -> Outcome:
         progress, report = self.progress, self.job.report
-        report.begin(int(self.total), progress.update, self.settings.epochs)
+        report.begin(self.total, progress.update, self.settings.epochs)
         reason = "every epoch was done"
         if progress.finished:
-            reason = f"it had ended before: {self._enough() or reason}"
+            reason = f"it had ended before: {self._reason_to_stop() or reason}"
         try:
-            with _listening() as asked_to_stop:
+            with _stop_requests() as stop_requested:
                 while progress.epoch < self.settings.epochs and not progress.finished:
-                    self._epoch(asked_to_stop)
-                    enough = self._close_epoch()
-                    if enough is not None:
-                        reason = enough
+                    self._epoch(stop_requested)
+                    stop = self._close_epoch()
+                    if stop is not None:
+                        reason = stop
                         break
                     self._save()
             if not progress.finished:
@@ -125,65 +136,108 @@ class _Loop:
         threads = f"{progress.threads} CPU thread{'s' if progress.threads > 1 else ''}"
         return Outcome(progress, reason, threads if self.device.type == "cpu" else str(self.device))
 
-    def _epoch(self, asked_to_stop: threading.Event) -> None:
+    def _epoch(self, stop_requested: threading.Event) -> None:
         progress, settings = self.progress, self.settings
-        batches = self._plan(progress.epoch)
-        self._look_if_due()  # a run that was stopped between an update and its evaluation
+        batches = self._batches()
+        self._validate_if_due()  # of a run that was stopped between an update and its validation
         self.job.network.train()
-        while progress.batch < len(batches) and progress.update < self.total and not self._stands_still:
-            self._update(batches[progress.batch : progress.batch + settings.accumulate])
+        while progress.update < self.total and not self._stands_still:
+            chosen = list(islice(batches, settings.accumulate))
+            if not chosen:
+                break
+            self._update(chosen)
             self.snapshots.after_update(self.job.network, progress)
-            if asked_to_stop.is_set():
+            if stop_requested.is_set():
                 self._save()
                 raise Interrupted(
                     f"stopped after update {progress.update:,}; everything is saved. Go on with: "
                     f"saccade train --resume {self.job.folder}"
                 )
-            self._look_if_due()
+            self._validate_if_due()
             if settings.save_every and progress.update % settings.save_every == 0:
                 self._save()
         self._read(leaving=0)
 
-    def _look_if_due(self) -> None:
+    def _batches(self) -> Iterator[tuple[Any, Sequence[int]]]:
+        """The batches of this epoch that are left: a corpus, and row numbers in it."""
+        train, settings, progress = self.job.train, self.settings, self.progress
+        if isinstance(train, Stream):
+            tokens, records = settings.batch_tokens, settings.batch_records
+            for rows in train.epoch(progress.epoch, tokens=tokens, records=records, seed=settings.seed):
+                yield rows, range(len(rows))
+        else:
+            for numbers in self._plan(progress.epoch)[progress.batch :]:
+                yield train, numbers
+
+    def _validate_if_due(self) -> None:
         every = self.settings.evaluate_every
         if every and self.progress.batch and self.progress.update % every == 0:
-            self._look()
+            self._validate()
 
-    def _update(self, batches: list[list[int]]) -> None:
+    def _update(self, batches: Sequence[tuple[Any, Sequence[int]]]) -> None:
         progress, settings = self.progress, self.settings
-        lr = learning_rate(settings, progress.update, self.per_epoch, int(self.total), progress.shrinks)
-        made = [self.job.task.batch(self.job.train, numbers) for numbers in batches]
+        rate = partial(
+            learning_rate,
+            update=progress.update,
+            per_epoch=self.per_epoch,
+            total=self.total,
+            shrinks=progress.shrinks,
+        )
+        made = [self.job.task.batch(corpus, numbers) for corpus, numbers in batches]
         sampling = settings.sampling * progress.update / self.total
-        sent = self.stepper.update_by(made, lr, sampling=sampling)
+        steps = self.stepper.update_phases(made, rate, update=progress.update, sampling=sampling)
         progress.update += 1
         progress.batch += len(batches)
-        self._awaited.append(_Awaited(progress.update, progress.epoch, lr, sent))
-        self._read(leaving=self.stepper.behind)
+        self._pending.append(_PendingUpdate(progress.update, progress.epoch, steps))
+        self._read(leaving=self.stepper.lag)
 
     def _read(self, leaving: int) -> None:
-        """Read and log the losses of updates that were sent, all but the last few; nothing is kept of a run before that."""
+        """Read and log the losses of pending updates, all but the last few; nothing of a run is saved before that."""
         progress = self.progress
-        while len(self._awaited) > leaving:
-            awaited = self._awaited.popleft()
-            count, (value, norm) = awaited.sent.count, awaited.sent.read()
-            where = f"update {awaited.update:,}"
-            if not math.isfinite(value):
-                self._refuse("loss", value, awaited.lr, where)
-            if not math.isfinite(norm) and self.settings.precision != "16":  # which leaves such a gradient out
-                self._refuse("gradient", norm, awaited.lr, where)
-            progress.loss_total += value * count
-            progress.loss_count += count
+        while len(self._pending) > leaving:
+            pending, row = self._pending.popleft(), dict[str, float]()
+            for step in pending.steps:
+                value, norm = step.read()
+                where = f"update {pending.update:,}" + (f", phase {step.phase}" if self._several else "")
+                if not math.isfinite(value):
+                    self._refuse("loss", value, step.lr, where)
+                if not math.isfinite(norm) and self.settings.precision != "16":  # which skips such a gradient
+                    self._refuse("gradient", norm, step.lr, where)
+                self._add_loss(step, value)
+                suffix = f"_{step.phase}" if self._several else ""
+                row |= {f"loss{suffix}": value, f"lr{suffix}": step.lr, f"norm{suffix}": norm}
+            count = max((step.count for step in pending.steps), default=0)
             progress.tokens += count
             self._tick()
-            self.logs.update(
-                {"update": awaited.update, "epoch": awaited.epoch, "loss": value, "lr": awaited.lr, "norm": norm,
-                 "tokens": count, "seconds": round(progress.seconds, 3)}
-            )  # fmt: skip
-            self.job.report.update(awaited.update, awaited.epoch, progress.loss_total / progress.loss_count)
+            place = {"update": pending.update, "epoch": pending.epoch}
+            self.logs.update({**place, **row, "tokens": count, "seconds": round(progress.seconds, 3)})
+            losses = [loss for loss in self._train_losses().values() if not math.isnan(loss)]
+            self.job.report.update(pending.update, pending.epoch, losses[-1] if losses else math.nan)
+
+    @property
+    def _several(self) -> bool:
+        return len(self.phases) > 1
+
+    def _add_loss(self, step: PendingStep, value: float) -> None:
+        progress = self.progress
+        if self._several:
+            total, count = progress.phase_losses.get(step.phase, (0.0, 0))
+            progress.phase_losses[step.phase] = [total + value * step.count, count + step.count]
+        else:
+            progress.loss_total += value * step.count
+            progress.loss_count += step.count
+
+    def _train_losses(self) -> dict[str, float]:
+        """The mean training loss of this epoch, per phase; NaN of one that has not run."""
+        progress = self.progress
+        if not self._several:
+            return {"train_loss": progress.loss_total / max(1, progress.loss_count)}
+        sums = {phase.name: progress.phase_losses.get(phase.name, (math.nan, 1)) for phase in self.phases}
+        return {f"train_loss_{name}": total / max(1, count) for name, (total, count) in sums.items()}
 
     def _refuse(self, what: str, value: float, lr: float, where: str) -> NoReturn:
-        whole = checkpoints(self.job.folder / CHECKPOINTS)
-        kept = f"the checkpoint of {whole[-1].name} is whole" if whole else "no checkpoint was reached yet"
+        complete = checkpoints(self.job.folder / CHECKPOINTS)
+        kept = f"the checkpoint of {complete[-1].name} is whole" if complete else "no checkpoint was reached yet"
         raise SaccadeError(
             f"{where}: expected a finite {what}, found {value}; {kept}. "
             f"Try a lower train.lr (now {lr:g}), train.clip (now {self.settings.clip}) or train.precision=32"
@@ -191,26 +245,27 @@ class _Loop:
 
     @property
     def _stands_still(self) -> bool:
-        """Whether the recipe's early stopping has come, which an evaluation within an epoch may bring."""
+        """Whether early stopping is due, which a validation within an epoch may bring about."""
         return self.settings.stop_after is not None and self.progress.still >= self.settings.stop_after
 
     def _close_epoch(self) -> str | None:
-        """Look at the validation set, open the next epoch, and say why to stop, if there is a reason."""
+        """Validate and go on to the next epoch; returns why to stop, if there is a reason."""
         progress = self.progress
-        self._look()
+        self._validate()
         self.snapshots.after_epoch(self.job.network, progress)
-        progress.epoch, progress.batch, progress.loss_total, progress.loss_count = progress.epoch + 1, 0, 0.0, 0
-        return self._enough()
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.loss_total, progress.loss_count, progress.phase_losses = 0.0, 0, {}
+        return self._reason_to_stop()
 
-    def _enough(self) -> str | None:
+    def _reason_to_stop(self) -> str | None:
         """Why no epoch follows the last one, if there is a reason."""
         progress = self.progress
         if self._stands_still:
             return f"no progress in {progress.still} evaluations"
         return f"{progress.update:,} updates were done" if progress.update >= self.total else None
 
-    def _look(self) -> None:
-        """Evaluate, and keep the network if it is the best so far, or if the last is wanted."""
+    def _validate(self) -> None:
+        """Evaluate on the validation set; save the network if it is the best so far, or if the last is to be kept."""
         progress, settings = self.progress, self.settings
         if progress.looked == progress.update:
             return
@@ -220,7 +275,7 @@ class _Loop:
         higher = evaluation.higher_is_better.get(settings.watch, False)
         better = progress.best is None or (figure > progress.best if higher else figure < progress.best)
         progress.looked = progress.update
-        self.snapshots.after_look(self.job.network, progress, figure, higher=higher)
+        self.snapshots.after_validation(self.job.network, progress, figure, higher=higher)
         if better or settings.keep == "last":
             progress.best_epoch = progress.epoch
             self._tick()
@@ -233,12 +288,12 @@ class _Loop:
             if progress.plateau > settings.patience:
                 progress.shrinks += 1
                 progress.plateau = 0
-        train_loss = progress.loss_total / max(1, progress.loss_count)
-        row = {"update": progress.update, "epoch": progress.epoch, "train_loss": train_loss}
-        self.logs.evaluation({**row, **evaluation.figures})
+        losses = self._train_losses()
+        self.logs.evaluation({"update": progress.update, "epoch": progress.epoch, **losses, **evaluation.figures})
         shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
-        smoothed = " (smoothed)" if settings.label_smoothing else ""  # the other is not, and so compares
-        line = f"train loss {train_loss:.4f}{smoothed}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
+        smoothed = " (smoothed)" if settings.label_smoothing else ""  # the validation loss is not, so that it compares
+        trained = ", ".join(f"{name.replace('_', ' ')} {loss:.4f}{smoothed}" for name, loss in losses.items())
+        line = f"{trained}  valid loss {evaluation.figures['loss']:.4f}  {shown}"
         self.job.report.evaluated(
             progress.epoch, progress.update, line + ("  ← best" if better and settings.keep == "best" else ""), shown
         )
@@ -249,7 +304,7 @@ class _Loop:
         total, count = corpus_loss(job.task, job.network, job.valid, **size)
         if not math.isfinite(total):
             where = f"validation after update {self.progress.update:,}"
-            self._refuse("loss", total, self.optimiser.param_groups[0]["lr"], where)
+            self._refuse("loss", total, self.phases[0].optimiser.param_groups[0]["lr"], where)
         figures, higher = {"loss": total / max(1, count)}, {"loss": False}
         if watch != "loss":
             measured = job.task.evaluate(
@@ -260,8 +315,8 @@ class _Loop:
         return Evaluation(figures, higher_is_better=higher)
 
     def _average(self) -> None:
-        """The mean of several networks takes the kept one's place: if it is at least as good on the watched figure, or if
-        nothing is picked by that."""
+        """Replace the kept network by the mean of several, if that is at least as good on the watched figure, or if the last
+        network is to be kept."""
         kept = self.snapshots.kept
         if len(kept) < 2:
             if self.settings.average:
@@ -300,13 +355,15 @@ class _Loop:
         self.logs.flush()
         self.progress.scaling = self.stepper.scaling
         folder = self.job.folder / CHECKPOINTS
-        save_checkpoint(folder, self.job.network, self.optimiser, self.progress, self.snapshots.kept)
+        if isinstance(self.job.train, Stream):
+            self.progress.stream = self.job.train.state()
+        save_checkpoint(folder, self.job.network, self.phases, self.progress, self.snapshots.kept)
 
 
 def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:
-    """The updates after which :func:`fit` ends an epoch, unless it stops early; the last is how many it makes in all.
+    """The updates after which :func:`fit` ends an epoch, unless it stops early; the last is the total number of updates.
 
-    ``batches`` says how many an epoch has: those of the next may be a few more or fewer.
+    ``batches`` gives the number of batches of an epoch, which may differ a little from epoch to epoch.
     """
     total = int(min(settings.epochs * updates_of(batches(0), settings), settings.updates or math.inf))
     ends, update = list[int](), 0
@@ -317,26 +374,37 @@ def epoch_ends(settings: Train, batches: Callable[[int], int]) -> list[int]:
 
 
 def updates_of(batches: int, settings: Train) -> int:
-    """How many updates so many batches of an epoch make; the last may have fewer batches than the others."""
+    """The number of updates in an epoch of so many batches; the last may have fewer batches than the others."""
     return -(-batches // settings.accumulate)
 
 
+def _streamed_updates(settings: Train) -> tuple[int, int]:
+    """Updates per epoch and in all, for a stream, whose length is unknown."""
+    if settings.updates is None:
+        raise SaccadeError("train.updates: expected the number of updates, since training data is streamed, found none")
+    if settings.schedule == "halving":
+        raise SaccadeError(
+            "train.schedule: expected one that does not count epochs, since training data is streamed, found 'halving'"
+        )
+    return settings.updates, settings.updates
+
+
 @contextmanager
-def _listening() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM ask to stop after the update at hand; a second Ctrl-C stops at once."""
-    asked = threading.Event()
+def _stop_requests() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event, to stop after the current update; a second Ctrl-C stops at once."""
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield requested
         return
 
     def on_signal(number: int, frame: Any) -> None:
-        if asked.is_set():
+        if requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -26,7 +26,7 @@ def sequence_loss(
 
 
 def smoothing_floor(smoothing: float, size: int) -> float:
-    """The entropy of q over ``size`` tokens: the least that a smoothed loss can be, a token.
+    """The entropy of q over ``size`` tokens: the least that a smoothed loss can be, per token.
 
     >>> round(smoothing_floor(0.1, 5), 4), round(smoothing_floor(0.1, 37_000), 4)
     (0.3897, 1.3769)

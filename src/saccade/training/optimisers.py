@@ -1,4 +1,4 @@
-"""Optimisers by name, and learning rates as functions of the progress: nothing hidden to restore after an interruption."""
+"""Makes optimisers by name, and computes learning rates as pure functions of the progress: schedules have no state to save."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.op
 
 
 def with_width(train: Train, network: nn.Module) -> Train:
-    """The settings with the width that noam reckons by: the one given, or the network's own. Of a network without heads a
-    field ``width`` is something else, such as that of a convolution."""
+    """The settings with the width of the noam schedule: the one given, or the network's own. In a network without heads a field
+    ``width`` means something else, such as the width of a convolution."""
     config = getattr(network, "config", None)
     own = getattr(config, "width", None) if hasattr(config, "heads") else None
     return train if train.width is not None else replace(train, width=own or WIDTH)

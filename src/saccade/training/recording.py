@@ -1,11 +1,10 @@
-"""All that training asks of a CUDA device beside arithmetic: recording launches, repeating them, and reading numbers late.
+"""CUDA graphs and deferred reads for training: record launches, replay them, read numbers without waiting.
 
 A recurrent network's update is thousands of small kernels, and the host takes longer to launch them than the device to run
-them. A CUDA graph is such a sequence of launches, recorded once and repeated with one call: over the same memory, so what
-goes in and comes out lives in buffers that stay where they are.
+them. A CUDA graph is such a sequence of launches, recorded once and replayed with one call, always over the same memory: its
+inputs and outputs live in buffers that stay where they are.
 
-Work that is recorded, repeated or done live between the two runs on one stream of its own, in order: no buffer is written
-before it was read.
+Recorded, replayed and eager work runs in order on one stream of its own: no buffer is overwritten before it was read.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ class Recorder(Protocol):
     """What :class:`saccade.training.graphs.Graphs` and the stepper need of a device."""
 
     def entered(self) -> AbstractContextManager[None]:
-        """What is done inside runs on the recorder's own stream, after what came before and before what comes after."""
+        """Run the body on the recorder's own stream, ordered after earlier and before later work."""
 
     def refusing_waits(self) -> AbstractContextManager[None]:
-        """Work that makes the host wait for the device raises: it could not be recorded. So does work for which the host
-        draws random numbers: they would be the same at every repetition."""
+        """Raise on work that cannot be recorded: it synchronises with the device, or draws random numbers on the host, which
+        would be the same in every replay."""
 
     def record(self, work: Work) -> Work:
-        """What repeats this work; recording does not do it. Raises where it cannot be recorded."""
+        """Record work without running it; returns what replays it. Raises where it cannot be recorded."""
 
     def fill(self, buffer: Tensor, content: Tensor) -> None:
-        """Write a host's tensor into a device's buffer without waiting for it."""
+        """Copy a tensor from the host into a device buffer without waiting."""
 
     def random_state(self) -> Tensor: ...
 
     def restore_random_state(self, state: Tensor) -> None: ...
 
-    def late(self, *values: Tensor) -> Callable[[], list[float]]:
-        """A function that waits for these scalars and returns them: it costs nothing until it is called."""
+    def read_later(self, *values: Tensor) -> Callable[[], list[float]]:
+        """A function that waits for these scalars and returns them; nothing waits until it is called."""
 
 
 class CudaRecorder:
-    """A stream, a pool of memory that all graphs share, and the generator of random numbers of one CUDA device."""
+    """A stream, a memory pool that all graphs share, and the random number generator of one CUDA device."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream = torch.cuda.Stream(device)
-        # Graphs run one after another and keep nothing in the pool from one to the next: one graph's memory serves all.
+        # Graphs run one after another and keep nothing in the pool between replays, so they can share its memory.
         self.pool = torch.cuda.graph_pool_handle()
 
     @contextmanager
@@ -78,7 +77,7 @@ class CudaRecorder:
         return graph.replay
 
     def fill(self, buffer: Tensor, content: Tensor) -> None:
-        # Only from pinned memory does a copy not wait; the allocator keeps that memory until the copy is done.
+        # Only a copy from pinned memory is asynchronous; the allocator keeps that memory until the copy is done.
         buffer.copy_(content.pin_memory(), non_blocking=True)
 
     def random_state(self) -> Tensor:
@@ -87,23 +86,23 @@ class CudaRecorder:
     def restore_random_state(self, state: Tensor) -> None:
         torch.cuda.set_rng_state(state, self.device)
 
-    def late(self, *values: Tensor) -> Callable[[], list[float]]:
-        found = torch.stack([value.detach().to(self.device, torch.float32).reshape(()) for value in values])
-        arriving = torch.empty(len(values), dtype=torch.float32, pin_memory=True)
-        arriving.copy_(found, non_blocking=True)
-        arrived = torch.cuda.Event()
-        arrived.record()
+    def read_later(self, *values: Tensor) -> Callable[[], list[float]]:
+        scalars = torch.stack([value.detach().to(self.device, torch.float32).reshape(()) for value in values])
+        host = torch.empty(len(values), dtype=torch.float32, pin_memory=True)
+        host.copy_(scalars, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
 
         def read() -> list[float]:
-            arrived.synchronize()
-            return arriving.tolist()
+            copied.synchronize()
+            return host.tolist()
 
         return read
 
 
 @contextmanager
 def refusing_draws() -> Iterator[None]:
-    """Work that drew random numbers from one of the host's generators raises at its end."""
+    """Raise at the end if the body drew random numbers from one of the host's generators."""
     before = torch.get_rng_state(), random.getstate()
     yield
     if not torch.equal(before[0], torch.get_rng_state()) or before[1] != random.getstate():
@@ -111,5 +110,5 @@ def refusing_draws() -> Iterator[None]:
 
 
 def recorder_for(device: torch.device) -> Recorder | None:
-    """What records on this device; None where launches are no burden and numbers are read at once."""
+    """The recorder of a CUDA device; None elsewhere, where launches cost little and numbers are read at once."""
     return CudaRecorder(device) if device.type == "cuda" else None

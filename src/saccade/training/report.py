@@ -1,4 +1,4 @@
-"""What a person sees while a network trains: a progress bar with loss and metric in a terminal, a line an epoch elsewhere."""
+"""Shows the progress of training: a bar with loss and metric in a terminal, a line per validation elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 
 class Report(Protocol):
-    """Where the loop says how it goes."""
+    """Receives the progress of a run."""
 
     def begin(self, total: int, done: int, epochs: int) -> None: ...
     def update(self, done: int, epoch: int, loss: float) -> None: ...
@@ -21,7 +21,7 @@ class Report(Protocol):
 
 
 class Silence:
-    """Says nothing."""
+    """Ignores the progress."""
 
     def begin(self, total: int, done: int, epochs: int) -> None: ...
     def update(self, done: int, epoch: int, loss: float) -> None: ...
@@ -44,8 +44,8 @@ class Notes(Silence):
 
 
 class Terminal:
-    """A bar where the console is a terminal; plain lines where it is a file or a pipe. ``name`` stands before the bar:
-    which of several runs this is."""
+    """A bar where the console is a terminal; plain lines where it is a file or a pipe. ``name`` before the bar tells several
+    runs apart."""
 
     def __init__(self, console: Console, name: str = "") -> None:
         self.console, self.name = console, name
@@ -89,7 +89,7 @@ class Terminal:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)  # a label may look like markup
 
     def testing(self, done: int, total: int) -> None:
-        """``done`` of the held-out records are searched; a search takes far longer than an update's share of them."""
+        """``done`` of the held-out records are predicted, which may take long."""
         if not done:
             self.say(f"testing on {total:,} held-out records")
         if self.console.is_terminal and not done:

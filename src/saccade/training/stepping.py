@@ -1,4 +1,4 @@
-"""A network on its device, with its optimiser: a batch becomes a loss, a loss becomes an update."""
+"""Runs the optimiser steps of an update: batch → loss → gradient → clipping → step, per phase."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,77 +19,123 @@ from saccade.training.config import Train
 from saccade.training.devices import make_fabric
 from saccade.training.graphs import Graphs, why_not
 from saccade.training.optimisers import make_optimiser
-from saccade.training.recording import recorder_for
+from saccade.training.phases import ActivePhase, resolve
+from saccade.training.recording import Recorder, recorder_for
 
 
 @dataclass(frozen=True)
-class Sent:
-    """An update on its way: how many units it learns from, and how to read its loss and its gradient's norm before clipping.
+class PendingStep:
+    """An optimiser step that was launched: its phase, learning rate, number of units (tokens …), and ``read()``, which
+    returns its loss and its gradient's norm before clipping.
 
-    On a GPU reading waits for it. A loss that is not finite may have changed the network by then.
+    On a GPU ``read`` waits for the device. A loss that is not finite may have changed the network by then.
     """
 
+    phase: str
+    lr: float
     count: int
     read: Callable[[], Sequence[float]]
 
 
 class Stepper:
-    """What the loop does at every update; it remembers nothing beyond the network and the optimiser's state, and on a GPU
-    recordings of what it did. ``say`` is told where nothing can be recorded."""
+    """A network on its device, with an optimiser per phase; its only state is theirs and, on a GPU, recorded CUDA graphs.
+
+    ``say`` receives a message where CUDA graphs cannot be used.
+    """
 
     def __init__(
         self, task: Task, network: nn.Module, settings: Train, say: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.task, self.settings = task, settings
+        self.settings = settings
         freeze(network, settings.freeze)
         self._fabric = make_fabric(settings)
         self.device = self._fabric.device
-        learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        self.model, self.optimiser = self._fabric.setup(network, make_optimiser(learning, settings))
+        phases = task.phases(network)
+        resolved = resolve(phases, network, settings)
+        made = [make_optimiser(parameters, own) for own, parameters in resolved]
+        self.model, *optimisers = self._fabric.setup(network, *made)
+        self.phases: list[ActivePhase] = []
+        trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        for phase, (own, parameters), optimiser in zip(phases, resolved, optimisers, strict=True):
+            phase.state.update({name: tensor.to(self.device) for name, tensor in phase.state.items()})
+            inside = set(parameters)
+            others = [parameter for parameter in trainable if parameter not in inside]
+            self.phases.append(ActivePhase(phase, own, parameters, others, optimiser))
         self._recorder = recorder_for(self.device)
-        self._graphs: Graphs | None = None
         if self._recorder is not None:
             reason = why_not(settings)
             if reason is None:
-                backward: Callable[[Tensor], None] = self._fabric.backward
-                self._graphs = Graphs(self._recorder, task, self.model, settings, backward=backward, say=say)
+                self._set_up_graphs(self._recorder, task, say)
             elif settings.graphs != "off":
                 say(f"training without CUDA graphs: {reason}")
 
+    def _set_up_graphs(self, recorder: Recorder, task: Task, say: Callable[[str], None]) -> None:
+        for active in self.phases:
+            active.graphs = Graphs(
+                recorder,
+                task,
+                self.model,
+                self.settings,
+                backward=self._fabric.backward,
+                say=say if len(self.phases) == 1 else partial(_say_of_phase, say, active.name),
+                loss=partial(self._loss, active),
+                parameters=active.parameters,
+                state=active.phase.state,
+            )
+
     @property
-    def behind(self) -> int:
-        """How many updates may be on their way while the next is sent: on a GPU one, so that it never waits for the host."""
+    def lag(self) -> int:
+        """How many updates may be pending while the next is launched: one on a GPU, so that it does not wait for the host."""
         return 0 if self._recorder is None else 1
 
     @property
     def scaling(self) -> dict[str, float]:
-        """How losses are scaled so that float16 holds their gradients, which is found as training goes; else nothing."""
+        """The state of loss scaling, in float16; else empty."""
         return dict(self._fabric.strategy.precision.state_dict())
 
     @scaling.setter
-    def scaling(self, kept: dict[str, float]) -> None:
-        if kept:
-            self._fabric.strategy.precision.load_state_dict(kept)
+    def scaling(self, state: dict[str, float]) -> None:
+        if state:
+            self._fabric.strategy.precision.load_state_dict(state)
 
-    def update_by(self, batches: Sequence[Any], lr: float, *, sampling: float = 0.0) -> Sent:
-        """One update by the gradient of the smoothed mean loss of several batches, in which every token counts the same."""
+    def update_phases(
+        self, batches: Sequence[Any], rate: Callable[[Train], float], *, update: int = 0, sampling: float = 0.0
+    ) -> list[PendingStep]:
+        """The steps of update number ``update`` (from 0), one per phase that is due; of several steps of a phase, the last.
+
+        ``rate`` gives the learning rate by a phase's settings.
+        """
+        pending = []
+        for active in self.phases:
+            if active.due(update):
+                lr = rate(active.settings)
+                for _ in range(active.phase.steps):
+                    step = self.update_by(batches, lr, sampling=sampling, phase=active)
+                pending.append(step)
+        return pending
+
+    def update_by(
+        self, batches: Sequence[Any], lr: float, *, sampling: float = 0.0, phase: ActivePhase | None = None
+    ) -> PendingStep:
+        """One step by the gradient of the mean loss of several batches, in which every token counts the same."""
         if len(batches) == 1:
-            return self.update(batches[0], lr, sampling=sampling)
-        with self._telling_of_memory(), self._recording():
-            mean, count = self._accumulate(batches, sampling)
+            return self.update(batches[0], lr, sampling=sampling, phase=phase)
+        active = phase or self.phases[0]
+        with self._explaining_out_of_memory(), self._on_recording_stream(active), active.alone():
+            mean, count = self._accumulate(active, batches, sampling)
             if self._recorder is not None:
-                return Sent(count, self._recorder.late(mean, self._apply(lr)))
+                return PendingStep(active.name, lr, count, self._recorder.read_later(mean, self._apply(active, lr)))
             value = float(mean)
-            norm = float(self._apply(lr)) if math.isfinite(value) else math.nan
-            return Sent(count, lambda: (value, norm))
+            norm = float(self._apply(active, lr)) if math.isfinite(value) else math.nan
+            return PendingStep(active.name, lr, count, lambda: (value, norm))
 
-    def _accumulate(self, batches: Sequence[Any], sampling: float) -> tuple[Tensor, int]:
+    def _accumulate(self, active: ActivePhase, batches: Sequence[Any], sampling: float) -> tuple[Tensor, int]:
         """Put the gradient of the mean over all tokens of the batches into the parameters; returns it and their number."""
         sums: dict[nn.Parameter, Tensor] = {}
         total, count = torch.zeros((), device=self.device), 0
         for batch in batches:
-            mean, tokens = self._gradient(batch, sampling)
-            for parameter in self.model.parameters():
+            mean, tokens = self._gradient(active, batch, sampling)
+            for parameter in active.parameters:
                 if parameter.grad is not None and parameter in sums:
                     sums[parameter].add_(parameter.grad, alpha=tokens)
                 elif parameter.grad is not None:
@@ -98,62 +145,78 @@ class Stepper:
             parameter.grad = gradient.div_(max(count, 1))
         return total / max(count, 1), count
 
-    def _gradient(self, batch: Any, sampling: float) -> tuple[Tensor, int]:
+    def _gradient(self, active: ActivePhase, batch: Any, sampling: float) -> tuple[Tensor, int]:
         """Put the gradient of a batch's mean loss into the parameters; returns that loss, and over how many tokens."""
-        recorded = self._graphs.gradient(batch) if self._graphs else None
+        recorded = active.graphs.gradient(batch) if active.graphs else None
         if recorded is not None:
             return recorded, batch.tokens
-        loss = self.loss(batch, sampling=sampling)
-        self._differentiate(loss.mean)
+        loss = self.loss(batch, sampling=sampling, phase=active)
+        self._differentiate(active, loss.mean)
         return loss.mean.detach(), loss.count
 
-    def _recording(self) -> AbstractContextManager[None]:
-        return self._recorder.entered() if self._graphs and self._recorder is not None else nullcontext()
+    def _on_recording_stream(self, active: ActivePhase) -> AbstractContextManager[None]:
+        return self._recorder.entered() if active.graphs and self._recorder is not None else nullcontext()
 
-    def update(self, batch: Any, lr: float, *, sampling: float = 0.0) -> Sent:
-        """One update by the gradient of a batch's smoothed mean loss."""
+    def update(self, batch: Any, lr: float, *, sampling: float = 0.0, phase: ActivePhase | None = None) -> PendingStep:
+        """One step by the gradient of a batch's mean loss; ``phase`` is the first unless given."""
+        active = phase or self.phases[0]
         if self._recorder is None:
-            loss = self.loss(batch, sampling=sampling)
-            value = float(loss.mean.detach())
-            norm = self.step(loss, lr) if math.isfinite(value) else math.nan
-            return Sent(loss.count, lambda: (value, norm))
-        with self._telling_of_memory(), self._recording():
-            mean, count = self._gradient(batch, sampling)
-            return Sent(count, self._recorder.late(mean, self._apply(lr)))
+            with active.alone():
+                loss = self.loss(batch, sampling=sampling, phase=active)
+                value = float(loss.mean.detach())
+                norm = self.step(loss, lr, phase=active) if math.isfinite(value) else math.nan
+            return PendingStep(active.name, lr, loss.count, lambda: (value, norm))
+        with self._explaining_out_of_memory(), self._on_recording_stream(active), active.alone():
+            mean, count = self._gradient(active, batch, sampling)
+            return PendingStep(active.name, lr, count, self._recorder.read_later(mean, self._apply(active, lr)))
 
-    def loss(self, batch: Any, *, sampling: float = 0.0) -> Loss:
+    def loss(self, batch: Any, *, sampling: float = 0.0, phase: ActivePhase | None = None) -> Loss:
         """The smoothed loss of a batch, on the device."""
         smoothing = self.settings.label_smoothing
-        with self._telling_of_memory():
-            return self.task.loss(self.model, batch.to(self.device), smoothing=smoothing, sampling=sampling)
+        with self._explaining_out_of_memory():
+            return self._loss(
+                phase or self.phases[0], self.model, batch.to(self.device), smoothing=smoothing, sampling=sampling
+            )
 
-    def step(self, loss: Loss, lr: float) -> float:
-        """One update by the loss's gradient; returns the gradient's norm before clipping."""
-        with self._telling_of_memory():
-            self._differentiate(loss.mean)
-            return float(self._apply(lr))
+    def _loss(self, active: ActivePhase, *given: Any, **options: Any) -> Loss:
+        # A network's forward chooses the precision; of several phases each calls parts of the network, which do not.
+        with self._fabric.autocast() if len(self.phases) > 1 else nullcontext():
+            return active.phase.loss(*given, **options)
 
-    def _differentiate(self, mean: Tensor) -> None:
+    def step(self, loss: Loss, lr: float, *, phase: ActivePhase | None = None) -> float:
+        """One step by the loss's gradient; returns the gradient's norm before clipping."""
+        active = phase or self.phases[0]
+        with self._explaining_out_of_memory():
+            self._differentiate(active, loss.mean)
+            return float(self._apply(active, lr))
+
+    def _differentiate(self, active: ActivePhase, mean: Tensor) -> None:
         if not mean.requires_grad:
+            if len(self.phases) > 1:
+                raise SaccadeError(
+                    f"phase {active.name!r}: expected a loss that depends on its parameters, found another"
+                )
             frozen = ", ".join(self.settings.freeze)
             raise SaccadeError(
                 f"train.freeze: expected a part that takes part and is left to learn, found none: {frozen}"
             )
-        self.optimiser.zero_grad(set_to_none=True)
+        active.optimiser.zero_grad(set_to_none=True)
         self._fabric.backward(mean)
 
-    def _apply(self, lr: float) -> Tensor:
-        """Clip the gradient and follow it; returns its norm before."""
-        for group in self.optimiser.param_groups:
+    def _apply(self, active: ActivePhase, lr: float) -> Tensor:
+        """Clip the gradient and take a step; returns its norm before."""
+        for group in active.optimiser.param_groups:
             group["lr"] = lr
         norm = self._fabric.clip_gradients(
-            self.model, self.optimiser, max_norm=self.settings.clip or math.inf, error_if_nonfinite=False
+            self.model, active.optimiser, max_norm=active.settings.clip or math.inf, error_if_nonfinite=False
         )
-        self.optimiser.step()
+        active.optimiser.step()
+        if len(self.phases) > 1:  # the next phase finds no gradients
+            active.optimiser.zero_grad(set_to_none=True)
         return torch.zeros(()) if norm is None else norm
 
     @contextmanager
-    def _telling_of_memory(self) -> Iterator[None]:
+    def _explaining_out_of_memory(self) -> Iterator[None]:
         try:
             yield
         except torch.OutOfMemoryError:
@@ -164,8 +227,12 @@ class Stepper:
             ) from None
 
 
+def _say_of_phase(say: Callable[[str], None], name: str, text: str) -> None:
+    say(f"phase {name}: {text}")
+
+
 def freeze(network: nn.Module, names: Sequence[str]) -> None:
-    """Leave the named modules and parameters as they are: ``encoder``, ``encoder.cells``, ``query_weight``."""
+    """Exclude the named modules and parameters from training: ``encoder``, ``encoder.cells``, ``query_weight``."""
     parts = dict(network.named_modules())
     own = dict(network.named_parameters())
     for name in names:

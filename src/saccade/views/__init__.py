@@ -1,5 +1,5 @@
-"""A trace made visible: in the terminal (:mod:`.terminal`), as PNG, SVG or PDF (:mod:`.figure`), as a page to explore
-(:mod:`.html`, of what :mod:`.payload` holds), in a notebook (:mod:`.notebook`).
+"""Draws traces: in the terminal (:mod:`.terminal`), as PNG, SVG or PDF (:mod:`.figure`), as an interactive page or in a
+notebook (:mod:`.html`); and charts of metrics (:mod:`.charts`).
 
-Views choose themselves by the kinds of a map's axes, never by a model's class.
+The kinds of a map's axes choose the view, never the model's class.
 """

@@ -1,7 +1,7 @@
-"""The colours of weights: an even scale from the background (nothing) to strong.
+"""The colour scale of weights, from the background (0) to strong (1).
 
-Steps are equal in Oklab (Ottosson 2020), a space in which equal distances look equal. Lightness runs one way only, so
-the scale survives every kind of colour blindness and a grey print; hue turns with it, so that neighbours differ more.
+Steps are equal in Oklab (Ottosson 2020), where equal distances look equal. Lightness is monotonic, so the scale works with
+every kind of colour blindness and in grey prints; hue changes too, so that neighbours differ more.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 STEPS = 256
-# (lightness, chroma, hue in degrees) on the way from nothing to strong, on paper and on a dark screen.
+# (lightness, chroma, hue in degrees) along the scale, on paper and on a dark screen.
 PAPER = ((1.0, 0.0, 215.0), (0.90, 0.055, 215.0), (0.72, 0.115, 232.0), (0.50, 0.135, 255.0), (0.27, 0.095, 275.0))
 SCREEN = ((0.20, 0.03, 285.0), (0.36, 0.115, 282.0), (0.55, 0.135, 250.0), (0.77, 0.12, 205.0), (0.97, 0.10, 115.0))
 
-# The same ways through the 6 × 6 × 6 cube of a 256-colour terminal.
+# The same scales in the 6 × 6 × 6 cube of a 256-colour terminal.
 PAPER_256 = (231, 195, 153, 117, 75, 74, 38, 32, 26, 25, 24, 18, 17)
 SCREEN_256 = (16, 17, 18, 19, 24, 25, 31, 32, 38, 44, 80, 86, 158, 193, 229)
 
@@ -28,7 +28,7 @@ def scale(dark: bool = False) -> Float[ndarray, "steps 3"]:
     knots = np.array([_lch_to_lab(*knot) for knot in (SCREEN if dark else PAPER)])
     fine = np.linspace(0, len(knots) - 1, 4096)
     path = np.stack([np.interp(fine, range(len(knots)), smooth) for smooth in knots.T], axis=1)
-    for _ in range(3):  # round the corners at the knots: a kink in the path reads as an edge in the picture
+    for _ in range(3):  # smooth the knots: a kink in the path would look like an edge in the picture
         path[200:-200] = np.stack([np.convolve(part, np.ones(401) / 401, "valid") for part in path.T], axis=1)
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     even = np.linspace(0, length[-1], STEPS)
@@ -44,8 +44,8 @@ def shade(strength: float, dark: bool = False) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=2)
 def shades_256(dark: bool = False) -> Int[ndarray, "steps"]:
-    """For each step of the scale the number of a colour of a 256-colour terminal: of those on the way, the nearest in
-    lightness. (The nearest of all 240 would jump between greys and hues.)"""
+    """For each step of the scale the colour of a 256-colour terminal that is nearest in lightness, of those along the scale.
+    (The nearest of all 240 would jump between greys and hues.)"""
     numbers = np.array(SCREEN_256 if dark else PAPER_256)
     red, green, blue = (numbers - 16) // 36, (numbers - 16) // 6 % 6, (numbers - 16) % 6
     colours = np.array([0, 95, 135, 175, 215, 255])[np.stack([red, green, blue], axis=1)] / 255

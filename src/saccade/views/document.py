@@ -1,10 +1,10 @@
-"""A document that was looked at on two levels, drawn as Yang et al. (2016) draw it: the text itself, a sentence a line.
+"""A document with attention over sentences and words, drawn as in Yang et al. (2016): one sentence per line.
 
     bar of a sentence    p(sentence)
-    shade of a word      √p(sentence) · p(word)      so that the words of sentences that count little stay faintly visible
+    shade of a word      √p(sentence) · p(word)      so that words of unimportant sentences stay faintly visible
 
-Which trace is such a document follows from its axes: words that lie in sentences, sentences that look at their words, and one
-query that looks at the sentences. Without the last, words are shaded by their own weight and there are no bars.
+A trace is such a document if its axes say so: words in sentences, a map from sentences to their words, and a single query
+over the sentences. Without that query, words are shaded by their own weight and there are no bars.
 
 Legend: S sentences, N words.
 """
@@ -22,20 +22,20 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Sentences, Tokens
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views.terminal.style import Ink
+from saccade.views.terminal.style import Style
 
-LONGEST = 4000  # words: more than anyone reads in one picture
-BAR = 8  # cells of a terminal; fewer where it is narrow
+LONGEST = 4000  # words of a document that is drawn
+BAR = 8  # cells of a terminal; fewer if it is narrow
 
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """Words in their sentences: ``weights`` of words in their sentence, and of the sentences where they were looked at."""
+    """Words in sentences: ``weights`` of the words within their sentence, and of the sentences if known."""
 
     words: Tokens
     weights: Float[ndarray, " N"]
     sentences: Float[ndarray, " S"] | None
-    maps: tuple[AttentionMap, ...]  # that it is drawn from
+    maps: tuple[AttentionMap, ...]  # it is drawn from these
 
     @property
     def strengths(self) -> Float[ndarray, " N"]:
@@ -59,8 +59,8 @@ class Document:
 
 
 def documents(trace: Trace) -> list[Document]:
-    """The documents of a trace: at most one for each map of words."""
-    found = []
+    """The documents of a trace: at most one per map of words."""
+    documents = []
     for inner in trace.maps:
         words = trace.axes.get(inner.key)
         parent = trace.axes.get(inner.query)
@@ -71,78 +71,78 @@ def documents(trace: Trace) -> list[Document]:
         within = np.asarray(words.within)
         if len(words) != inner.keys or within.max() >= len(rows) or inner.step:
             continue
-        outers = [each for each in trace.maps if each.key == inner.query and each.queries == 1 and _alone(each, trace)]
+        outers = [map for map in trace.maps if map.key == inner.query and map.queries == 1 and _alone(map, trace)]
         sentences = outers[-1].weights.detach().float().cpu().numpy()[0] if outers else None
         maps = (inner, outers[-1]) if outers else (inner,)
-        found.append(Document(words, rows[within, np.arange(len(words))], sentences, maps))
-    return found
+        documents.append(Document(words, rows[within, np.arange(len(words))], sentences, maps))
+    return documents
 
 
 def _alone(map: AttentionMap, trace: Trace) -> bool:
-    """Whether a map has its weights, and there is one at its site: of several heads each has a drawing of its own."""
+    """Whether a map kept weights and is the only one of its site (several heads are drawn separately)."""
     return map.kind in ("dense", "top") and sum(each.site == map.site for each in trace.maps) == 1
 
 
 def axis_of(document: Document, trace: Trace) -> Axis | None:
-    """The axis of the one that looks: a label, or whatever the sentences are read for."""
+    """The axis of the query over the sentences, e.g. the label."""
     return trace.axes.get(document.maps[-1].query) if document.sentences is not None else None
 
 
 # In a terminal ------------------------------------------------------------------------------------------------------
 
 
-def written(document: Document, ink: Ink) -> list[str]:
-    """A sentence a line, or more where it is long: a red bar, its weight, the words on their shades.
+def document_lines(document: Document, style: Style) -> list[str]:
+    """One line per sentence, or more if it is long: a red bar, its weight, the shaded words.
 
-    Without colours the word that weighs most stands behind each sentence."""
+    Without colours the word with the greatest weight follows each sentence."""
     strengths = document.strengths
     known = np.nan_to_num(strengths, nan=0.0, posinf=0.0)
     greatest = float(known.max(initial=0.0)) or 1.0
     longest = 1.0 if document.sentences is None else float(np.nan_to_num(document.sentences).max(initial=0.0)) or 1.0
     lines: list[str] = []
     for sentence, places in document.lines():
-        head = "" if document.sentences is None else _head(float(document.sentences[sentence]), longest, ink)
-        indent = 0 if document.sentences is None else _bar(ink) + len(" 0.00 ")
-        rows = _rows(document, places, strengths / greatest, ink.width - indent, ink)
-        if ink.colour == "none":
-            rows = _ended(rows, _strongest(document, places, ink), ink.width - indent, ink)
+        head = "" if document.sentences is None else _head(float(document.sentences[sentence]), longest, style)
+        indent = 0 if document.sentences is None else _bar(style) + len(" 0.00 ")
+        rows = _rows(document, places, strengths / greatest, style.width - indent, style)
+        if style.colour == "none":
+            rows = _with_end(rows, _strongest(document, places, style), style.width - indent, style)
         lines += [(head if number == 0 else " " * indent) + row for number, row in enumerate(rows)]
     return lines
 
 
-def _bar(ink: Ink) -> int:
-    return min(BAR, ink.width // 10)
+def _bar(style: Style) -> int:
+    return min(BAR, style.width // 10)
 
 
-def _head(weight: float, longest: float, ink: Ink) -> str:
+def _head(weight: float, longest: float, style: Style) -> str:
     number = "   ?" if np.isnan(weight) else f"{weight:.2f}"
-    return f"{ink.red(ink.bar(weight / longest, _bar(ink)))} {number} "
+    return f"{style.red(style.bar(weight / longest, _bar(style)))} {number} "
 
 
-def _rows(document: Document, places: Sequence[int], strengths: ndarray, room: int, ink: Ink) -> list[str]:
-    """The words of a sentence on lines of so many cells."""
+def _rows(document: Document, places: Sequence[int], strengths: ndarray, room: int, style: Style) -> list[str]:
+    """The words of a sentence on lines of ``room`` cells."""
     rows, used = [""], 0
     for place in places:
-        text = ink.short(ink.label(document.words.labels[place]), max(1, room))
+        text = style.short(style.label(document.words.labels[place]), max(1, room))
         size, apart = cell_len(text), int(bool(used) and document.spaced(place))
         if used and used + apart + size > room:
             rows, used, apart = [*rows, ""], 0, 0
-        rows[-1] += " " * apart + ink.row([(float(strengths[place]), ink.fit(text, size))])
+        rows[-1] += " " * apart + style.row([(float(strengths[place]), style.fit(text, size))])
         used += apart + size
     return rows
 
 
-def _ended(rows: list[str], end: str, room: int, ink: Ink) -> list[str]:
-    """Rows with an end behind the last, or below it where it finds no room."""
+def _with_end(rows: list[str], end: str, room: int, style: Style) -> list[str]:
+    """Rows with ``end`` after the last one, or on a line of its own if there is no room."""
     if cell_len(rows[-1]) + cell_len(end) <= room:
         return [*rows[:-1], rows[-1] + end]
-    return [*rows, ink.short(end.strip(), room)]
+    return [*rows, style.short(end.strip(), room)]
 
 
-def _strongest(document: Document, places: Sequence[int], ink: Ink) -> str:
+def _strongest(document: Document, places: Sequence[int], style: Style) -> str:
     known = np.nan_to_num(document.weights[list(places)], nan=0.0, posinf=0.0)
     if not (known > 0).any():
-        return ink.own("  ← nothing")
+        return style.own("  ← nothing")
     best = int(known.argmax())
-    label = ink.short(ink.label(document.words.labels[places[best]]), 16)
-    return ink.own("  ← ") + ink.fit(label, cell_len(label)) + f" {known[best]:.2f}"
+    label = style.short(style.label(document.words.labels[places[best]]), 16)
+    return style.own("  ← ") + style.fit(label, cell_len(label)) + f" {known[best]:.2f}"

@@ -1,7 +1,7 @@
-"""Labels a reader can see and a terminal can trust.
+"""Makes labels visible and safe to print.
 
-A token may be a space, half a syllable, a newline, an escape sequence or a right-to-left letter. Here each becomes text
-that shows what it is and does nothing: no control character leaves this module.
+A token may be a space, half a syllable, a newline, an escape sequence or a right-to-left letter. Each becomes visible text
+without control characters.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from saccade.trace.axes import Axis, Tokens
 DOTTED_CIRCLE = "◌"
 LEFT_TO_RIGHT = "\u200e"
 JOINERS = "\u200c\u200d"
-# One cell stands for a marker among single characters; a legend says which.
+# Markers among single characters are drawn as one sign, explained in a legend.
 MARKERS = {"<eos>": "■", "</s>": "■", "<bos>": "▸", "<s>": "▸", "<unk>": "?"}
 MARKER = "◆"
-# What stands for our signs, and for letters that are no letter with an accent, where there is only ASCII.
+# ASCII replacements for our signs, and for letters that are not an ASCII letter with an accent.
 IN_ASCII = {
     "␣": "_", "∅": "''", "■": "#", "▸": ">", "◆": "*", "◌": "", "…": "~", "←": "<", "→": "->", "·": ".", "×": "x", "√": "sqrt",
     "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "ø": "o",
@@ -29,7 +29,7 @@ Controls = Literal["pictures", "escapes"]
 
 
 def visible(label: str, controls: Controls = "pictures") -> str:
-    """The label with nothing invisible left in it: spaces at its ends, control characters, lone marks are written out.
+    """The label with leading and trailing spaces, control characters and lone combining marks made visible.
 
     >>> visible(" "), visible("\\x1b[31m"), visible("\\n", "escapes"), visible("\\u202e"), visible("")
     ('␣', '␛[31m', '\\\\n', 'U+202E', '∅')
@@ -52,7 +52,7 @@ def _shown(character: str, controls: Controls, alone: bool) -> str:
     if code < 0x20 or code == 0x7F:
         picture = "␡" if code == 0x7F else chr(0x2400 + code)
         return picture if controls == "pictures" else character.encode("unicode_escape").decode()
-    # Joiners shape the letters around them and emoji families; they move nothing else.
+    # Joiners are kept: they shape the letters around them and emoji families.
     if character in JOINERS and not alone:
         return character
     if category[0] == "C" or category in ("Zl", "Zp"):
@@ -65,7 +65,7 @@ def code_point(character: str) -> str:
 
 
 def plain(label: str) -> str:
-    """The label in ASCII, for terminals that know no more: accents fall, what has no ASCII letter is written out."""
+    """The label in ASCII: accents are dropped, other characters are escaped."""
     return "".join(character if character.isascii() else _plain(character) for character in label)
 
 
@@ -81,7 +81,7 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def is_complex(text: str) -> bool:
-    """Whether the letters change with their neighbours (Arabic, Devanagari, …), so that a word cannot be stacked."""
+    """Whether letters change with their neighbours (Arabic, Devanagari, …), so that a word cannot be stacked."""
     return runs_right_to_left(text) or any(
         unicodedata.category(character) in ("Mn", "Mc") or character in JOINERS for character in text
     )
@@ -96,7 +96,7 @@ def is_marker(axis: Axis, position: int) -> bool:
 
 
 def is_character(label: str) -> bool:
-    """Whether a label is one character: a letter with its marks, an emoji, a sign."""
+    """Whether a label is one character: a letter with its combining marks, an emoji, a sign."""
     if len(label) <= 1:
         return True
     from rich.cells import cell_len
@@ -107,8 +107,8 @@ def is_character(label: str) -> bool:
 
 
 def words_of(axis: Axis) -> tuple[int, ...]:
-    """For each position the number of the word it lies in. Tokens that do not say are cut where the kind of character
-    changes: letters, digits, each other sign for itself. Other axes have no words: each position is one."""
+    """The number of the word of each position. Tokens without word numbers are split where the kind of character changes
+    (letters, digits, each other sign by itself); on other axes each position is a word."""
     if not isinstance(axis, Tokens):
         return tuple(range(len(axis)))
     if len(axis.words) == len(axis.labels):

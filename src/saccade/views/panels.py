@@ -1,7 +1,9 @@
-"""What a trace has to show, before any ink: one panel a map, or one a site with the mean of its heads.
+"""Prepares a trace for drawing: one panel per map, or one per site with the mean over its heads.
 
 A panel is small enough to draw. Maps over long sequences are cut into blocks of neighbours, each shown by its greatest
-weight, straight from what was kept: a map that kept 16 weights a row over 100,000 keys is never made dense.
+weight, computed from the recorded numbers: a map with 16 weights per row over 100,000 keys is never made dense.
+
+:func:`merge_aspects` joins traces of one text with several aspects into one map: a row per aspect, the words across.
 
 Legend: T queries, S keys, k kept per row, R rows and C columns of a panel.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import ceil
 from typing import Any
 
@@ -26,10 +29,10 @@ from saccade.views.document import Document, axis_of, documents
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One picture: ``weights`` [R, C] of ``rows`` looking at ``columns``; or, where only they were kept, statistics.
+    """One picture: ``weights`` [R, C] from ``rows`` to ``columns``, or statistics if no weights were kept.
 
-    ``heads`` are those it shows (several: their mean), ``residual`` [R] is the mass that was not kept, and ``block``
-    says how many queries and keys one cell stands for.
+    ``heads`` are the heads shown (several: their mean), ``residual`` [R] is the mass that was not kept, and ``block`` is
+    how many queries and keys one cell stands for.
     """
 
     site: str
@@ -41,7 +44,7 @@ class Panel:
     residual: ndarray | None = None
     statistics: Mapping[str, ndarray] = field(default_factory=dict)
     block: tuple[int, int] = (1, 1)
-    document: Document | None = None  # words in sentences, whose ``weights`` [1, C] are those of both levels
+    document: Document | None = None  # words in sentences; ``weights`` [1, C] combine both levels
 
     @property
     def title(self) -> str:
@@ -65,28 +68,28 @@ class Panel:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much fits: maps before heads are averaged; labelled rows and columns; rows and columns of numbers or seconds,
-    which can be cut into blocks as coarse as the room asks."""
+    """How much fits: maps before heads are averaged; labelled rows and columns; ruled rows and columns (numbers, seconds),
+    which can be cut into blocks of any size."""
 
     maps: int
     labelled: tuple[int, int]
     ruled: tuple[int, int]
 
     def block(self, axis: Axis, side: int) -> int:
-        """How many neighbours on this axis a cell stands for (side 0: rows, 1: columns)."""
+        """How many positions of this axis a cell stands for (side 0: rows, 1: columns)."""
         if isinstance(axis, Grid) or (not is_ruled(axis) and len(axis) <= self.labelled[side]):
             return 1
         return max(1, ceil(len(axis) / self.ruled[side]))
 
 
 def is_ruled(axis: Axis) -> bool:
-    """Whether positions are told apart by a ruler (numbers, seconds), not by what is written on them."""
+    """Whether positions are labelled by a ruler (numbers, seconds), not by text."""
     numbered = axis.kind == Positions.kind and all(label[:1].isdigit() for label in axis.labels)
     return numbered or axis.kind == Frames.kind
 
 
 def panels(trace: Trace, limits: Limits) -> list[Panel]:
-    """The trace's panels: each map, or where there are too many maps the mean over the heads of each site.
+    """The trace's panels: each map, or the mean over the heads of each site if there are too many maps.
 
     Words in sentences and the sentences themselves are one panel, a document, where the words' map stands."""
     single = len(trace.maps) <= limits.maps
@@ -119,7 +122,7 @@ def _document_panel(document: Document, trace: Trace) -> Panel:
 
 
 def _passes(before: Iterable[AttentionMap], map: AttentionMap) -> int:
-    """How often the same head was seen before: heads are averaged within one pass over the input, not across passes."""
+    """How often the same head occurred before: heads are averaged within a pass over the input, not across passes."""
     return sum((other.site, other.head) == (map.site, map.head) for other in before)
 
 
@@ -128,7 +131,7 @@ def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
     only = "head" not in trace.about and all(map.head == first.head for map in trace.maps if map.site == first.site)
     T, S = first.queries, first.keys
     if first.kind == "edges" and first.query in axes:
-        T = max(T, len(axes[first.query]) - first.step)  # the last nodes may look at nothing
+        T = max(T, len(axes[first.query]) - first.step)  # the last nodes may have no edges
     panel = Panel(
         site=first.site,
         heads=(None,) if only else tuple(map.head for map in maps),
@@ -151,7 +154,7 @@ def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
 
 
 def _weights(map: AttentionMap, T: int, block: tuple[int, int]) -> Float[Tensor, "R C"]:
-    """The weights of a map, each block of neighbours by its greatest."""
+    """The weights of a map, the greatest of each block."""
     if map.kind == "dense" or block == (1, 1):
         dense = map.weights.detach().float().cpu()
         return _greatest(torch.nn.functional.pad(dense, (0, 0, 0, T - dense.shape[0])), block)
@@ -180,7 +183,7 @@ def _array(tensor: Tensor) -> ndarray:
 
 
 def part(axis: Axis | None, start: int, size: int) -> Axis:
-    """``size`` positions of an axis from ``start`` on; positions it does not label are numbered."""
+    """``size`` positions of an axis from ``start`` on; positions without a label are numbered."""
     if axis is None:
         return Positions(tuple(str(position) for position in range(start, start + size)))
     if start == 0 and size == len(axis):
@@ -204,3 +207,62 @@ def _blocks(axis: Axis, size: int) -> Axis:
         picture = axis.spectrogram
         return Frames(axis.labels[::size], seconds=axis.seconds * size, spectrogram=picture)
     return Positions(tuple(f"{start}–{min(start + size, len(axis)) - 1}" for start in starts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """One trace of a pair of texts: the words of the first, the second (the aspect), and the weights of the words [S]."""
+
+    words: Tokens
+    aspect: str
+    output: str
+    map: AttentionMap
+    weights: Tensor
+
+
+def merge_aspects(traces: Sequence[Trace]) -> list[Trace]:
+    """The traces, with consecutive traces of one text and several aspects joined into one trace with a row per aspect.
+
+    A pair of texts is read in one row with a mark between the two. If the network attends to the first text only, from a
+    single query, traces with different second texts have the same columns. Other traces stay as they are.
+    """
+    looks = [_look(trace) for trace in traces]
+
+    def text(number: int) -> tuple[str, str] | int:
+        look = looks[number]
+        return number if look is None else (look.words.text, look.map.site)
+
+    merged: list[Trace] = []
+    for _, numbers in groupby(range(len(traces)), key=text):
+        group = list(numbers)
+        rows = [look for number in group if (look := looks[number]) is not None]
+        merged += [traces[number] for number in group] if len(rows) < 2 else [_together(traces[group[0]], rows)]
+    return merged
+
+
+def _look(trace: Trace) -> _Look | None:
+    """The map of a trace if it has one query and no weight beyond the first of two texts; otherwise None."""
+    if len(trace.maps) != 1 or trace.maps[0].kind != "dense" or trace.maps[0].queries != 1:
+        return None
+    map = trace.maps[0]
+    axis = trace.axes.get(map.key)
+    if not isinstance(axis, Tokens) or len(axis.special) != 1 or len(axis.spans) != len(axis):
+        return None
+    mark = axis.special[0]
+    weights = map.weights[0]
+    if not 0 < mark < len(axis) - 1 or bool((weights[mark:] != 0).any()):
+        return None
+    cut = axis.spans[mark][0]
+    words = Tokens(axis.labels[:mark], text=axis.text[:cut], spans=axis.spans[:mark])
+    return _Look(words, axis.text[cut:].strip(), str(trace.about.get("output", "")), map, weights[:mark])
+
+
+def _together(first: Trace, looks: Sequence[_Look]) -> Trace:
+    map = looks[0].map
+    rows = tuple(f"{look.aspect} → {look.output}" if look.output else look.aspect for look in looks)
+    weights = torch.stack([look.weights for look in looks])
+    axes = {"aspect": Tokens(rows), map.key: looks[0].words}
+    joined = replace(map, query="aspect", keys=weights.shape[1], tensors={"weights": weights})
+    about = {name: value for name, value in first.about.items() if name in ("task", "output_kind", "model")}
+    output = "; ".join(f"{look.aspect}: {look.output}" for look in looks)
+    return Trace(axes, (joined,), about={**about, "input": looks[0].words.text, "output": output})

@@ -59,7 +59,7 @@ def test_the_recipe_of_a_file_with_rare_labels_trains(run) -> None:
     train = partial(run, "train", "my.yaml", "--dry-run")
     rare = "".join(f"rare {n}\tr{n}\n" for n in range(9))
     Path("classify.tsv").write_text(Path("classify.tsv").read_text() + rare)
-    assert run("data", "classify.tsv", "--text", "text", "--label", "label", "--recipe", "my.yaml")[0] == 0
+    assert run("data", "classify.tsv", "--recipe", "my.yaml")[0] == 0
     assert [train(f"train.seed={seed}")[0] for seed in range(1, 5)] == [0] * 4
 
 
@@ -67,7 +67,7 @@ def test_a_test_set_in_another_scheme_would_not_train(run) -> None:
     Path("iob1.conll").write_text("".join(f"the O\nman I-X\nis{n} O\n\n" for n in range(9)) + "the O\n\n")
     status, out, _ = run("data", "label.conll", "--test", "iob1.conll", "--recipe", "my.yaml")
     assert status == 1 and not Path("my.yaml").exists()
-    assert "It would not train: 9 of 10 sentences of iob1.conll are no records" in out and "written as iob1" in out
+    assert "iob1.conll: 9 malformed lines, the first: iob1.conll:2" in out and "written as iob1" in out
 
 
 def test_answered_questions_are_held_out_by_the_recipes_own_seed(run) -> None:

@@ -106,7 +106,7 @@ def test_a_missing_line_spoils_one_record_and_no_other(tmp_path) -> None:
     path = written(tmp_path / "x.seg", "a $T$\nsoup\nthe $T$\nbread\n1\nmy $T$\ntea\n-1\n")
     records, notes = gather(path, data("aspects", faults="drop"))
     assert [record.source[1] for record in records] == ["bread", "tea"]
-    assert "1 left out" in notes[0]
+    assert "dropped 1 of 3" in notes[0]
 
 
 # Relations ------------------------------------------------------------------------------------------------------------

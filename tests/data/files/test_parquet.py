@@ -61,8 +61,8 @@ def test_bad_values_are_faults_of_their_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        (Columns("source", "en"), "expected columns 'source' and 'en', found the columns 'source', 'number'"),
-        (Columns(1, 3), "expected columns 1 and 3"),
+        (Columns("source", "en"), "expected the columns 'source' and 'en', found the columns 'source', 'number'"),
+        (Columns(1, 3), "expected the columns 1 and 3"),
         (Columns("source", "number"), "number: expected a column of text, found one of int64"),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_group_is_the_value_of_its_column(tmp_path: Path, columns: Columns) ->
 
 @pytest.mark.parametrize("columns", [Columns(1, 5), Columns(1, "en"), Columns("de", "en", "doc"), Columns("de", 1)])
 def test_columns_that_are_not_there_are_told(tmp_path: Path, columns: Columns) -> None:
-    with pytest.raises(InputError, match=r":1: expected columns .* found the columns 'de', 'x', 'y'") as told:
+    with pytest.raises(InputError, match=r":1: expected the columns .* found the columns 'de', 'x', 'y'") as told:
         list(scan(write(tmp_path, "a.tsv", "de\tx\ty\n1\t2\t3\n"), columns=columns))
     assert all(repr(column) in str(told.value) for column in columns.wanted)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saccade.data.labels.classes import Classes, labels_in, told
+from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.records import (
     LabelColumns,
     Labelled,
@@ -140,7 +140,7 @@ def test_faults_may_be_dropped_and_are_counted(tmp_path) -> None:
     path = written(tmp_path / "x.tsv", "text\tlabel\ngood\tpos\nbad\t\nworse\tneg\n")
     records, notes = gather(path, data(faults="drop"))
     assert len(records) == 2
-    assert notes == [f"{path}: 1 left out beside 2: 1 no text or no label (first: 3)"]
+    assert notes == [f"{path}: dropped 1 of 3 records: 1 no text or no label (first: 3)"]
 
 
 def test_a_fault_in_training_says_what_a_recipe_can_do_and_in_evaluation_nothing_that_would_not_help(tmp_path) -> None:
@@ -180,7 +180,7 @@ def folder(tmp_path) -> Path:
 def test_a_folder_a_label_and_a_file_a_text(folder) -> None:
     records, notes = gather(folder, data(labels=("neg", "pos")))
     assert records == [Labelled("bad", "neg"), Labelled("dull", "neg"), Labelled("good\nvery", "pos")]
-    assert notes == [f"{folder}: 1 left out beside 3: 1 of 'unsup', not among data.labels (first: 1)"]
+    assert notes == [f"{folder}: dropped 1 of 4 records: 1 of 'unsup', not among data.labels (first: 1)"]
     assert {record.target for record in gather(folder, data())[0]} == {"neg", "pos", "unsup"}
 
 
@@ -211,8 +211,8 @@ def test_the_built_in_source_needs_no_file() -> None:
 def test_labels_are_counted_in_their_order() -> None:
     records = [Labelled("x", label) for label in ("10", "2", "2")]
     assert list(labels_in(records)) == ["2", "10"]
-    assert told({"neg": 3, "pos": 1}) == "neg 3 (75.0 %), pos 1 (25.0 %)"
-    assert told({str(n): n + 1 for n in range(14)}, most=2) == "13 14 (13.3 %), 12 13 (12.4 %) and 12 more"
+    assert described({"neg": 3, "pos": 1}) == "neg 3 (75.0 %), pos 1 (25.0 %)"
+    assert described({str(n): n + 1 for n in range(14)}, most=2) == "13 14 (13.3 %), 12 13 (12.4 %) and 12 more"
 
 
 def test_weights_make_every_label_count_alike() -> None:
@@ -244,7 +244,7 @@ def test_settings_that_mean_nothing_are_refused(fields, message) -> None:
 def test_columns_must_differ() -> None:
     with pytest.raises(ValueError, match="label must be another column"):
         LabelColumns(text="a", label="a")
-    with pytest.raises(ValueError, match="label must be another column"):
+    with pytest.raises(ValueError, match="group must be another column than label"):
         LabelColumns(text="a", label="b", group="b")
     with pytest.raises(ValueError, match="second must be another column than text"):
         LabelColumns(text="a", label="b", second="a")
@@ -315,12 +315,15 @@ def test_pairs_in_memory_are_nested_or_flat_or_named() -> None:
     [
         ([], "expected texts with their labels, found none"),
         ("reviews.csv", "a file is named in the recipe"),
-        ([("a", None)], r"data:1: label: expected a label, found nothing \(None\)"),
-        ([("a", "x"), (3, "x")], "data:2: text: expected a text, found 3"),
+        ([("a", None)], r"data:1: label: expected a label, found null"),
+        ([("a", "x"), (3, "x")], "data:2: text: expected a string, found a number"),
         ([("a", "b"), ("a", "b", "c")], "one text in every record, or two in every one"),
-        ([{"text": "a"}], "data:1: label: expected the key 'label', found keys text"),
-        ({"text": ["a"], "labels": ["b"]}, "label: expected 'text', 'label', found the columns 'text', 'labels'"),
-        ([("a", np.array([0, 1]))], r"data:1: label: expected a label, found array"),
+        ([{"text": "a"}], "data:1: label: expected the key 'label', found the keys 'text'"),
+        (
+            {"text": ["a"], "labels": ["b"]},
+            "label: expected the columns 'text' and 'label', found the columns 'text', 'labels'",
+        ),
+        ([("a", np.array([0, 1]))], r"data:1: label: expected a label, found a ndarray"),
         ([3], r"data:1: expected \(text, label\), \(first, second, label\) or a dict, found 3"),
     ],
 )

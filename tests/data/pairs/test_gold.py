@@ -54,7 +54,7 @@ def test_divided_lines_are_pairs(tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "unsaid": ("a.gold", "1-1\n", {}, "a.gold: expected to be told whether words count from 0 or from 1"),
+    "unsaid": ("a.gold", "1-1\n", {}, "a.gold: expected first to say whether words count from 0 or from 1"),
     "not a link": ("a.gold", "1-1\n1:2\n", {"first": 1}, "a.gold:2: expected links such as 3-4 or 3p4, found '1:2'"),
     "from 0 after all": (
         "a.gold",
@@ -66,7 +66,7 @@ FAULTS = {
     "no links": ("a.jsonl", '{"src_words": ["a"]}\n', {}, "a.jsonl:1: alignment: expected links such as"),
     "no numbers": ("a.jsonl", '{"alignment": [[0, true]]}\n', {}, "a.jsonl:1: alignment: expected links such as"),
     "no JSON": ("a.jsonl", "[0-0\n", {}, "a.jsonl:1: expected a JSON object, found no JSON"),
-    "a list": ("a.jsonl", "[]\n", {}, "a.jsonl:1: expected a JSON object, found []"),
+    "a list": ("a.jsonl", "[]\n", {}, "a.jsonl:1: expected a JSON object, found a list"),
 }
 
 

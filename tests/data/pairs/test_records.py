@@ -55,8 +55,8 @@ def test_aligned_files_make_pairs(tmp_path):
     ("data", "message"),
     [
         ([("a", "b", "c")], "data:1: expected a pair of texts"),
-        ([("a", "b"), ("a", 3)], "data:2: target: expected text, found 3"),
-        ([{"source": "a"}], "data:1: target: expected text"),
+        ([("a", "b"), ("a", 3)], "data:2: target: expected a string, found a number"),
+        ([{"source": "a"}], "data:1: target: expected the key 'target'"),
         ([("a", " ")], "data:1: target: expected text on both sides of a pair, found only spaces"),
         ([], "expected pairs of texts, found none"),
     ],
@@ -76,20 +76,13 @@ def test_faulty_lines_are_an_error_or_dropped_and_counted(tmp_path):
     splits = load_splits(PairData(train="a.csv", faults="drop"), tmp_path, seed=1)
     assert len(splits.train) + len(splits.valid) + len(splits.test) == 30
     said = "2 one side is empty (first: 34), 1 wrong number of columns (first: 2), 1 not UTF-8 (first: 33)"
-    assert splits.notes[0] == f"a.csv: 4 left out beside 30 pairs: {said}"
+    assert splits.notes[0] == f"{tmp_path / 'a.csv'}: dropped 4 of 34 pairs: {said}"
 
 
 def test_a_file_of_faults_alone_is_refused_though_faults_are_dropped(tmp_path):
     (tmp_path / "a.jsonl").write_text("[]\n{\n")
-    with pytest.raises(InputError, match=r"at least one pair, found none: left out were 2 not JSON \(first: 1\)"):
+    with pytest.raises(InputError, match=r"at least one pair, found none: dropped were 2 not JSON \(first: 1\)"):
         load_splits(PairData(train="a.jsonl", faults="drop"), tmp_path, seed=1)
-
-
-def test_what_a_catalogue_leaves_unfinished_is_noted_without_being_asked(tmp_path):
-    entries = "".join(f'msgid "eins {number}"\nmsgstr "one {number}"\n\n' for number in range(30))
-    (tmp_path / "a.po").write_text(f'{entries}#, fuzzy\nmsgid "x"\nmsgstr "y"\n')
-    notes = load_splits(PairData(train="a.po"), tmp_path, seed=1).notes
-    assert notes[0] == "a.po: 1 left out beside 30 pairs: 1 fuzzy (first: 92)"
 
 
 def test_the_format_says_how_to_read_a_file_whose_name_does_not(tmp_path):

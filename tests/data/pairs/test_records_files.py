@@ -89,24 +89,28 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.tsv", "", "expected at least one pair, found an empty file"),
-        ("a.tsv", "\n\n", "expected at least one pair, found an empty file"),
-        ("a.jsonl", "", "expected at least one pair, found an empty file"),
-        ("a.tsv", "source\ttarget\n", ":1: expected at least one pair, found only a header"),
-        ("a.csv", "source,target\n", ":1: expected at least one pair, found only a header"),
+        ("a.tsv", "", "expected at least one pair, found nothing"),
+        ("a.tsv", "\n\n", "expected at least one pair, found nothing"),
+        ("a.jsonl", "", "expected at least one pair, found nothing"),
+        ("a.tsv", "source\ttarget\n", ":1: expected at least one record, found only a header"),
+        ("a.csv", "source,target\n", ":1: expected at least one record, found only a header"),
         (
             "a.tsv",
             "src\ttarget\nx\ty\n",
-            ":1: expected columns 'source' and 'target', found the columns 'src', 'target'",
+            ":1: expected the columns 'source' and 'target', found the columns 'src', 'target'",
         ),
-        ("a.tsv", "Source\tTarget\nx\ty\n", ":1: expected columns 'source' and 'target', found the columns 'Source'"),
+        (
+            "a.tsv",
+            "Source\tTarget\nx\ty\n",
+            ":1: expected the columns 'source' and 'target', found the columns 'Source'",
+        ),
         (
             "a.tsv",
             "source\tsource\ttarget\n",
-            ":1: expected columns 'source' and 'target', found the columns 'source', 's",
+            ":1: source: expected one column of that name, found 2: columns 1, 2",
         ),
-        ("a.tsv", "one\n", ":1: expected columns 'source' and 'target', found the columns 'one'"),
-        ("a.tsv", "a\tb\tc\n", ":1: expected columns 'source' and 'target', found the columns 'a', 'b', 'c'"),
+        ("a.tsv", "one\n", ":1: expected the columns 'source' and 'target', found the columns 'one'"),
+        ("a.tsv", "a\tb\tc\n", ":1: expected the columns 'source' and 'target', found the columns 'a', 'b', 'c'"),
         ("a.tsv", "source\ttarget\nx\ty\nz\n", ":3: target: expected 2 columns, found 1"),
         ("a.tsv", "x\ty\nz\n", ":2: expected 2 columns, found 1"),
         ("a.tsv", "x\ty\nx\ty\tz\n", ":2: expected 2 columns, found 3"),
@@ -152,9 +156,9 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
         (
             "a.txt",
             "x\ty\n",
-            "expected a file of pairs (tsv, csv, jsonl, parquet, po, tmx, also .gz or .xz), found the suffix '.txt'",
+            "expected a file of pairs (tsv, csv, jsonl, parquet, also .gz or .xz), found the suffix 'txt'",
         ),
-        ("a.txt.gz", "x\ty\n", "found the suffix '.txt'"),
+        ("a.txt.gz", "x\ty\n", "found the suffix 'txt'"),
         ("pairs", "x\ty\n", "found a name without a suffix"),
     ],
 )
@@ -169,7 +173,9 @@ def test_a_fault_names_the_file_the_line_and_what_was_found(
 
 def test_columns_that_were_named_must_be_in_the_header(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "Haus\thouse\n")
-    assert "expected columns 'de' and 'en', found the columns 'Haus', 'house'" in fault(path, source="de", target="en")
+    assert "expected the columns 'de' and 'en', found the columns 'Haus', 'house'" in fault(
+        path, source="de", target="en"
+    )
 
 
 def test_a_missing_file_is_told_with_its_near_names(tmp_path: Path) -> None:
@@ -193,12 +199,19 @@ def test_a_file_without_permission_is_told(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "x\ty\n")
-    assert "format: expected one of tsv, csv, jsonl, parquet, po, tmx, found 'xls'" in fault(path, format="xls")
+    assert "format: expected one of tsv, csv, jsonl, parquet, found 'xls'" in fault(path, format="xls")
+
+
+@pytest.mark.parametrize(("name", "tool"), [("a.po", "po2csv"), ("a.tmx.gz", "TMX-to-TSV")])
+def test_catalogues_and_translation_memories_say_how_to_convert_them(tmp_path, name, tool):
+    (tmp_path / name).write_text("")
+    said = fault(tmp_path / name)
+    assert name in said and tool in said and "\n" not in said
 
 
 def test_files_of_different_lengths_name_the_shorter_one_and_both_ends(tmp_path: Path) -> None:
     first, second = write(tmp_path, "a.de", "1\n2\n3\n4\n5\n"), write(tmp_path, "a.en", "1\n2\n3\n")
-    told = f"{second}:4: expected as many lines as in {first}, found the end after 3 lines"
+    told = f"{second}:4: expected as many lines as in {first.name}, found the end after 3 lines"
     assert fault((first, second)) == told
     assert fault((second, first)) == told
 

@@ -116,7 +116,7 @@ def test_a_fault_names_its_line_or_is_left_out_and_counted(tmp_path, row, told) 
         gather(path, data())
     assert "data.faults: drop" in str(error.value)
     records, notes = gather(path, data(faults="drop"))
-    assert records == [Ranked("who ?", ("a", "b"), (1.0, 0.0))] and "1 left out beside 1" in notes[0]
+    assert records == [Ranked("who ?", ("a", "b"), (1.0, 0.0))] and "dropped 1 of 3 rows" in notes[0]
     with pytest.raises(InputError):  # a figure is of all records
         read_file(path, data(faults="drop"))
 
@@ -141,7 +141,7 @@ def test_folders_that_do_not_fit_are_told(tmp_path) -> None:
     folder = toks(tmp_path / "short")
     written(folder / "b.toks", "one\n")
     with pytest.raises(
-        InputError, match=r"b.toks: expected as many lines as a.toks, sim.txt, found 1, and there are more"
+        InputError, match=r"b.toks:2: expected as many lines as in a.toks and sim.txt, found the end after 1 lines"
     ):
         gather(folder, data())
     toks(folder)
@@ -171,8 +171,8 @@ def test_fields_that_contradict_each_other_are_refused() -> None:
     for columns, told in (
         ({"question": 0}, "^question must be a column's name"),
         ({"candidate": ""}, "^candidate must be a column's name"),
-        ({"candidate": "question"}, "^candidate must be another column than the question's: got 'question'"),
-        ({"relevance": "question"}, "^relevance must be another column than the texts': got 'question'"),
+        ({"candidate": "question"}, "^candidate must be another column than question: got 'question'"),
+        ({"relevance": "question"}, "^relevance must be another column than question: got 'question'"),
     ):
         with pytest.raises(ValueError, match=told):
             RankColumns(**columns)

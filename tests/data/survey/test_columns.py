@@ -1,13 +1,15 @@
-"""Which columns a file has, and which two are likely the pair."""
+"""Which columns a file has, which two are likely the pair, and which hold texts and labels."""
 
 import json
 
 import pytest
 
 from saccade.data.pairs.records import Columns
-from saccade.data.survey.columns import Column, UnknownColumns, columns_of, first_row, likely_pair, settle_columns
-from saccade.data.survey.pairs import Reading
+from saccade.data.survey.columns import LabelGuess, UnknownColumns, label_columns, likely_pair, samples_of
 from saccade.errors import InputError
+from tests.surveyed import look
+
+TEXTS = [f"text number {n}" for n in range(35)]
 
 
 def written(path, text):
@@ -15,43 +17,45 @@ def written(path, text):
     return path
 
 
-def test_a_header_of_two_names_is_taken_at_its_word(tmp_path):
-    path = written(tmp_path / "pairs.tsv", "en\tpt_BR\nyes\tsim\n")
-    settled = settle_columns(Reading(path))
-    assert settled.columns == Columns("en", "pt_BR")
-    assert [item.pair.source for item in settled] == ["yes"]
+def rows_in(path, rows, header=""):
+    path.write_text(header + "".join("\t".join(map(str, row)) + "\n" for row in rows))
+    return str(path)
+
+
+# Pairs
+
+
+def test_a_header_of_two_names_gives_the_columns(tmp_path):
+    survey = look(written(tmp_path / "pairs.tsv", "en\tpt_BR\nyes\tsim\n"))
+    assert survey.data.columns == Columns("en", "pt_BR")
+    assert (survey.train.records, survey.headless, survey.first_row) == (1, False, None)
 
 
 @pytest.mark.parametrize("first", ["Good morning to you.\tBom dia.", "cat\tgat", "snake_case\tcamel_case"])
-def test_two_columns_without_a_header_stay_as_they_are(tmp_path, first):
-    reading = Reading(written(tmp_path / "pairs.tsv", f"{first}\nyes\tsim\n"))
-    assert settle_columns(reading) == reading
+def test_two_columns_without_a_header_are_pairs_from_the_first_row(tmp_path, first):
+    survey = look(written(tmp_path / "pairs.tsv", f"{first}\nyes\tsim\n"))
+    assert (survey.data.columns, survey.train.records, survey.headless) == (Columns(), 2, True)
 
 
 def test_columns_that_were_named_stay_as_they_are(tmp_path):
-    reading = Reading(written(tmp_path / "pairs.csv", "en,pt\nyes,sim\n"), Columns("pt", "en"))
-    assert settle_columns(reading) == reading
-
-
-def test_two_text_files_have_no_columns(tmp_path):
-    reading = Reading((tmp_path / "a", tmp_path / "b"))
-    assert settle_columns(reading) is reading
+    path = written(tmp_path / "pairs.csv", "en,pt\nyes,sim\n")
+    assert look(path, columns=Columns("pt", "en")).data.columns == Columns("pt", "en")
 
 
 def test_the_columns_of_a_headed_table_come_with_a_text_each(tmp_path):
     path = written(tmp_path / "pairs.csv", "id,question,answer\n1,,no\n2,Who?,me\n")
-    assert columns_of(path) == [Column("id", "1"), Column("question", "Who?"), Column("answer", "no")]
+    assert samples_of(str(path)) == [("id", "1"), ("question", "Who?"), ("answer", "no")]
 
 
 def test_the_columns_of_a_bare_table_are_numbered(tmp_path):
     path = written(tmp_path / "pairs.txt", "eng\tpor\tThe cat.\tO gato.\n" * 2)
-    assert [column.name for column in columns_of(path, "tsv")] == [1, 2, 3, 4]
+    assert [name for name, _ in samples_of(str(path), "tsv")] == [1, 2, 3, 4]
 
 
 def test_the_keys_of_json_come_with_a_text_each_where_they_have_one(tmp_path):
     record = {"n": 7, "translation": {"en": "yes", "pt": "sim"}}
     path = written(tmp_path / "pairs.jsonl", json.dumps(record) + "\n")
-    assert columns_of(path) == [Column("n", None), Column("translation.en", "yes"), Column("translation.pt", "sim")]
+    assert samples_of(str(path)) == [("n", None), ("translation.en", "yes"), ("translation.pt", "sim")]
 
 
 @pytest.mark.parametrize(
@@ -61,47 +65,42 @@ def test_the_keys_of_json_come_with_a_text_each_where_they_have_one(tmp_path):
         ("pairs.jsonl", '{"id": "1", "question": "Who?", "answer": "me"}\n'),
     ],
 )
-def test_columns_that_cannot_be_known_are_told(tmp_path, name, text):
+def test_columns_that_cannot_be_known_are_reported(tmp_path, name, text):
     path = written(tmp_path / name, text)
     with pytest.raises(UnknownColumns) as unknown:
-        settle_columns(Reading(path))
-    assert [column.name for column in unknown.value.available] == ["id", "question", "answer"]
+        look(path)
+    assert [column for column, _ in unknown.value.available] == ["id", "question", "answer"]
     assert "'source'" in str(unknown.value) and "'question'" in str(unknown.value)
     with pytest.raises(UnknownColumns):
-        settle_columns(Reading(path, Columns("questions", "answer")))
+        look(path, columns=Columns("questions", "answer"))
 
 
-def test_a_missing_key_in_some_lines_is_a_fault_and_no_unknown_column(tmp_path):
+def test_a_missing_key_in_some_lines_is_a_fault_and_not_an_unknown_column(tmp_path):
     path = written(tmp_path / "pairs.jsonl", '{"a": "x"}\n{"source": "a", "target": "b"}\n')
-    assert settle_columns(Reading(path)).columns == Columns()
+    survey = look(path)
+    assert (survey.data.columns, survey.train.records, survey.train.fault_count) == (Columns(), 1, 1)
 
 
 def test_one_column_is_an_error_with_its_hint(tmp_path):
-    path = written(tmp_path / "pairs.tsv", "a;b\nc;d\n")
     with pytest.raises(InputError, match="divided by semicolons") as error:
-        settle_columns(Reading(path))
+        look(written(tmp_path / "pairs.tsv", "a;b\nc;d\n"))
     assert not isinstance(error.value, UnknownColumns)
 
 
-def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
+def test_a_file_that_is_not_there_is_reported_missing(tmp_path):
     with pytest.raises(InputError, match="nothing of that name") as error:
-        settle_columns(Reading(tmp_path / "pairs.tsv"))
+        look(tmp_path / "pairs.tsv")
     assert not isinstance(error.value, UnknownColumns)
 
 
 def test_the_likely_pair_is_the_two_longest_texts_in_the_files_order():
-    columns = [Column("b", "a long text indeed"), Column("id", "123456789012345678901"), Column("x", None)]
-    assert likely_pair([*columns, Column("lang", "en"), Column("a", "a text")]) == ("b", "a")
+    columns = [("b", "a long text indeed"), ("id", "123456789012345678901"), ("x", None)]
+    assert likely_pair([*columns, ("lang", "en"), ("a", "a text")]) == ("b", "a")
     assert likely_pair(columns) is None
 
 
-def test_columns_called_by_a_language_are_likelier():
-    columns = [
-        Column("note", "a text of some length"),
-        Column("en", "yes"),
-        Column("t.pt-BR", "sim"),
-        Column("de", "doch"),
-    ]
+def test_columns_named_after_a_language_are_likelier():
+    columns = [("note", "a text of some length"), ("en", "yes"), ("t.pt-BR", "sim"), ("de", "doch")]
     assert likely_pair(columns) == ("en", "t.pt-BR")
 
 
@@ -109,14 +108,74 @@ def test_columns_called_by_a_language_are_likelier():
     ("header", "source"), [("target,source", "source"), ("tgt,src", "src"), ("answer,question", "question")]
 )
 def test_names_that_say_their_side_count_whatever_their_order(tmp_path, header, source):
-    columns = settle_columns(Reading(written(tmp_path / "pairs.csv", f"{header}\na,b\n"))).columns
+    columns = look(written(tmp_path / "pairs.csv", f"{header}\na,b\n")).data.columns
     assert (columns.source, columns.target) == (source, header.split(",")[0])
 
 
-def test_a_first_row_that_may_be_a_header_is_shown_and_a_sentence_or_a_known_header_is_not(tmp_path):
+def test_a_first_row_that_may_be_a_header_is_noted_and_a_sentence_or_a_known_header_is_not(tmp_path):
     for text, row in (
         ("Hund,dog\na,b\n", ("Hund", "dog")),
         ("what is this thing?,a b\n", None),
         ("source,target\na,b\n", None),
     ):
-        assert first_row(settle_columns(Reading(written(tmp_path / "pairs.csv", text)))) == row
+        survey = look(written(tmp_path / "pairs.csv", text))
+        assert survey.first_row == row
+        assert any("--column" in note and "source=Hund" in note for note in survey.notes) == (row is not None)
+
+
+# Labels
+
+
+def test_a_header_is_known_by_what_never_comes_again(tmp_path) -> None:
+    rows = [(text, "yes" if n % 3 else "no") for n, text in enumerate(TEXTS)]
+    assert label_columns(rows_in(tmp_path / "x.tsv", rows, "said\tmeant\n")) == LabelGuess("said", "meant", 2, 35)
+    found = label_columns(rows_in(tmp_path / "x.tsv", rows))
+    assert found == LabelGuess(1, 2, 2, 35) and "column 2 has 2 different values in 35 rows" in str(found)
+
+
+def test_rows_may_be_sorted_by_their_label(tmp_path) -> None:
+    rows = [(f"text number {n}", "neg" if n < 3000 else "pos") for n in range(5000)]
+    assert label_columns(rows_in(tmp_path / "x.tsv", rows)) == LabelGuess(1, 2, 2, 5000)
+
+
+def test_labels_of_json_may_be_numbers(tmp_path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps({"stars": n % 5, "review": text}) + "\n" for n, text in enumerate(TEXTS)))
+    assert label_columns(str(path)) == LabelGuess("review", "stars", 5, 35)
+
+
+def test_a_column_called_label_is_preferred_and_then_names_to_numbers(tmp_path) -> None:
+    rows = [("ab"[n % 2], text, n % 3, "de") for n, text in enumerate(TEXTS)]
+    for name in ("label", "verdict"):
+        path = rows_in(tmp_path / "x.tsv", rows, f"{name}\ttext\tfold\tlanguage\n")
+        assert label_columns(path) == LabelGuess("text", name, 2, 35)
+
+
+def test_of_several_columns_of_text_the_longest_is_only_a_suggestion(tmp_path) -> None:
+    rows = [(f"title {n}", text + " and more", "ab"[n % 2]) for n, text in enumerate(TEXTS)]
+    path = rows_in(tmp_path / "x.tsv", rows, "title\tbody\tlabel\n")
+    assert label_columns(path) is None
+    assert label_columns(path, sure=False) == LabelGuess("body", "label", 2, 35)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(text, text[::-1]) for text in TEXTS],  # pairs
+        [(text, "yes") for text in TEXTS],  # one value is not a label
+        [(text, f"{n % 8}") for n, text in enumerate(TEXTS)],  # not far fewer values than rows
+        [(text, "yes"[n % 2 :]) for n, text in enumerate(TEXTS[:9])],  # too few rows to know
+        [(text, text[::-1], n % 2) for n, text in enumerate(TEXTS)],  # pairs, and something beside them
+        [(f"w{n}", n % 2) for n in range(35)],  # words, not texts
+    ],
+)
+def test_what_may_be_something_else_is_not_guessed(tmp_path, rows) -> None:
+    assert label_columns(rows_in(tmp_path / "x.tsv", rows)) is None
+
+
+def test_what_cannot_be_read_is_left_to_whoever_reads_it(tmp_path) -> None:
+    assert label_columns(str(tmp_path / "gone.tsv")) is None
+    (tmp_path / "x.po").write_text("")
+    assert label_columns(str(tmp_path / "x.po")) is None
+    twice = rows_in(tmp_path / "x.tsv", [("a b", "x")] * 30, "text\ttext\n")
+    assert label_columns(twice) is None

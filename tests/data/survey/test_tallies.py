@@ -6,7 +6,16 @@ from collections import Counter
 
 import pytest
 
-from saccade.data.survey.tallies import WORD, Characters, Lengths, Repeats, Sample, Side, Vocabulary, with_several
+from saccade.data.survey.tallies import (
+    WORD,
+    Lengths,
+    Side,
+    Vocabulary,
+    plain,
+    repeats,
+    unspaced,
+    with_several,
+)
 from saccade.data.tokenizers.tokenizer import WORD as TOKENIZER_WORD
 
 
@@ -41,7 +50,7 @@ def test_words_are_cut_as_the_tokenizer_cuts_them():
 def test_the_vocabulary_says_how_many_words_cover_a_share():
     vocabulary = Vocabulary()
     vocabulary.add(["a"] * 90 + ["b"] * 5 + ["c"] * 4 + ["d"])
-    assert vocabulary.covering(0.9, 0.95, 0.99, 1.0) == (1, 2, 3, 4)
+    assert [vocabulary.covering(share) for share in (0.9, 0.95, 0.99, 1.0)] == [1, 2, 3, 4]
     assert (vocabulary.running, vocabulary.once) == (100, 1)
 
 
@@ -53,18 +62,11 @@ def test_a_full_vocabulary_says_so_and_still_counts_what_it_knows():
     assert vocabulary.full
     assert vocabulary.counts == Counter({"a": 2, "b": 1, "c": 1})
     assert vocabulary.running == 6
-    assert vocabulary.covering(0.5, 0.99) == (2, None)
+    assert (vocabulary.covering(0.5), vocabulary.covering(0.99)) == (2, None)
 
 
 def test_an_empty_vocabulary_covers_nothing():
-    assert Vocabulary().covering(0.95) == (0,)
-
-
-def test_characters_are_counted_across_chunks_up_to_the_last_code_point():
-    characters = Characters()
-    for chunk in (["aé", "a"], [], ["\U0010ffff", "é€"]):
-        characters.add(chunk)
-    assert characters.counts == Counter("aéa\U0010ffffé€")
+    assert Vocabulary().covering(0.95) == 0
 
 
 def test_a_side_counts_lengths_words_and_characters():
@@ -73,6 +75,8 @@ def test_a_side_counts_lengths_words_and_characters():
     assert side.vocabulary.counts == Counter(["Hi", ",", "you", "!", "no"])
     assert side.character_lengths.longest == 8
     assert side.word_lengths.longest == 4
+    side.add(["é\U0010ffff", "n"])
+    assert side.characters == Counter("Hi, you!noné\U0010ffff")
 
 
 def test_endless_words_are_counted_by_their_beginnings():
@@ -82,44 +86,43 @@ def test_endless_words_are_counted_by_their_beginnings():
     assert side.character_lengths.longest == 100_001
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
-def test_a_sample_is_even_bounded_and_the_same_whatever_the_chunks(chunk):
-    sample: Sample[int] = Sample(10)
-    for start in range(0, 1000, chunk):
-        sample.add(list(range(1000))[start : start + chunk])
-    assert 10 <= len(sample.items) < 20
-    steps = {after - before for before, after in zip(sample.items, sample.items[1:])}
-    assert len(steps) == 1
-    assert sample.items[0] == 0
+def test_words_that_were_split_already_stay_as_they_are():
+    side = Side()
+    assert side.add([("New-York", "is"), ("it",)]) == [2, 1]
+    assert side.vocabulary.counts == Counter(["New-York", "is", "it"])
 
 
-def test_a_short_stream_is_sampled_whole():
-    sample: Sample[int] = Sample(10)
-    sample.add([3, 5, 7])
-    assert sample.items == [3, 5, 7]
+def test_unseen_words_are_a_share_of_the_running_words():
+    known, other = Vocabulary(), Vocabulary()
+    known.add(["a", "b"])
+    other.add(["a", "c", "c", "b"])
+    assert other.unseen_in(known) == 0.5 and Vocabulary().unseen_in(known) == 0.0
 
 
 def test_repeats_are_those_that_came_before():
-    repeats = Repeats(array("q", [5, -7, 5, 3, -7, 5]))
-    assert [repeats.came_before(row) for row in range(6)] == [False, False, True, False, True, True]
-    assert repeats.different == 3
-
-
-def test_what_was_kept_is_remembered_by_its_key():
-    repeats = Repeats(array("q", [5, -7, 5]))
-    assert not repeats.was_kept(2)
-    repeats.keep(0)
-    assert repeats.was_kept(2) and not repeats.was_kept(1)
-    assert repeats.different_kept == 1
+    assert repeats(array("q", [5, -7, 5, 3, -7, 5])) == (3, 2)
+    assert repeats(array("q", [1, 2])) == (0, None) == repeats(array("q"))
 
 
 def test_keys_with_several_partners_are_counted_once():
     one = array("q", [1, 1, 2, 2, 3, 1])
     other = array("q", [7, 8, 7, 7, 9, 9])
-    assert with_several(one, other) == 1
-    assert with_several(other, one) == 2
+    assert with_several(one, other) == (1, 0)
+    assert with_several(other, one) == (2, 0)
+    assert with_several(array("q"), array("q")) == (0, None)
 
 
-def test_nothing_repeats_nothing():
-    assert Repeats(array("q")).different == 0
-    assert with_several(array("q"), array("q")) == 0
+@pytest.mark.parametrize(
+    ("text", "without_spaces"),
+    [
+        ("私は犬", True), ("ภาษาไทย", True), ("ｶﾅ", True), ("汤", True), ("한국어", False), ("привет", False),
+        ("a mostly English sentence with one 汤 in it", False), ("2017-03-05", False), ("", False),
+    ],
+)  # fmt: skip
+def test_scripts_without_spaces_between_words_are_known_by_a_share_of_the_letters(text, without_spaces):
+    assert unspaced(Counter(text)) == without_spaces
+
+
+def test_texts_are_compared_apart_from_case_spaces_and_punctuation():
+    assert plain("Hello,  World!") == plain("hello world") != plain("hello worlds")
+    assert plain("12-7") != plain("12/7") and plain("...") == "..."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.data.labels.batch import IGNORED
-from saccade.data.tags.batch import Part, Row, collate, corpus_of, parts_of, tags_within, together
+from saccade.data.tags.batch import Part, Row, collate, corpus_of, parts_of, tags_within
 from saccade.data.tags.records import Tagged, TaggedData, TagTokens
 from saccade.data.tags.schemes import fault_in
 from saccade.data.tags.tagset import Tags
@@ -71,7 +71,8 @@ def test_long_sentences_are_refused_or_read_in_parts() -> None:
     from dataclasses import replace
 
     corpus = corpus_of([LONG], reader, tags, replace(data, too_long="split"), "test")
-    assert [len(row.ids) for row in corpus.rows[0]] == [3, 3, 1] and "1 of 1 sentences" in corpus.parted
+    assert [len(row.ids) for row in corpus.rows[0]] == [3, 3, 1] and "1 of 1 sentences" in corpus.cut
     said = [[tags.names[number] for number in row.tags] for row in corpus.rows[0]]
     assert said == [["O", "B-A", "E-A"], ["B-A", "E-A", "O"], ["S-A"]]
-    assert corpus.ids == [reader.cut(LONG.source).ids] and list(together(corpus)) == [[0]]
+    assert [token for row in corpus.rows[0] for token in row.ids] == reader.cut(LONG.source).ids
+    assert corpus.costs == [7 + 3 * 2]  # every part has its own marks

@@ -66,15 +66,18 @@ def test_records_in_hand_may_be_pairs_dicts_columns_or_a_row_a_word() -> None:
     ("given", "message"),
     [
         ([(["a"], ["O", "O"])], "data:1: tags: expected 1 tags, as many as words, found 2"),
-        ([("a text", ["O"])], r"data:1: words: expected a list, found 'a text' \(a text is no list"),
+        ([("a text", ["O"])], r"data:1: tokens: expected a list, found a string \(split"),
         (
             [(["a"], ["O"]), (["b"], ["I-A"])],
             r"data:2: tags\[0\]: expected a tag that bio allows at the beginning, found I-A",
         ),
-        ([(["a"], [None])], "data:1: tags: expected a tag without blanks, found None"),
-        ([([""], ["O"])], "data:1: words: expected a word, found nothing"),
-        ([{"tokens": ["a"]}], "data:1: tags: expected the key 'tags', found keys tokens"),
-        ({"tokens": [["a"]], "labels": [["O"]]}, "expected 'tokens', 'tags', found the columns 'tokens', 'labels'"),
+        ([(["a"], [None])], r"data:1: tags\[0\]: expected a tag without blanks, found None"),
+        ([([""], ["O"])], r"data:1: tokens\[0\]: expected a word, found ''"),
+        ([{"tokens": ["a"]}], "data:1: tags: expected the key 'tags', found the keys 'tokens'"),
+        (
+            {"tokens": [["a"]], "labels": [["O"]]},
+            "expected the columns 'tokens' and 'tags', found the columns 'tokens', 'labels'",
+        ),
         ([], "expected sentences with their tags, found none"),
         ("x.conll", "a file is named in the recipe"),
     ],
@@ -101,7 +104,7 @@ def test_faults_of_lists_name_line_and_field_and_can_be_dropped(tmp_path, text, 
     with pytest.raises(InputError, match=message + ".*data.faults: drop leaves such sentences out"):
         gather(tmp_path / "x.jsonl", BIO)
     records, notes = gather(tmp_path / "x.jsonl", replace(BIO, faults="drop"))
-    assert records == RECORDS and "1 sentence(s) left out beside 2" in notes[0]
+    assert records == RECORDS and "dropped 1 of 3 sentences" in notes[0]
     with pytest.raises(InputError, match=message):  # a figure on what happens to be left would mean nothing
         read_file(tmp_path / "x.jsonl", replace(BIO, faults="drop"))
 

@@ -54,14 +54,14 @@ def test_what_cannot_be_learnt_is_refused() -> None:
 
 def test_what_there_is_is_told_and_what_held_out_sentences_lack() -> None:
     tags = Tags.of(RECORDS, BIOES)
-    assert tags.told(RECORDS, training=True) == "2 sentences, 4 words; 2 spans: X 1 (50.0 %), Y 1 (50.0 %)"
-    assert tags.told(RECORDS[1:], training=False).endswith("Y 1 (100.0 %); none of X")
+    assert tags.described(RECORDS, training=True) == "2 sentences, 4 words; 2 spans: X 1 (50.0 %), Y 1 (50.0 %)"
+    assert tags.described(RECORDS[1:], training=False).endswith("Y 1 (100.0 %); none of X")
 
 
 def test_a_listed_tag_that_training_lacks_is_told() -> None:
     data = TaggedData(train="x", labels=("N", "V", "X"))
     records = [Tagged(("a", "b"), ("N", "V"))]
-    assert Tags.of(records, data).told(records, training=True).endswith("V 1 (50.0 %); none of X")
+    assert Tags.of(records, data).described(records, training=True).endswith("V 1 (50.0 %); none of X")
 
 
 def test_a_bundle_keeps_them() -> None:

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.texts.chunks import Batch, collate_pieces, pieces_of, plan_pieces, sequences_of, streams_of
-from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.batching import plan
+from saccade.data.texts.chunks import Batch, collate_pieces, pieces_of, plan_streams, sequences_of, streams_of
+from saccade.data.texts.records import Text, TextData
+from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import SaccadeError
+from saccade.tasks.language import Language
 
 PAD, BOS, EOS = Tokenizer.PAD, Tokenizer.BOS, Tokenizer.EOS
 TEXTS = [[4, 5, 6, 7, 8, 9, 10], [11], [12, 13, 14], [15, 16, 17, 18, 19]]  # every token is another one
@@ -43,8 +46,8 @@ def test_every_token_is_predicted_once(stream: bool, chunk: int, context: int) -
     sequences = sequences_of(TEXTS, stream=stream)
     pieces = pieces_of(sequences, chunk, context)
     for seed in (1, 2):
-        plan = plan_pieces(pieces, rows=None, tokens=None, records=3, seed=seed, epoch=0)
-        batches = [collate_pieces(sequences, [pieces[n] for n in numbers], numbers) for numbers in plan]
+        numbered = plan([piece.width for piece in pieces], tokens=None, records=3, seed=seed, epoch=0)
+        batches = [collate_pieces(sequences, [pieces[n] for n in numbers], numbers) for numbers in numbered]
         assert predicted(batches) == whole(sequences)
         assert sum(batch.tokens for batch in batches) == sum(len(ids) + 1 for ids in TEXTS)
 
@@ -54,12 +57,12 @@ def test_every_token_is_predicted_once(stream: bool, chunk: int, context: int) -
 def test_streams_read_on_where_they_left_off(rows: int, chunk: int) -> None:
     sequences = sequences_of(TEXTS, stream=True)
     pieces = streams_of(sequences[0], chunk, rows)
-    plan = plan_pieces(pieces, rows=rows, tokens=7, records=None, seed=1, epoch=3)
-    assert all(len(numbers) == rows for numbers in plan)
-    batches = [collate_pieces(sequences, [pieces[n] for n in numbers], numbers, carried=True) for numbers in plan]
+    numbered = plan_streams(pieces, rows)
+    assert all(len(numbers) == rows for numbers in numbered)
+    batches = [collate_pieces(sequences, [pieces[n] for n in numbers], numbers, carried=True) for numbers in numbered]
     assert predicted(batches) == whole(sequences)
     for row in range(rows):
-        mine = [pieces[numbers[row]] for numbers in plan]
+        mine = [pieces[numbers[row]] for numbers in numbered]
         assert [piece.continues for piece in mine] == [False] + [True] * (len(mine) - 1)
         assert all(one.stop == other.start for one, other in pairwise(mine))
     assert batches[0].continues is not None and not batches[0].continues.any()
@@ -92,7 +95,11 @@ def test_a_bucketed_batch_holds_the_same_and_leaves_carried_rows_alone() -> None
     assert torch.equal(carried.bucketed().lengths, carried.lengths)
 
 
-def test_a_chunk_that_does_not_fit_into_a_batch_is_said() -> None:
-    pieces = pieces_of(sequences_of(TEXTS, stream=True), 7, 2)
-    with pytest.raises(SaccadeError, match="a chunk of 9 tokens does not fit into a batch of 8"):
-        plan_pieces(pieces, rows=None, tokens=8, records=None, seed=1, epoch=0)
+def test_a_chunk_that_does_not_fit_into_a_batch_is_an_error_that_names_its_width() -> None:
+    task = Language(
+        TextData(source="agreement", chunk=7, context=2),
+        Tokenizer.train(["a b c d e f g h i j k l"], TokenizerConfig()),
+    )
+    corpus = task.corpus([Text("a b c d e f g h i j k l " * 3)], "data.train")
+    with pytest.raises(SaccadeError, match=r"a chunk of 9 tokens.* does not fit into a batch of 8 tokens"):
+        task.plan(corpus, tokens=8, records=None, seed=1, epoch=0)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.texts.records import Text, TextData, load_texts, read_texts, texts_of
+from saccade.data.texts.records import PretrainData, Text, TextData, load_texts, read_texts, sentences_of, texts_of
 from saccade.errors import InputError
 
+PRETRAIN = PretrainData(train="-")
 LINES = ["ein Hund", "zwei  Katzen", "drei Kühe"]
 
 
@@ -43,7 +44,7 @@ def test_a_column_of_a_table_by_name_by_number_and_alone(tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"a\.csv:1: expected the column 'text', found the columns 'label', 'review'"):
         read(file)
     file.write_text("text,b\nx,y\nz\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.csv:3: expected 2 columns, found 1"):
+    with pytest.raises(InputError, match=r"a\.csv:3: b: expected 2 columns, found 1"):
         read(file)
 
 
@@ -83,9 +84,9 @@ def test_a_folder_is_all_its_files_in_the_order_of_their_names(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.pdf", "x", r"expected a file of texts .* found the ending '.pdf' \(data.format says"),
-        ("a", "x", "a name without an ending"),
-        ("a.txt", "\n \n", "expected at least one text, found none"),
+        ("a.pdf", "x", r"expected a file of texts .* found the suffix 'pdf' \(data.format says"),
+        ("a", "x", "a name without a suffix"),
+        ("a.txt", "\n \n", "expected at least one text, found nothing"),
         ("missing.txt", None, "nothing of that name"),
     ],
 )
@@ -113,7 +114,12 @@ def test_texts_in_hand() -> None:
     assert texts_of(expected, data()) == expected
     pandas = pytest.importorskip("pandas")
     assert texts_of(pandas.DataFrame({"t": LINES}), data(column="t")) == expected
-    for bad, message in [("x", "one text"), ([3], "a number"), ([{"t": "x"}], "the keys 't'"), ([" "], "none")]:
+    for bad, message in [
+        ("x", "expected a list of texts"),
+        ([3], "a number"),
+        ([{"t": "x"}], "the keys 't'"),
+        ([" "], "none"),
+    ]:
         with pytest.raises(InputError, match=message):
             texts_of(bad, data())
 
@@ -131,3 +137,63 @@ def test_texts_in_hand() -> None:
 def test_settings_that_do_not_fit_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         data(**fields)
+
+
+def sources(documents) -> list[str]:
+    return [document.source for document in documents]
+
+
+def test_sentences_end_where_the_page_says_and_nothing_is_lost():
+    text = '"No!" he said. It was 3.5 m.<br /><br />And 你好。我\nnew line… (Yes.) end'
+    found = list(sentences_of(text))
+    assert found == ['"No!"', "he said.", "It was 3.5 m.<br /><br />", "And 你好。", "我", "new line…", "(Yes.)", "end"]
+    assert "".join(found).replace(" ", "") == text.replace(" ", "").replace("\n", "")
+    assert list(sentences_of(" \n ")) == []
+
+
+def test_a_document_is_a_line_a_file_or_ends_at_a_blank_line(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one.\ntwo.\n\n \nthree.\n", encoding="utf-8")
+    units = {
+        unit: sources(read_texts(path, PretrainData(train="-", unit=unit))) for unit in ("line", "file", "blank_line")
+    }
+    assert units["line"] == ["one.", "two.", "three."]
+    assert len(units["file"]) == 1
+    assert [text.split() for text in units["blank_line"]] == [["one.", "two."], ["three."]]
+
+
+def test_files_of_several_kinds_are_read_together(tmp_path):
+    (tmp_path / "labelled.tsv").write_text("neg\tbad film\npos\tgood film\n", encoding="utf-8")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.txt").write_text("a line\n", encoding="utf-8")
+    (tmp_path / "more" / "y.jsonl").write_text(json.dumps({"2": "an object"}) + "\n", encoding="utf-8")
+    data = PretrainData(train=("labelled.tsv", "more"), valid="more", test="more", column=2)
+    splits = load_texts(data, tmp_path, 1)
+    assert sources(splits.train) == ["bad film", "good film", "a line", "an object"]
+
+
+def test_documents_in_hand_are_a_list_of_texts():
+    assert sources(texts_of(["a b", " ", "c"], PRETRAIN)) == ["a b", "c"]
+    assert sources(texts_of([{"text": "x"}], PRETRAIN)) == ["x"]
+    assert sources(texts_of({"text": ["x", "y"]}, PRETRAIN)) == ["x", "y"]
+    with pytest.raises(InputError, match="text: expected a column of texts, found 'x'"):
+        texts_of({"text": "x"}, PRETRAIN)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({}, "source or train"),
+        ({"train": "a", "length": 4}, "length must be at least 5"),
+        ({"train": "a", "masked": 0.0}, "masked must be between"),
+        ({"train": "a", "column": 0}, "column must be"),
+    ],
+)
+def test_settings_of_pretraining_that_do_not_fit_are_refused(fields, word):
+    with pytest.raises(ValueError, match=word):
+        PretrainData(**fields)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"gone\.txt"):
+        load_texts(PretrainData(train="gone.txt"), Path(tmp_path), 1)

@@ -282,13 +282,13 @@ def test_settings_out_of_range_are_told() -> None:
 
 TRAIN_ALL = """
 import random, hashlib
-from saccade.data.tokenizers.tokenizer import Tokenizer, Tokens
+from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 draw = random.Random(5)
 words = ["".join(draw.choice("bdfgklmn") + draw.choice("aeiou") for _ in range(3)) for _ in range(300)]
 texts = [" ".join(words[i : i + 5]) for i in range(0, 300, 5)] * 2  # equal counts everywhere: nothing but ties
 for kind in ("characters", "words", "bpe", "wordpiece", "unigram"):
     for size in (50, 90, 150):
-        tokenizer = Tokenizer.train(texts, Tokens(kind=kind, size=size))
+        tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, size=size))
         print(kind, size, hashlib.sha256(tokenizer.to_json().encode()).hexdigest())
 """
 

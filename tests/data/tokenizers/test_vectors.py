@@ -117,7 +117,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, text, told):
 def test_a_binary_file_is_told_as_such(tmp_path, header):
     (tmp_path / "v.bin").write_bytes(header + b"the \xcd\xcc\x8c\x3f\xff\ndog \x9a\x99\xff\n")
     with pytest.raises(
-        InputError, match=r"expected a word and its numbers, found bytes that are no text .*not the binary"
+        InputError, match=r"expected a word and its numbers, found bytes that are not text .*not the binary"
     ):
         read_vectors(Vectors("v.bin"), tmp_path, {"dog": 0})
 

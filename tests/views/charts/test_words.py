@@ -63,7 +63,7 @@ def test_histograms_of_one_word_share_their_scale_and_mark_the_mean() -> None:
     assert good_pos.get_xlim() == good_neg.get_xlim() == (0, 0.9) and good_pos.get_ylim() == good_neg.get_ylim()
     assert good_pos.lines[0].get_xdata()[0] == pytest.approx(0.6)
     assert sum(bar.get_height() for bar in good_pos.patches) == pytest.approx(1.0)
-    assert not bad_pos.patches and bad_neg.patches and "nowhere" in bad_pos.get_xlabel()
+    assert not bad_pos.patches and bad_neg.patches and "no occurrence" in bad_pos.get_xlabel()
 
 
 def test_many_labels_are_wrapped_and_each_word_begins_a_row() -> None:

@@ -21,8 +21,7 @@ from saccade.errors import SaccadeError
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Tokens
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import AttentionMap, Trace
-from saccade.views.figure.blocks import Heatmap, Pictures, Reading, Statistics
-from saccade.views.figure.figure import draw, save
+from saccade.views.figure.figure import LINE, Heatmap, Pictures, Reading, Statistics, draw, save
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import Labels
 from saccade.views.panels import Limits, Panel, panels
@@ -291,7 +290,7 @@ class TestManyMaps:
         lens = Lens()
         lens.observe(Site("self", "source", "source"), torch.randn(1, 17, 16, 16).softmax(-1))
         trace = lens.trace.labelled({"source": Tokens([f"w{number}" for number in range(16)])})
-        hint = "one head with its labels: save(…, site=…, head=…) or view --site --head"
+        hint = "for one head with labels: save(…, site=…, head=…) or view --site --head"
         assert hint in " ".join(written(trace))
         assert "w1" not in written(trace)
         alone = written(trace.only(head=3))
@@ -354,8 +353,8 @@ class TestOtherAxes:
         words = ("The room was clean and the breakfast wonderful " * 6).split()
         trace = look(torch.rand(1, len(words)).softmax(-1), Tokens(["label"]), Tokens(words))
         block = Reading(*self.blocks(trace), greatest=0.1)
-        assert block.height > block.line
-        assert all(across + wide <= block.width for across, _, wide, *_ in block.places)
+        assert block.height > LINE
+        assert all(word.left + word.width <= block.width for word in block.words)
         assert written(trace).count("breakfast") == 6
 
     def test_statistics_are_bars_with_their_labels(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from saccade.views.payload import page_data
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.lens import Site
 from saccade.views.html import payload as page
-from saccade.views.html import plan
+from saccade.views.html import weights
+from saccade.views.html.payload import page_data
 from tests.views.html.test_payload import decoded, dense, only
 
 
@@ -36,7 +36,7 @@ class TestTheLargestPages:
 
     def leave(self, monkeypatch, room, maps):
         """So many bytes for the largest weights of each row."""
-        monkeypatch.setattr(plan, "MOST_ROOM", room + 4 * plan.FEWER + plan.THUMB**2 * 2 // 3 * maps)
+        monkeypatch.setattr(weights, "MOST_ROOM", room + 4 * weights.FEWER + weights.THUMB**2 * 2 // 3 * maps)
 
     def test_fewer_weights_of_each_row_are_kept_and_the_others_join_what_is_left(self, monkeypatch):
         heads = self.heads()

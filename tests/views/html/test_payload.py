@@ -14,15 +14,14 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
-from saccade.views.payload import page_data
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.axes import Frames, Grid, Nodes, Reviews, Tokens
 from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
-from saccade.views.html.plan import EXACT, ROOM
-from saccade.views.html.weights import LEVELS, quantised, thumbnail
+from saccade.views.html.payload import page_data
+from saccade.views.html.weights import EXACT, LEVELS, ROOM, quantised, thumbnail
 
 NUMPY = {"f32": "<f4", "u8": "u1", "i32": "<i4"}
 
@@ -160,15 +159,15 @@ class TestLargePages:
     def test_how_many_are_kept_can_be_chosen(self):
         [written] = only(page_data(Trace(maps=(dense(600, 777),)), keep=3))["maps"]
         assert written["tensors"]["index"]["shape"] == [600, 3]
-        with pytest.raises(SaccadeError, match="keep: expected 1 weight a row or more, found 0"):
+        with pytest.raises(SaccadeError, match=r"keep: expected 1 .* found 0"):
             page_data(Trace(), keep=0)
 
     @pytest.mark.parametrize("spread", [0.5, 1.0, 4.0])
     def test_broad_weights_still_fit_into_ten_megabytes(self, spread, monkeypatch):
         """A quarter of 12 × 12 × 512 × 512 has a quarter of the room."""
-        from saccade.views.html import plan
+        from saccade.views.html import weights
 
-        monkeypatch.setattr(plan, "ROOM", plan.ROOM // 4)
+        monkeypatch.setattr(weights, "ROOM", weights.ROOM // 4)
         heads = tuple(dense(512, 512, head=head % 12, site=str(head // 12), spread=spread) for head in range(36))
         page = page_data(Trace(maps=heads))
         assert sum(len(block) for block in page.blocks) * 4 / 3 < 9_700_000 / 4

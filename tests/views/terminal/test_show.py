@@ -309,8 +309,8 @@ class TestNothing:
     @pytest.mark.parametrize("keep", ["all", "top", "statistics"])
     def test_no_queries_and_no_keys_are_a_sentence(self, keep: str) -> None:
         for shape, sentence in (
-            ((0, 3), "Nothing was asked: target"),
-            ((3, 0), "There was nothing to look at: source"),
+            ((0, 3), "target has no positions"),
+            ((3, 0), "source has no positions"),
         ):
             lens = Lens(keep)  # type: ignore[arg-type]
             lens.observe(Site("cross", "target", "source"), torch.zeros(1, 1, *shape))

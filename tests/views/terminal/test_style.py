@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from saccade.errors import SaccadeError
-from saccade.views.terminal.style import Ink, background_of_terminal, colours_of, writes_unicode
+from saccade.views.terminal.style import Style, background_of_terminal, colours_of, writes_unicode
 
 
 class Screen(io.StringIO):
@@ -73,14 +73,14 @@ def test_the_background_is_what_the_terminal_tells(told: str, expected: str, mon
 
 def test_unknown_inks_are_refused() -> None:
     with pytest.raises(SaccadeError, match="colour must be"):
-        Ink.of(80, "16", True, None)  # type: ignore[arg-type]
+        Style.of(80, "16", True, None)  # type: ignore[arg-type]
     with pytest.raises(SaccadeError, match="background must be"):
-        Ink.of(80, "none", True, "pink")  # type: ignore[arg-type]
+        Style.of(80, "none", True, "pink")  # type: ignore[arg-type]
 
 
-SHADED = Ink(80, "none", True, "dark")
-ASCII = Ink(80, "none", False, "dark")
-COLOURED = Ink(80, "truecolor", True, "dark")
+SHADED = Style(80, "none", True, "dark")
+ASCII = Style(80, "none", False, "dark")
+COLOURED = Style(80, "truecolor", True, "dark")
 
 
 def test_strength_falls_back_from_colours_to_shades_to_ascii() -> None:
@@ -89,12 +89,12 @@ def test_strength_falls_back_from_colours_to_shades_to_ascii() -> None:
     assert SHADED.row(cells) == " ░▒▓█"
     assert ASCII.row([(step / 9, " ") for step in range(10)]) == " .:-=+*#%@"
     assert COLOURED.row(cells).count("\x1b[48;2;") == 4
-    assert Ink(80, "256", True, "dark").row(cells).count("\x1b[48;5;") == 4
+    assert Style(80, "256", True, "dark").row(cells).count("\x1b[48;5;") == 4
 
 
 @pytest.mark.parametrize("colour", ["truecolor", "256", "none"])
 def test_zero_is_nothing_and_nan_is_a_question(colour: str) -> None:
-    ink = Ink(80, colour, True, "light")  # type: ignore[arg-type]
+    ink = Style(80, colour, True, "light")  # type: ignore[arg-type]
     assert ink.row([(0.0, "   "), (1e-4, "  ")]) == "     "
     assert ink.row([(math.nan, "   ")]) == " ? "
     assert ink.row([(math.nan, "word")]) == "word"

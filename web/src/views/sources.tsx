@@ -1,7 +1,7 @@
 // What the views of documents, pictures, sounds, graphs and records share: the sites that fit, axes that lie in others,
 // the row that is looked from, and a classifier's answer.
 import { useEffect, useMemo } from "preact/hooks";
-import { CHOICES, deedOf, purposeOf } from "../deeds";
+import { CHOICES, actionOf, purposeOf } from "../output_kind";
 import { number, short } from "../labels";
 import { type Look, type Loaded, useLook } from "../look";
 import { Picker, Places } from "../parts";
@@ -158,7 +158,7 @@ export function Answer({ about }: { about: About }) {
   const left = all.slice(MOST_LABELS);
   const rest = left.reduce((sum, [, share]) => sum + (Number.isFinite(share) ? share : 0), 0);
   return (
-    <dl class="answer" aria-label={`probability of each ${CHOICES[deedOf(about)]}`}>
+    <dl class="answer" aria-label={`probability of each ${CHOICES[actionOf(about)]}`}>
       {all.slice(0, MOST_LABELS).map(([name, share]) => (
         <div key={name}>
           <dt>
@@ -200,7 +200,7 @@ export function opening(look: Look, about: About, step: number): Part[] {
   const token: Part = { token: short(label) };
   if (look.query.kind === "tokens") {
     // What one place pools of a text is decided on, whoever pools it.
-    const decides = deedOf(about) === "decide" || (deedOf(about) === "write" && look.weights.rows === 1);
+    const decides = actionOf(about) === "decide" || (actionOf(about) === "write" && look.weights.rows === 1);
     const purpose = decides ? "to decide on" : purposeOf(look.map, look.query, about);
     return purpose ? [`T${purpose.slice(1)} `, token, " it "] : ["For ", token, " it "];
   }

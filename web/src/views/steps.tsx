@@ -1,6 +1,6 @@
 // Steps: one step of a decode from left to right. Scores become weights, weights a context, a context the output.
 import { useMemo, useRef } from "preact/hooks";
-import { DID } from "../deeds";
+import { DID } from "../output_kind";
 import { Figure, type Table } from "../figure";
 import { number, short } from "../labels";
 import { useLoaded } from "../look";
@@ -85,7 +85,7 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
 }
 
 /** What the readout says: what the hand does; without attention, what came out; else the shell speaks. */
-function saidOf({ deed, look, trace }: Decode, { step, written, likely }: Moment, { draft }: Hand): Part[] | null {
+function saidOf({ action, look, trace }: Decode, { step, written, likely }: Moment, { draft }: Hand): Part[] | null {
   const labels = look?.key.labels ?? null;
   if (draft)
     return [
@@ -96,9 +96,9 @@ function saidOf({ deed, look, trace }: Decode, { step, written, likely }: Moment
   if (labels || written === null) return null;
   const found = likely.find((each) => each.label === written);
   // A tag is told with its word, and of a candidate its score: as the steps are named.
-  const steps = deed === "tag" || deed === "score" ? trace.axes[trace.outputs?.axis ?? ""] : undefined;
+  const steps = action === "tag" || action === "score" ? trace.axes[trace.outputs?.axis ?? ""] : undefined;
   return [
-    DID[deed],
+    DID[action],
     { token: short(steps?.labels[step] ?? written) },
     found ? ` (probability ${number(found.probability)}).` : ".",
   ];

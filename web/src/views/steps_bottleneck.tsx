@@ -31,7 +31,7 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const grid = useRef<HTMLDivElement>(null);
   const height = useRowHeight(keys.length, grid, stacked);
   const tall = keys.length ? tallOf(keys.length * height) : TALLEST;
-  const writes = decode.deed === "write";
+  const writes = decode.action === "write";
   const last = writes ? vectorAt(read, count - 1) : null;
   const present: Column[] = [
     ...(source ? (["label", "h"] as const) : []),

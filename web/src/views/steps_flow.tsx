@@ -157,12 +157,12 @@ export function Output({ decode, moment, hand, before, axis, rows, stacked }: Ou
 
 /** What is said where nothing is known to have been likely. */
 function Unknown({ decode, moment }: Pick<OutputProps, "decode" | "moment">) {
-  const { deed, trace } = decode;
+  const { action, trace } = decode;
   const { written } = moment;
   const { tags, score } = trace.about;
   if (decode.reads) return <>Nothing comes out here: this place reads for the others.</>;
-  if (deed === "tag" && tags && written === null) return <>No tag is said here.</>;
-  if (deed === "score" && typeof score === "number")
+  if (action === "tag" && tags && written === null) return <>No tag is said here.</>;
+  if (action === "score" && typeof score === "number")
     return (
       <>
         scored <b>{number(score)}</b>
@@ -171,7 +171,7 @@ function Unknown({ decode, moment }: Pick<OutputProps, "decode" | "moment">) {
   if (written === null) return <>Outputs were not kept.</>;
   return (
     <>
-      {deed === "write" ? "wrote" : "said"} <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept
+      {action === "write" ? "wrote" : "said"} <b dir="auto">{short(written, 24)}</b>; how likely it was, was not kept
     </>
   );
 }

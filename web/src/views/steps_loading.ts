@@ -1,5 +1,5 @@
 // What Steps needs of a trace, loaded together so that its columns always belong to one another.
-import { type Deed, deedOf } from "../deeds";
+import { type Action, actionOf } from "../output_kind";
 import { writtenAxis } from "../footer";
 import { type Look, lookAt } from "../look";
 import { siteOf } from "../state";
@@ -26,7 +26,7 @@ export interface Decode {
   state: Vectors | null;
   outputs: Outputs | null;
   /** what it does at a step */
-  deed: Deed;
+  action: Action;
   /** whether nothing comes out at the steps of this look: an encoder's, among its own positions */
   reads: boolean;
   /** whether its weights are its output (a pointer network): then there is no context */
@@ -57,7 +57,7 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const across = !!look && look.map.query !== look.map.key;
   const written = look?.map.query ?? trace.outputs?.axis ?? null;
   const name = `${look?.site}.context`;
-  const told = deedOf(trace.about);
+  const told = actionOf(trace.about);
   const reads = !!look && isReading(trace, look, told);
   const [scores, read, context, own, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
@@ -68,15 +68,15 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   ]);
   const heads = (look?.averaged && trace.signals[name]?.values.shape.at(-2)) || 1;
   const points = trace.about.model === "pointer";
-  const deed = told === "write" && outputs?.single ? "decide" : told;
+  const action = told === "write" && outputs?.single ? "decide" : told;
   const growing = !!look && !read && isGrowing(look);
-  return { trace, look, scores, read, context, heads, state: own, outputs, deed, reads, points, growing };
+  return { trace, look, scores, read, context, heads, state: own, outputs, action, reads, points, growing };
 }
 
 /** Whether the steps of a look are not those of the outputs: a tag has the place of its word, and one output is for all. */
-function isReading(trace: PageTrace, { map }: Look, deed: Deed): boolean {
+function isReading(trace: PageTrace, { map }: Look, action: Action): boolean {
   const { outputs } = trace;
-  return !!outputs && outputs.labels.length > 1 && map.query !== outputs.axis && deed !== "tag";
+  return !!outputs && outputs.labels.length > 1 && map.query !== outputs.axis && action !== "tag";
 }
 
 /** Whether no row weighs anything beyond its own place: those positions were not written yet. */

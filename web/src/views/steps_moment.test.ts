@@ -43,7 +43,7 @@ async function at(step: number, { about, axes, looks, axis, labels, probability 
 }
 
 const TAGGER: Made = {
-  about: { task: "label", tags: ["O", "B-LOC"] },
+  about: { output_kind: "tags", tags: ["O", "B-LOC"] },
   axes: { text: tokens(["She", "Lisbon"]), tag: tokens(["She [O]", "Lisbon [B-LOC]"]) },
   looks: [
     ["text", "text"],
@@ -72,7 +72,7 @@ test("at a layer below, a tagger's words have their own tags, not those of the f
 test("of a ranker's candidates the one that was looked at is marked, wherever it looks from", async () => {
   const candidates = ["it is", "no"];
   const ranked: Made = {
-    about: { task: "rank", output: "it is", score: 0.506, labels: { "it is": 0.506, no: 0.494 } },
+    about: { output_kind: "ranking", output: "it is", score: 0.506, labels: { "it is": 0.506, no: 0.494 } },
     axes: { question: tokens(["is", "it", "?"]), candidate: tokens(["it", "is"]), score: tokens(["0.506"]) },
     looks: [
       ["candidate", "question"],
@@ -95,7 +95,7 @@ test("of a ranker's candidates the one that was looked at is marked, wherever it
 
 test("where an encoder looks nothing comes out, and what writes can be given another beginning", async () => {
   const written: Made = {
-    about: { task: "translate" },
+    about: { output_kind: "text" },
     axes: { source: tokens(["le", "chat"]), target: tokens(["the", "cat"]) },
     looks: [
       ["source", "source"],
@@ -115,7 +115,7 @@ test("where an encoder looks nothing comes out, and what writes can be given ano
 
 test("a classifier without attention decides, and writes nothing", async () => {
   const plain: Made = {
-    about: { task: "classify", output: "good", labels: { good: 0.6, bad: 0.4 } },
+    about: { output_kind: "label", output: "good", labels: { good: 0.6, bad: 0.4 } },
     axes: { text: tokens(["a", "film"]), label: tokens(["good"]) },
     looks: [],
     axis: "label",
@@ -124,7 +124,7 @@ test("a classifier without attention decides, and writes nothing", async () => {
   };
   const moment = await at(0, plain);
   assert.deepEqual(
-    [moment.decode.deed, moment.written, moment.writes, moment.forced],
+    [moment.decode.action, moment.written, moment.writes, moment.forced],
     ["decide", "good", false, false],
   );
 });

@@ -1,5 +1,5 @@
 // One step of a decode: its rows, its vectors, and how its weights came about.
-import { canBegin, outputAt } from "../deeds";
+import { canBegin, outputAt } from "../output_kind";
 import type { Weighed } from "../equations";
 import type { State } from "../types";
 import { type Change, type Place, touches } from "../what_if";
@@ -72,9 +72,9 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const own = decode.trace.outputs?.axis ?? look?.map.query ?? "";
   const single = !!decode.outputs?.single;
   const { about } = decode.trace;
-  const writes = !decode.reads && decode.deed === "write";
+  const writes = !decode.reads && decode.action === "write";
   // One output stands for all positions, whichever of them looks; of a ranker's candidates one is shown.
-  const apart = (single && decode.deed !== "score") || decode.reads;
+  const apart = (single && decode.action !== "score") || decode.reads;
   const ends = {
     writes,
     forced: writes && canBegin(about),

@@ -94,7 +94,7 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   const state = moment.state && stateEquation(about, count);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
   // Without a look there is no context: how else the states of a text were pooled is not in the page.
-  const output = look || decode.deed === "write" ? outputEquation(about, count) : null;
+  const output = look || decode.action === "write" ? outputEquation(about, count) : null;
   const chance = number(likeliest?.probability);
   return (
     <>
@@ -141,7 +141,7 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
   const { look, scores, context, points } = decode;
-  if (!look && decode.deed !== "write") return <>The states, one a position, from which the output comes.</>;
+  if (!look && decode.action !== "write") return <>The states, one a position, from which the output comes.</>;
   if (!look) return <>Each step writes from the decoder's own state, which began as what the encoder was left with.</>;
   const opening = moment.writes ? "One step at a time: scores become weights" : "Scores become weights";
   const rest = points

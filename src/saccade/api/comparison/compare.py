@@ -21,8 +21,22 @@ from saccade.api.comparison.entrants import ComparisonSetup, Speed, decode, load
 from saccade.api.comparison.references import Form
 from saccade.errors import SaccadeError
 from saccade.metrics.calibration import BINS, LEAST, PROBABILITY_METRICS, SIGNATURES
-from saccade.metrics.lengths import EDGES, Bucket, BucketScore, buckets, quantile_edges, score_by_length
-from saccade.metrics.significance import SAMPLES, Paired, Statistics, bootstrap, interval, paired_difference, statistics
+from saccade.metrics.significance import (
+    EDGES,
+    SAMPLES,
+    Bucket,
+    BucketScore,
+    Paired,
+    Statistics,
+    bootstrap,
+    buckets,
+    interval,
+    paired_difference,
+    quantile_edges,
+    score_by_length,
+    statistics,
+)
+from saccade.task import Calibrates, Searches
 from saccade.tasks.calibration import shares_of
 
 By = Literal["source_words", "source_tokens", "reference_words"]
@@ -135,6 +149,7 @@ def compare(
     repeats: int = REPEATS,
     device: str = "auto",
     say: Callable[[str], None] = lambda _: None,
+    trust: Sequence[str] = (),
 ) -> Comparison:
     """Hold runs of one task to one test set; the first is what the others are tested against.
 
@@ -147,9 +162,10 @@ def compare(
         by, edges: what length is, and where buckets end (or ``quantiles``: about as many sentences in each).
         samples, seed: of the bootstrap and of the randomisation. ``repeats``: how often speed is measured; 0: not at all.
         say: is told what happens next.
+        trust: modules whose parts the runs may use, as for :func:`saccade.load`.
     """
     _check(by, samples, repeats)
-    contest, wanted = _enter(runs, data, metrics, beam, text, device)
+    contest, wanted = _enter(loaded(runs, device, trust), data, metrics, beam, text, device)
     into = _buckets(contest, by, edges)
     outputs, notes = _outputs(contest, say)
     if data is None:
@@ -165,7 +181,7 @@ def compare(
 
 
 def _enter(
-    runs: Sequence[str | Path | Bundle],
+    bundles: Sequence[Bundle],
     data: Any,
     metrics: Sequence[str] | None,
     beam: int | None,
@@ -173,9 +189,8 @@ def _enter(
     device: str,
 ) -> tuple[ComparisonSetup, list[str]]:
     """The contest, and what its runs are measured by: metrics of outputs, which the contest knows, and of probabilities."""
-    bundles = loaded(runs, device)
     asked = list(dict.fromkeys(metrics or bundles[0].recipe.metrics))
-    likely = [name for name in asked if name in PROBABILITY_METRICS and hasattr(bundles[0].task, "judgements")]
+    likely = [name for name in asked if name in PROBABILITY_METRICS and isinstance(bundles[0].task, Calibrates)]
     said = metrics
     if likely:
         said = [name for name in asked if name not in likely] or ["accuracy"]
@@ -202,18 +217,9 @@ def _buckets(contest: ComparisonSetup, by: By, edges: Sequence[int] | str) -> li
 
 
 def _lengths(contest: ComparisonSetup, by: By) -> list[int]:
-    if contest.labels or contest.ranks:
-        if by == "source_tokens" and contest.tags:
-            return [len(contest.bundles[0].task.reader.cut(record.source).ids) for record in contest.records]
-        if by == "source_tokens":
-            tokenizer, texts = contest.bundles[0].task.tokenizer, contest.sources
-            return [len(ids) for ids in tokenizer.encode_all(texts)]
-        return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
-    if not contest.references.are_texts:
-        return [len(record.target if by == "reference_words" else record.source) for record in contest.records]
-    if by == "source_tokens":
-        return [len(ids) for ids in contest.bundles[0].task.source.encode_all(contest.sources)]
-    return [len(text.split()) for text in (contest.sources if by == "source_words" else contest.references.texts)]
+    if by == "reference_words" and contest.references.are_texts:
+        return [len(text.split()) for text in contest.references.texts]
+    return [contest.task.length_of(record, by) for record in contest.records]
 
 
 def _outputs(contest: ComparisonSetup, say: Callable[[str], None]) -> tuple[list[list[Any]], list[str]]:
@@ -261,7 +267,7 @@ def _measured(contest: ComparisonSetup, number: int, outputs: Sequence[Any], wan
 
 def _search(contest: ComparisonSetup, number: int) -> dict[str, Any]:
     """How outputs were searched for; nothing where they are not."""
-    return {} if contest.labels or contest.ranks else asdict(contest.searches[number])
+    return asdict(contest.searches[number]) if isinstance(contest.task, Searches) else {}
 
 
 def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, Figure]:
@@ -337,6 +343,8 @@ def measured_probabilities(
     task = bundle.task
     with threads(bundle.threads):
         corpus = task.corpus(records, where)
-        shares = shares_of(task.judgements(bundle.network, corpus), task.calibration)
-    probabilities, labels = shares.double().cpu().numpy(), np.array(corpus.labels)
+        if not isinstance(task, Calibrates):
+            raise SaccadeError(f"{', '.join(metrics)}: expected a task with probabilities, found {task.name}")
+        shares = shares_of(task.logits_of(bundle.network, corpus), task.calibration)
+    probabilities, labels = shares.double().cpu().numpy(), np.array(task.targets_of(corpus))
     return {name: probability_statistics(name, probabilities, labels) for name in metrics}

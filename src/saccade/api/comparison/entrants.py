@@ -18,15 +18,12 @@ from saccade.api.finetune import sources_trained_on
 from saccade.api.runs import checksum_of_data
 from saccade.bundle_format import CARD, CONFIG, read_config
 from saccade.errors import SaccadeError
-from saccade.metrics.labels import LABEL_METRICS, label_statistics
-from saccade.metrics.ranking import RANKING_METRICS, order, ranking_statistics
 from saccade.metrics.significance import Statistics, statistics
-from saccade.metrics.text import METRICS, check_available, check_known
+from saccade.metrics.text import check_available
 from saccade.nn.search.beam_search import Search
-from saccade.tasks.label import Label
+from saccade.task import Task
 
 TIMED = 256  # inputs decoded to measure speed
-UNPAIRED = ("language", "pretrain", "vectors")  # tasks that are judged by what they foresee, not by what they write
 
 
 @dataclass(frozen=True)
@@ -52,42 +49,22 @@ class ComparisonSetup:
     metrics: Sequence[str]
 
     @property
+    def task(self) -> Task:
+        return self.bundles[0].task
+
+    @property
     def sources(self) -> list[str]:
-        if self.tags:
-            return [" ".join(record.source) for record in self.records]
-        return [_written(record.source) for record in self.records]
-
-    @property
-    def labels(self) -> bool:
-        """Whether outputs are labels."""
-        return _says_labels(self.bundles[0])
-
-    @property
-    def tags(self) -> bool:
-        """Whether an output is a tag for each word, written with blanks between."""
-        return _says_tags(self.bundles[0])
-
-    @property
-    def ranks(self) -> bool:
-        """Whether outputs are scores, a candidate each."""
-        return _ranks(self.bundles[0])
+        return [self.task.source_text(record) for record in self.records]
 
     def shown(self, outputs: Sequence[Any]) -> list[str]:
-        """The outputs as a person reads them: of scored candidates the best."""
-        if not self.ranks:
-            return list(outputs)
-        return [record.candidates[order(scores)[0]] for record, scores in zip(self.records, outputs, strict=True)]
+        """The outputs as a person reads them."""
+        return [self.task.output_text(record, output) for record, output in zip(self.records, outputs, strict=True)]
 
     def measure(self, outputs: Sequence[Any]) -> list[Statistics]:
-        texts, cut = self.references.texts, self.references.bleu_tokenize
-        if self.ranks:
-            relevance = [record.target for record in self.records]
-            return [ranking_statistics(name, outputs, relevance) for name in self.metrics]
-        if self.tags:
-            return [self.bundles[0].task.statistics(name, outputs, self.records) for name in self.metrics]
-        if self.labels:
-            return [label_statistics(name, outputs, texts) for name in self.metrics]
-        return [statistics(name, outputs, texts, bleu_tokenize=cut) for name in self.metrics]
+        if not self.references.are_texts:
+            return [self.task.statistics(name, outputs, self.records) for name in self.metrics]
+        texts, tokenize = self.references.texts, self.references.bleu_tokenize
+        return [statistics(name, outputs, texts, bleu_tokenize=tokenize) for name in self.metrics]
 
     def seen(self, number: int) -> str:
         """What must be known of a run that was trained on inputs that the first has held out."""
@@ -102,7 +79,7 @@ class ComparisonSetup:
         # Short inputs are common enough to stand in both parts of any text; the first run has seen those too.
         if seen - usual <= 0.01 * len(self.records):
             return ""
-        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: that flatters it"
+        return f"{name} was trained on {seen:,} of these {len(self.records):,} inputs: so its scores are too optimistic"
 
     def _trained_on(self, bundle: Bundle) -> int:
         runs = bundle.members or (bundle,)
@@ -110,33 +87,15 @@ class ComparisonSetup:
         return sum(record.source in trained_on for record in self.records)
 
 
-def _says_labels(bundle: Bundle) -> bool:
-    return "accuracy" in getattr(bundle.task, "metrics", ())
-
-
-def _says_tags(bundle: Bundle) -> bool:
-    return isinstance(bundle.task, Label)
-
-
-def _ranks(bundle: Bundle) -> bool:
-    return "map" in getattr(bundle.task, "metrics", ())
-
-
 def _references(bundles: Sequence[Bundle], names: Sequence[str], records: Sequence[Any], text: Form) -> References:
-    if _says_tags(bundles[0]):
-        return References([" ".join(one.target) for one in records], str, "none", "as it is", are_texts=False)
-    if not _ranks(bundles[0]):
+    task = bundles[0].task
+    if task.output_tokenizer is not None:
         return shared_references(bundles, names, records, text)
-    right = [[each for each, grade in zip(one.candidates, one.target, strict=True) if grade > 0] for one in records]
-    as_they_are: Any = list  # scores stay numbers
-    return References([" | ".join(texts) for texts in right], as_they_are, "13a", "as it is", are_texts=False)
+    return References([task.reference(record) for record in records], _unchanged, "none", "as it is", are_texts=False)
 
 
-def _written(source: Any) -> str:
-    """An input on one line; of two texts both."""
-    if isinstance(source, tuple) and all(isinstance(part, str) for part in source):
-        return " | ".join(source)
-    return source if isinstance(source, str) else str(source)
+def _unchanged(output: Any) -> Any:
+    return output
 
 
 def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
@@ -153,11 +112,11 @@ def _trainings(bundle: Bundle) -> list[tuple[Any, ...]]:
     ]
 
 
-def loaded(runs: Sequence[str | Path | Bundle], device: str) -> list[Bundle]:
-    """The runs as bundles; those that are ones stay as they are."""
+def loaded(runs: Sequence[str | Path | Bundle], device: str, trust: Sequence[str] = ()) -> list[Bundle]:
+    """The runs as bundles; those that are ones stay as they are. The others may use parts of modules in ``trust``."""
     if isinstance(runs, str | Path) or not runs:
         raise SaccadeError("expected a list of runs, found " + (repr(str(runs)) if runs else "none"))
-    return [run if isinstance(run, Bundle) else load(run, device) for run in runs]
+    return [run if isinstance(run, Bundle) else load(run, device, trust=trust) for run in runs]
 
 
 def prepare(
@@ -171,18 +130,16 @@ def prepare(
     """Load the runs and find what they can be compared by; everything that speaks against it is said here."""
     bundles = loaded(runs, device)
     for bundle in bundles:
-        if bundle.recipe.task in UNPAIRED:
+        if not bundle.task.output_metrics:
             raise SaccadeError(
-                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; its figures "
-                "are those of saccade evaluate"
+                f"{bundle.folder}: expected a task whose outputs have references, found {bundle.recipe.task!r}; compare "
+                "its metrics instead: saccade evaluate RUN --data FILE, for each run"
             )
     names = _names(bundles)
     wanted = _metrics(bundles, metrics)
     searches = [_search(bundle, beam) for bundle in bundles]
     records, where = bundles[0].records_of(data)
     references = _references(bundles, names, records, text)
-    if not (_says_labels(bundles[0]) or _ranks(bundles[0])):
-        wanted = _known(wanted, references, asked=metrics is not None)
     return ComparisonSetup(bundles, names, searches, records, where, references, wanted)
 
 
@@ -203,36 +160,17 @@ def _metrics(bundles: Sequence[Bundle], asked: Sequence[str] | None) -> list[str
     tasks = {bundle.recipe.task for bundle in bundles}
     if len(tasks) > 1:
         raise SaccadeError(f"expected runs of one task, found {', '.join(sorted(tasks))}")
-    if tasks == {"language"}:
-        raise SaccadeError(
-            "language models have no outputs to compare, only how well they foresee a text: "
-            "saccade evaluate RUN --metric word_perplexity --data FILE, for each of them"
-        )
     if asked is not None and "perplexity" in asked:
         raise SaccadeError("perplexity is not a metric of outputs: saccade evaluate RUN --metric perplexity")
-    ranks = _ranks(bundles[0])
-    known = LABEL_METRICS if _says_labels(bundles[0]) else RANKING_METRICS if ranks else tuple(METRICS)
-    if _says_tags(bundles[0]):
-        known = bundles[0].task.known_metrics
+    known = bundles[0].task.output_metrics
     metrics = list(dict.fromkeys(asked or [name for name in bundles[0].recipe.metrics if name in known]))
-    if known != tuple(METRICS):
-        unknown = [name for name in metrics if name not in known]
-        if unknown:
-            what = "rankings" if ranks else "labels"
-            raise SaccadeError(f"unknown metric {unknown[0]!r}: those of {what} are {', '.join(known)}")
-        return metrics or [known[0]]
-    check_known(metrics)
+    unknown = [name for name in metrics if name not in known]
+    if unknown:
+        raise SaccadeError(
+            f"unknown metric {unknown[0]!r}: those of outputs of {bundles[0].recipe.task} are {', '.join(known)}"
+        )
     check_available(metrics)
-    return metrics or ["exact_match"]
-
-
-def _known(metrics: list[str], references: References, *, asked: bool) -> list[str]:
-    if references.are_texts:
-        return metrics
-    others = [name for name in metrics if name != "exact_match"]
-    if asked and others:
-        raise SaccadeError(f"expected exact_match, the one metric of outputs that are no texts, found {others[0]!r}")
-    return ["exact_match"]
+    return metrics or [known[0]]
 
 
 def _search(bundle: Bundle, beam: int | None) -> Search:
@@ -251,7 +189,7 @@ def decode(contest: ComparisonSetup, number: int) -> tuple[Sequence[Any], Sequen
         except SaccadeError as error:
             raise SaccadeError(f"{contest.names[number]}: {error}") from None
         how = contest.searches[number]
-        metric = "accuracy" if contest.labels else "map" if contest.ranks else "exact_match"
+        metric = bundle.task.output_metrics[0]
         evaluation = bundle.task.evaluate(bundle.network, corpus, how=how, metrics=[metric])
     return evaluation.outputs, evaluation.notes
 
@@ -262,7 +200,7 @@ def speeds(contest: ComparisonSetup, repeats: int, seed: int, say: Callable[[str
     if repeats < 1:
         return [None] * len(bundles)
     drawn = np.random.default_rng(seed).permutation(len(contest.records))[:TIMED]
-    inputs = [getattr(contest.records[number], "asked", contest.records[number].source) for number in drawn]
+    inputs = [contest.task.input_of(contest.records[number]) for number in drawn]
     seconds: list[list[float]] = [[] for _ in bundles]
     for turn in range(repeats):
         for number, (bundle, search) in enumerate(zip(bundles, contest.searches, strict=True)):

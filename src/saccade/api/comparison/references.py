@@ -10,7 +10,6 @@ same reference. Two forms are fair:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -40,9 +39,7 @@ def shared_references(
     """The references that every run can be held to."""
     if form not in get_args(Form):
         raise SaccadeError(f"text: expected one of {', '.join(get_args(Form))}, found {form!r}")
-    tokenizers = [getattr(bundle.task, "target", None) for bundle in bundles]
-    if not all(isinstance(tokenizer, Tokenizer) for tokenizer in tokenizers):
-        return References([_plain(record.target) for record in records], _plain, "13a", "as it is", are_texts=False)
+    tokenizers = [bundle.task.output_tokenizer for bundle in bundles]
     raw = [record.target for record in records]
     if form == "common":
         return _common(raw, [tokenizer.config for tokenizer in tokenizers if tokenizer is not None])
@@ -80,7 +77,3 @@ def _form(config: TokenizerConfig | None) -> str:
         return "as it is"
     parts = ["lower-cased"] if config.lower else []
     return ", ".join([*parts, *(["cut into words"] if config.kind == "words" else [])]) or "as it is"
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -1,1 +1,1 @@
-"""How each kind of file gives its pairs: one module a format. ``saccade.data.pairs.records`` chooses among them."""
+"""Reads files, one module per format; :mod:`saccade.data.files.fields` chooses among those with columns."""

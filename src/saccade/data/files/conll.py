@@ -1,17 +1,17 @@
-"""A token a line, a blank line after each sentence: the columns of the CoNLL tasks, and CoNLL-U.
+"""Reads one token per line, a blank line after each sentence: the columns of the CoNLL tasks, and CoNLL-U.
 
-    Confidence NN B-NP              columns, by tabs or by spaces; -DOCSTART- begins a document and is no token
+    Confidence NN B-NP              columns, by tabs or by spaces; -DOCSTART- begins a document and is not a token
     in IN B-PP
 
-    # id 3f domain=en               before a sentence: lines of comment, as MultiCoNER and CoNLL-2012 have them. What has the
-    #begin document (nw/1)          columns of the file is a word all the same: "# NN B-NP", "#tag O"
+    # id 3f domain=en               before a sentence: lines of comment, as MultiCoNER and CoNLL-2012 have them. A line with
+    #begin document (nw/1)          the file's number of columns is a word nonetheless: "# NN B-NP", "#tag O"
 
     # newdoc id = weblog-1          CoNLL-U: ten columns by tabs, lines of comment before a sentence
     1-2  das  _  _  …               a range of words that are written as one, and
-    1.1  ate  eat  VERB  …          an empty node: neither is a word, both are passed over
+    1.1  ate  eat  VERB  …          an empty node: neither is a word, both are skipped
 
-Columns are counted from 1, or from the end with -1. A sentence is a record or a fault as a whole: with a line missing it would
-be another sentence.
+Columns are counted from 1, or from the end with -1. A sentence is a record or a fault as a whole: without the malformed
+line it would be another sentence.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_TAG = "no word or no tag"
 
 @dataclass
 class Sentence:
-    """Words, their tags, the line of each, and the document that it stands in where the file says so."""
+    """Words, their tags, the line of each, and the document of the sentence where the file says so."""
 
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ def scan_conll(
 
 
 def _width(path: Path, encoding: Encoding) -> int:
-    """How many columns the first line has that is certainly a word; 0 where there is none."""
+    """The number of columns of the first line that is certainly a word; 0 where there is none."""
     for line in lines_of(path, encoding):
         text = without_end(line.text) if line.fault is None else ""
         if text.strip(" \t") and not text.startswith("#") and _cells(text)[0] != DOCUMENT:
@@ -97,7 +97,7 @@ def _place(column: str | int, format: str, path: Path) -> int:
 
 
 class _Reader:
-    """Gathers lines to sentences."""
+    """Collects lines into sentences."""
 
     def __init__(self, path: Path, word: int, tag: int, width: int, universal: bool) -> None:
         self.path, self.word, self.tag, self.universal = path, word, tag, universal
@@ -129,7 +129,7 @@ class _Reader:
             self._token(number, cells)
 
     def _is_comment(self, text: str, cells: Sequence[str]) -> bool:
-        """Whether a line that begins with # is no word: of CoNLL-U always, else where a sentence may begin."""
+        """Whether a line that begins with # is a comment: always in CoNLL-U, else only where a sentence may begin."""
         if self.universal or text.startswith("#end document"):
             return True
         begun = bool(self.sentence.words) or self.fault is not None

@@ -1,4 +1,4 @@
-"""Pairs from the datasets of the Hugging Face hub, by name. HF ``datasets`` loads them, once, into its cache.
+"""Reads datasets of the Hugging Face hub by name. HF ``datasets`` loads them, once, into its cache.
 
     hf://OWNER/NAME[/CONFIGURATION][?split=train][&revision=…]       e.g. hf://wmt/wmt14/de-en?split=train[:1%]
 
@@ -7,14 +7,14 @@ It comes with ``pip install "saccade[hub]"``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from saccade.data.files.jsonl import keys_of, pair_of
-from saccade.data.files.records import Columns, Fault, Found
+from saccade.data.files.jsonl import fields_of, keys_of
+from saccade.data.files.parquet import named
+from saccade.data.files.records import Fault, Fields, Name
 from saccade.errors import InputError
 from saccade.extras import need
 
@@ -27,20 +27,25 @@ def on_hub(path: str | Path) -> bool:
     return str(path).startswith(HUB)
 
 
-def scan_hub(path: str | Path, columns: Columns) -> Iterator[Found | Fault]:
-    """The pairs of a dataset."""
-    name, dataset = loaded(path)
-    names = [str(column) for column in dataset.column_names]
-    wanted = []
-    for column in columns.wanted:
-        known = isinstance(column, str) or column <= len(names)
-        if not known or (isinstance(column, str) and column not in names and column.split(".")[0] not in names):
-            shown = ", ".join(repr(each[:40]) for each in names[:20])
-            raise InputError(name, expected=str(columns), found=f"the columns {shown}", hint=_inner(dataset))
-        wanted.append(names[column - 1] if isinstance(column, int) else column)
-    columns = replace(columns, **dict(zip(("source", "target", "group"), wanted, strict=False)))
+def scan_hub(path: str | Path, wanted: Sequence[Name], *, optional: Collection[Name] = ()) -> Iterator[Fields | Fault]:
+    """The values of the wanted columns of every row of a dataset; the numbers of a class label become its names."""
+    where, dataset = loaded(path)
+    top = [str(name) for name in dataset.column_names]
+    first: dict[str, Any] = next(iter(dataset), {})
+    dotted = [f"{key}.{below}" for key, value in first.items() if isinstance(value, dict) for below in value]
+    names = named(wanted, top, [*top, *dotted], where)
+    features = getattr(dataset, "features", None) or {}
+    classes = [getattr(features.get(name), "names", None) for name in names]
     for number, row in enumerate(dataset, start=1):
-        yield pair_of(row, columns, number, name, place=f"row {number}")
+        fields = fields_of(row, names, number, where, f"row {number}", optional)
+        if isinstance(fields, Fields) and any(classes):
+            values = tuple(map(_class_name, fields.values, classes))
+            fields = Fields(number, values, fields.place)
+        yield fields
+
+
+def _class_name(value: Any, names: Sequence[str] | None) -> Any:
+    return names[value] if names and isinstance(value, int) and 0 <= value < len(names) else value
 
 
 def header_of_hub(path: str | Path) -> list[str] | None:
@@ -50,19 +55,12 @@ def header_of_hub(path: str | Path) -> list[str] | None:
     return list(dataset.column_names) if first is None else keys_of(first)
 
 
-def _inner(dataset: Any) -> str | None:
-    """What the first row's inner records are called."""
-    first = next(iter(dataset), None)
-    dotted = [] if first is None else [key for key in keys_of(first) if "." in key]
-    return f"there are {', '.join(dotted[:10])}" if dotted else None
-
-
 def loaded(path: str | Path) -> tuple[str, Any]:
-    """The dataset that a name means, and the name in full."""
+    """A dataset's full name, and the dataset."""
     name = "hf://" + str(path).removeprefix(HUB).lstrip("/")
-    where, _, asked = name.removeprefix("hf://").partition("?")
+    where, _, query = name.removeprefix("hf://").partition("?")
     parts = where.strip("/").split("/")
-    options = dict(parse_qsl(asked.replace("+", "%2B"), keep_blank_values=True))  # split=train+test: no blank
+    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))  # split=train+test: + is not a blank
     unknown = [key for key in options if key not in ("split", "revision")]
     if not 2 <= len(parts) <= 3 or not all(parts) or unknown:
         found = f"the option {unknown[0]!r}" if unknown else repr(where)
@@ -71,9 +69,13 @@ def loaded(path: str | Path) -> tuple[str, Any]:
     owner, title, *configuration = parts
     try:
         return name, datasets.load_dataset(
-            f"{owner}/{title}", *configuration, split=options.get("split", "train"), revision=options.get("revision")
+            f"{owner}/{title}",
+            *configuration,
+            split=options.get("split", "train"),
+            revision=options.get("revision"),
+            trust_remote_code=False,  # a dataset is data: its own loading script is not run
         )
-    except Exception as error:  # whatever the network, the hub or a dataset's own files throw
-        said = " ".join(str(error).split())[:300] or "no reason given"
-        found = f"{type(error).__name__}: {said}"
+    except Exception as error:  # whatever the network, the hub or a dataset's own files raise
+        reason = " ".join(str(error).split())[:300] or "no reason given"
+        found = f"{type(error).__name__}: {reason}"
         raise InputError(name, expected="a dataset that can be loaded", found=found) from error

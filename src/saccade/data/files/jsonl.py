@@ -1,53 +1,49 @@
-"""Pairs from lines of JSON, one object each: text under both keys. ``translation.en`` is the key ``en`` of an inner object."""
+"""Reads lines of JSON, one object per record. ``translation.en`` names the key ``en`` of an inner object."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from saccade.data.files.lines import lines_of
-from saccade.data.files.records import NO_KEY, NOT_JSON, Columns, Fault, Found, fault, found, kind_of, text_fault
+from saccade.data.files.lines import Encoding, lines_of
+from saccade.data.files.records import NO_KEY, NOT_JSON, Fault, Fields, Name, fault, kind_of, shown_names
 from saccade.errors import InputError
 
 
-def scan_jsonl(path: Path, columns: Columns) -> Iterator[Found | Fault]:
-    """The pairs of a JSONL file."""
-    check_names(columns, path, "keys")
-    for line in lines_of(path):
+def scan_jsonl(
+    path: Path, wanted: Sequence[Name], *, optional: Collection[Name] = (), encoding: Encoding = "utf-8"
+) -> Iterator[Fields | Fault]:
+    """The values of the wanted keys of every line."""
+    number = next((name for name in wanted if isinstance(name, int)), None)
+    if number is not None:
+        raise InputError(path, field="columns", expected="the names of keys", found=f"the number {number}")
+    for line in lines_of(path, encoding):
         if line.fault is not None:
             yield line.fault
         elif line.text.strip():
             record = object_of(line.text, path, line.number)
-            yield record if isinstance(record, Fault) else pair_of(record, columns, line.number, path)
+            yield record if isinstance(record, Fault) else fields_of(record, wanted, line.number, path, None, optional)
 
 
-def check_names(columns: Columns, path: str | Path, kind: str) -> None:
-    """Where there are no columns to count, numbers name nothing."""
-    number = next((column for column in columns.wanted if isinstance(column, int)), None)
-    if number is not None:
-        raise InputError(path, field="columns", expected=f"the names of {kind}", found=f"the number {number}")
-
-
-def pair_of(
-    record: Mapping[str, Any], columns: Columns, line: int, where: str | Path, place: str | None = None
-) -> Found | Fault:
-    """The pair of a record with keys: a JSON object, a row of a dataset."""
-    texts: list[str] = []
-    for name in (str(columns.source), str(columns.target)):
-        value, known = inner(record, name)
-        if not known:
-            shown = ", ".join(repr(str(key)[:40]) for key in list(record)[:20])
-            keys = f"the keys {shown}" if record else "no keys"
-            return fault(line, NO_KEY, where, field=name, expected=f"the key {name!r}", found=keys, place=place)
-        broken = text_fault(value, name, line, where, place=place)
-        if broken is not None:
-            return broken
-        texts.append(value)
-    group = None if columns.group is None else inner(record, str(columns.group))[0]
-    sides = (columns.source, columns.target)
-    return found(texts[0], texts[1], line, where, sides=sides, group=None if group is None else str(group), place=place)
+def fields_of(
+    record: Mapping[str, Any],
+    wanted: Sequence[Name],
+    line: int,
+    where: str | Path,
+    place: str | None = None,
+    optional: Collection[Name] = (),
+) -> Fields | Fault:
+    """The values of the wanted keys of a record: a JSON object, a row of a dataset; a missing ``optional`` one is None."""
+    values = []
+    for name in wanted:
+        value, known = inner(record, str(name))
+        if not known and name not in optional:
+            keys = f"the keys {shown_names(record)}" if record else "no keys"
+            return fault(line, NO_KEY, where, field=str(name), expected=f"the key {name!r}", found=keys, place=place)
+        values.append(value)
+    return Fields(line, tuple(values), place)
 
 
 def inner(record: Mapping[str, Any], name: str) -> tuple[Any, bool]:
@@ -80,11 +76,23 @@ def header_of_jsonl(path: Path) -> list[str] | None:
 
 
 def object_of(text: str, path: Path, line: int) -> dict[str, Any] | Fault:
-    """The object that a line of JSON is."""
+    """The object in a line of JSON."""
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:  # not JSON, a number of thousands of digits, brackets too deep
-        return fault(line, NOT_JSON, path, expected="a JSON object", found=f"no JSON: {error}")
+        record = parse_json(text, path, line=line, expected="a JSON object")
+    except InputError as error:
+        return Fault(line, NOT_JSON, error)
     if not isinstance(record, dict):
         return fault(line, NOT_JSON, path, expected="a JSON object", found=kind_of(record))
     return record
+
+
+def parse_json(text: str, where: str | Path, *, expected: str, line: int | None = None) -> Any:
+    """The value of a JSON text; an InputError where it is not JSON."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        # The module's own message counts lines within the text, which is one line.
+        found = f"no JSON: {error.msg} (character {error.pos + 1})"
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested too deep
+        found = f"no JSON: {error}"
+    raise InputError(where, line=line, expected=expected, found=found)

@@ -1,7 +1,7 @@
-"""The lines of a text file in bounded memory, whatever the file holds: plain, gzipped or xz'd.
+"""Reads the lines of a text file, plain, gzipped or xz'd, in bounded memory, whatever the file holds.
 
-A plain file is read up to the size it has when it is opened, so that one that grows is read as it was; a last line that
-this cuts through is a fault. A line of more than LINE_LIMIT bytes is a fault too, and is passed over without being held.
+A plain file is read up to the size it has when it is opened; a last line that this cuts through is a fault. A line of more than
+LINE_LIMIT bytes is a fault too, and is skipped without being held in memory.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import lzma
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
@@ -23,11 +24,11 @@ from saccade.errors import InputError
 Encoding = Literal["utf-8", "latin-1", "windows-1252"]
 
 LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
-SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are passed over in search of its end
+SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are skipped in search of its end
 CHUNK = 1 << 16
 OPENERS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".xz": lzma.open}
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-SIGNATURES = {  # what the first bytes of a file that is not UTF-8 give away
+SIGNATURES = {  # first bytes of files that are not text
     b"\x1f\x8b": "gzip data: its name should end in .gz",
     b"\xfd7zXZ": "xz data: its name should end in .xz",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
@@ -39,7 +40,7 @@ SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a de
 
 
 class Line(NamedTuple):
-    """A line with its end. Where it has a fault, ``text`` is what can be made of it."""
+    """A line with its end. Where it has a fault, ``text`` is what could be decoded of it."""
 
     number: int
     text: str
@@ -77,6 +78,17 @@ def lines_of(path: Path, encoding: Encoding = "utf-8") -> Iterator[Line]:
             raise InputError(path, line=number + 1, expected=expected, found=found)
 
 
+def parallel_lines(paths: Sequence[Path], encoding: Encoding = "utf-8") -> Iterator[tuple[Line, ...]]:
+    """Line i of every file, together; an InputError where one file ends before the others."""
+    for number, lines in enumerate(zip_longest(*(lines_of(path, encoding) for path in paths)), start=1):
+        if None in lines:
+            shorter = paths[lines.index(None)]
+            others = " and ".join(path.name for path, line in zip(paths, lines, strict=True) if line is not None)
+            found = f"the end after {number - 1:,} lines"
+            raise InputError(shorter, line=number, expected=f"as many lines as in {others}", found=found)
+        yield lines
+
+
 def _line(file: BinaryIO, left: int | None, path: Path, number: int) -> bytes:
     try:
         return file.readline(LINE_LIMIT + 1 if left is None else min(LINE_LIMIT + 1, left))
@@ -86,7 +98,7 @@ def _line(file: BinaryIO, left: int | None, path: Path, number: int) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file's bytes, unpacked; what the system or the packing has against it becomes an InputError."""
+    """A file's bytes, decompressed; errors of the system or of the compression become an InputError."""
     try:
         _check(path)
         opener = OPENERS.get(path.suffix.lower())
@@ -116,7 +128,7 @@ def _check(path: Path) -> None:
 
 
 def _nearby(path: Path) -> str:
-    """What the folder of a missing file holds under a similar name."""
+    """Files of similar names in the folder of a missing file."""
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     close = get_close_matches(path.name, sorted(entry.name for entry in path.parent.iterdir()), n=3)
@@ -124,17 +136,17 @@ def _nearby(path: Path) -> str:
 
 
 def unpacked(path: Path) -> Path:
-    """The name that a packed file would have unpacked, by whose ending its format is known: pairs.tsv.gz → pairs.tsv."""
+    """A file's name without .gz or .xz, whose suffix tells the format: pairs.tsv.gz → pairs.tsv."""
     return path.with_suffix("") if path.suffix.lower() in OPENERS else path
 
 
 def _size(file: BinaryIO, path: Path) -> int | None:
-    """The bytes that a plain file has now; how many a packed one holds is not known."""
+    """The size of a plain file now; None for a compressed one, whose content's size is not known."""
     return None if path.suffix.lower() in OPENERS else os.fstat(file.fileno()).st_size
 
 
 def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int) -> int | None:
-    """Pass over the rest of an over-long line."""
+    """Skip the rest of an over-long line."""
     skipped = 0
     while raw and raw[-1] != 0x0A and left != 0:
         raw = file.readline(CHUNK if left is None else min(CHUNK, left))
@@ -173,3 +185,8 @@ def _decoded(raw: bytes, path: Path, number: int, encoding: Encoding) -> Line:
 def without_end(text: str) -> str:
     """A line without the characters that end it."""
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def suffix_of(path: str | Path) -> str:
+    """A file's suffix without its dot, in lower case, .gz and .xz left out: pairs.TSV.gz → tsv."""
+    return unpacked(Path(path)).suffix.lower().removeprefix(".")

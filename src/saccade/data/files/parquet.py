@@ -1,36 +1,48 @@
-"""Pairs from Parquet, in batches of rows. PyArrow does the work; it comes with ``pip install "saccade[parquet]"``."""
+"""Reads Parquet in batches of rows, with PyArrow (``pip install "saccade[parquet]"``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from saccade.data.files.jsonl import pair_of
+from saccade.data.files.jsonl import fields_of
 from saccade.data.files.lines import opened
-from saccade.data.files.records import NOT_UTF8, Columns, Fault, Found, fault
+from saccade.data.files.records import NOT_UTF8, Fault, Fields, Name, choose_columns, column_names, fault, shown_names
 from saccade.errors import InputError
 from saccade.extras import need
 
 BATCH = 1024  # rows
 
 
-def scan_parquet(path: Path, columns: Columns) -> Iterator[Found | Fault]:
-    """The pairs of a Parquet file."""
+def scan_parquet(path: Path, wanted: Sequence[Name], *, texts: Collection[Name] = ()) -> Iterator[Fields | Fault]:
+    """The values of the wanted columns of every row; those of ``texts`` must be columns of text."""
     with table_of(path) as table:
-        names = leaves_of(table.schema_arrow)
-        columns = _named(columns, list(table.schema_arrow.names), names, path)
+        leaves = leaves_of(table.schema_arrow)
+        names = named(wanted, list(table.schema_arrow.names), leaves, path)
+        for name, column in zip(names, wanted, strict=True):
+            kind = str(leaves.get(name, "string"))
+            if column in texts and "string" not in kind:  # string, large_string, string_view, and dictionaries of them
+                raise InputError(path, field=name, expected="a column of text", found=f"one of {kind}")
         number = 0
-        for batch in table.iter_batches(BATCH, columns=[str(name) for name in columns.wanted], use_threads=False):
+        for batch in table.iter_batches(BATCH, columns=list(dict.fromkeys(names)), use_threads=False):
             for row in rows_of(batch):
                 number += 1
+                place = f"row {number}"
                 if row is None:
-                    expected, found, place = "UTF-8 text", "other bytes", f"row {number}"
-                    yield fault(number, NOT_UTF8, path, expected=expected, found=found, place=place)
+                    yield fault(number, NOT_UTF8, path, expected="UTF-8 text", found="other bytes", place=place)
                 else:
-                    yield pair_of(row, columns, number, path, place=f"row {number}")
+                    yield fields_of(row, names, number, path, place)
+
+
+def named(wanted: Sequence[Name], top: Sequence[str], known: Collection[str], where: str | Path) -> list[str]:
+    """The wanted columns by their names; numbers count the outer columns from 1."""
+    names = [top[name - 1] if isinstance(name, int) and name <= len(top) else name for name in wanted]
+    if any(name not in known for name in names):
+        found, hint = f"the columns {shown_names(known)}", choose_columns(wanted)
+        raise InputError(where, expected=column_names(wanted), found=found, hint=hint)
+    return [str(name) for name in names]
 
 
 def header_of_parquet(path: Path) -> list[str] | None:
@@ -41,14 +53,14 @@ def header_of_parquet(path: Path) -> list[str] | None:
 
 @contextmanager
 def table_of(path: Path) -> Iterator[Any]:
-    """A Parquet file, opened; what PyArrow has against it becomes an InputError."""
+    """A Parquet file, opened; PyArrow's errors become an InputError."""
     arrow, parquet = (need(name, extra="parquet", for_="reading Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     with opened(path) as file:
         try:
             yield parquet.ParquetFile(file)
         except (arrow.ArrowException, OSError, OverflowError, MemoryError, UnicodeDecodeError) as error:
-            said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise InputError(path, expected="a whole Parquet file", found=f"none: {said}") from error
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise InputError(path, expected="a whole Parquet file", found=f"none: {reason}") from error
 
 
 def leaves_of(schema: Any) -> dict[str, Any]:
@@ -58,22 +70,6 @@ def leaves_of(schema: Any) -> dict[str, Any]:
         inner = [field.type.field(i) for i in range(field.type.num_fields)] if str(field.type)[:6] == "struct" else []
         leaves |= {f"{field.name}.{each.name}": each.type for each in inner} or {field.name: field.type}
     return leaves
-
-
-def _named(columns: Columns, top: list[str], leaves: dict[str, Any], path: Path) -> Columns:
-    """The columns by their names, looked up and of text."""
-    wanted = []
-    for column in columns.wanted:
-        name = top[column - 1] if isinstance(column, int) and column <= len(top) else column
-        if name not in leaves:
-            shown = ", ".join(repr(leaf[:40]) for leaf in list(leaves)[:20])
-            raise InputError(path, expected=str(columns), found=f"the columns {shown}")
-        wanted.append(str(name))
-    for name in wanted[:2]:
-        if "string" not in str(leaves[name]):  # string, large_string, string_view, and dictionaries of them
-            raise InputError(path, field=name, expected="a column of text", found=f"one of {leaves[name]}")
-    group = None if columns.group is None else wanted[2]
-    return replace(columns, source=wanted[0], target=wanted[1], group=group)
 
 
 def rows_of(batch: Any) -> Iterator[dict[str, Any] | None]:

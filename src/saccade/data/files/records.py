@@ -1,15 +1,18 @@
-"""What a file of pairs gives as it is read: a pair and where it stood, or a fault and why it is no pair."""
+"""What a file gives as it is read: the wanted fields of a record and where they stood, or a fault and why."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from saccade.errors import InputError
 
-SOURCE, TARGET = "source", "target"
+Name = str | int  # of a column: its name, or its number from 1
 
-# Why a line is no pair, in words that can be counted.
+# Why a record is malformed, in words that can be counted.
 NOT_UTF8 = "not UTF-8"
 NUL = "a NUL character"
 SURROGATE = "half of a surrogate pair"
@@ -26,105 +29,42 @@ NOT_TEXT = "not text"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedPair(Pair):
-    """A pair of a document, an author, a file …: a group is held out whole or not at all."""
-
-    group: str
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns (tables), keys (JSONL), languages (TMX) hold the source and the target: names, or numbers from 1.
-
-    ``group`` names one more, whose value keeps records together when splits are held out.
-    """
-
-    source: str | int = SOURCE
-    target: str | int = TARGET
-    group: str | int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("source", "target", "group"):
-            column = getattr(self, name)
-            if isinstance(column, int) and column < 1:
-                raise ValueError(f"{name} must be a column's name or its number from 1: got {column}")
-            if column == "":
-                raise ValueError(f"{name} must be a column's name or its number from 1: got ''")
-        if self.source == self.target:
-            raise ValueError(f"target must be another column than source: got {self.target!r} for both")
-
-    @property
-    def named(self) -> bool:
-        """Whether the two were chosen, rather than left as they are."""
-        return (self.source, self.target) != (SOURCE, TARGET)
-
-    @property
-    def wanted(self) -> tuple[str | int, ...]:
-        """The columns to look for."""
-        return (self.source, self.target) if self.group is None else (self.source, self.target, self.group)
-
-    def __str__(self) -> str:
-        *first, last = (repr(column) for column in self.wanted)
-        return f"columns {', '.join(first)} and {last}"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A pair and where it stood."""
+class Fields:
+    """The values of the wanted columns, in their order, and where they stood; ``place`` says where, if that is not a line."""
 
     line: int
-    pair: Pair
-    group: str | None = None  # the value of ``columns.group``, where that is named and not empty
+    values: tuple[Any, ...]
+    place: str | None = None
 
-    @property
-    def record(self) -> Pair:
-        """The pair, with its group where it has one."""
-        return self.pair if self.group is None else GroupedPair(self.pair.source, self.pair.target, self.group)
+    def fault(self, reason: str, where: str | Path, column: Name, expected: str, found: str, **more: Any) -> Fault:
+        """A fault in one of these fields."""
+        return fault(
+            self.line, reason, where, field=str(column), expected=expected, found=found, place=self.place, **more
+        )
+
+    def text_fault(self, value: object, column: Name, where: str | Path, reason: str | None = None) -> Fault | None:
+        """What keeps a value from being text, if anything does; with a ``reason``, empty text is such a fault too."""
+        broken = text_fault(value, str(column), self.line, where, place=self.place)
+        if broken is not None or reason is None or (isinstance(value, str) and value.strip()):
+            return broken
+        return self.fault(reason, where, column, "a text", "only spaces" if value else "nothing")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A line that is no pair; reading can go on after it.
+    """A malformed record; reading can go on after it.
 
     Attributes:
-        line: where it stood: a line, a row (Parquet, the hub), a unit (TMX).
+        line: where it stood: a line, a row (Parquet, the hub), a number in a list.
         reason: a short kind that can be counted.
         error: the whole sentence, as strict reading raises it.
-        skipped: the file itself says that this is no pair (a fuzzy entry, a unit without the language): strict reading
-            passes it over.
+        skipped: the recipe or the file itself excludes this record: strict reading passes over it.
     """
 
     line: int
     reason: str
     error: InputError
     skipped: bool = False
-
-
-def found(
-    source: str,
-    target: str,
-    line: int,
-    where: str | Path,
-    *,
-    sides: tuple[str | int, str | int],
-    group: str | None = None,
-    place: str | None = None,
-) -> Found | Fault:
-    """A pair, unless one side is empty. ``sides`` are what the two are called; ``place`` says where it stands, where
-    that is no line."""
-    if source and target and not source.isspace() and not target.isspace():
-        return Found(line, Pair(source, target), group or None)
-    name, text = (sides[0], source) if not source.strip() else (sides[1], target)
-    return fault(
-        line, EMPTY, where, field=str(name), expected="text on both sides of a pair",
-        found="nothing" if not text else "only spaces", place=place,
-    )  # fmt: skip
 
 
 def fault(
@@ -139,7 +79,7 @@ def fault(
     place: str | None = None,
     skipped: bool = False,
 ) -> Fault:
-    """A fault with its sentence."""
+    """A fault with its error message."""
     if place is not None:
         field = place if field is None else f"{place}: {field}"
     number = line if place is None else None
@@ -147,16 +87,13 @@ def fault(
     return Fault(line, reason, error, skipped)
 
 
-def text_fault(
-    value: object, name: str, line: int, where: str | Path, *, missing: str = "null", place: str | None = None
-) -> Fault | None:
+def text_fault(value: object, name: str, line: int, where: str | Path, *, place: str | None = None) -> Fault | None:
     """What keeps a value (of JSON, Parquet, a dataset) from being text, if anything does."""
     if not isinstance(value, str):
-        kind = missing if value is None else kind_of(value)
-        return fault(line, NOT_TEXT, where, field=name, expected="a string", found=kind, place=place)
+        return fault(line, NOT_TEXT, where, field=name, expected="a string", found=kind_of(value), place=place)
     try:
         value.encode()
-    except UnicodeEncodeError as error:  # "\ud83d" alone is JSON, but no text
+    except UnicodeEncodeError as error:  # "\ud83d" alone is valid JSON, but not valid text
         half = f"half of a surrogate pair at character {error.start}"
         return fault(line, SURROGATE, where, field=name, expected="whole characters", found=half, place=place)
     if "\0" in value:
@@ -165,7 +102,40 @@ def text_fault(
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in JSON's words."""
+    """The type of a value, in JSON's words."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     names |= {bytes: "bytes", int: "a number", float: "a number"}
     return names.get(type(value), f"a {type(value).__name__}")
+
+
+def label_of(value: Any) -> str | None:
+    """A label as a name; None for a value that cannot be one."""
+    if isinstance(value, str):
+        return value.strip()
+    if hasattr(value, "item") and not isinstance(value, list | tuple):  # numpy's numbers
+        try:
+            value = value.item()
+        except (RuntimeError, TypeError, ValueError):  # an array of several
+            return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of whole numbers with a gap in it
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it, wherever it comes from: a table in memory may have been JSON
+    return str(value) if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else None
+
+
+def column_names(wanted: Sequence[Name]) -> str:
+    """The wanted columns in a sentence: "the columns 'text' and 'label'"."""
+    *first, last = map(repr, wanted)
+    return f"the columns {', '.join(first)} and {last}" if first else f"the column {last}"
+
+
+def choose_columns(wanted: Sequence[Name]) -> str:
+    """The hint how columns are chosen."""
+    setting = "data.columns names them" if len(wanted) > 1 else "data.column names it"
+    return f"{setting}, or gives numbers from 1"
+
+
+def shown_names(names: Any) -> str:
+    """Names of columns or keys in a sentence, the first twenty of them."""
+    return ", ".join(repr(str(name)[:40]) for name in list(names)[:20])

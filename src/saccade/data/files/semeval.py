@@ -1,18 +1,18 @@
-"""Records of several lines: aspects of sentences, and relations between two marked nouns.
+"""Reads records of several lines: aspects of sentences, and relations between two marked nouns.
 
-``aspects``, three lines a record, as the sets of SemEval-2014's task 4 are passed on:
+``aspects``, three lines per record, as the sets of SemEval-2014's task 4 are distributed:
 
-    the $T$ was great but the bread was stale       the sentence, $T$ in the place of what is judged
-    soup                                            what stands there
+    the $T$ was great but the bread was stale       the sentence, $T$ in the place of its aspect
+    soup                                            the aspect
     1                                               -1, 0 or 1; or negative, neutral, positive
 
 ``relations``, blocks as in SemEval-2010's task 8, an empty line after each:
 
     7   "the <e1>storm</e1> caused a <e2>flood</e2>"     a number, a tab, the sentence in quotation marks
     Cause-Effect(e1,e2)                                 the relation of the two, with its direction, or Other
-    Comment: …                                          passed over; it may be missing
+    Comment: …                                          skipped; it may be missing
 
-A line that is missing or too much spoils one record: the next sentence begins anew.
+A missing or additional line makes one record malformed: reading continues at the next sentence.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from saccade.data.files.fields import Fields
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
-from saccade.data.files.records import Fault, fault
+from saccade.data.files.records import Fault, Fields, fault
 
 # What the values of a record are called, in the words of data.columns.
 BLOCKS: dict[str, dict[str, str]] = {
@@ -33,8 +32,9 @@ BLOCKS: dict[str, dict[str, str]] = {
 TARGET = "$T$"
 POLARITIES = {"-1": "negative", "0": "neutral", "1": "positive"}
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"}  # as the Penn Treebank writes them
-MARKS = re.compile(r"</?e[12]>")
-ORDER = (["<e1>", "</e1>", "<e2>", "</e2>"], ["<e2>", "</e2>", "<e1>", "</e1>"])
+ENTITY_MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+MARK = re.compile(r"</?e[12]>")
+ORDER = ([*ENTITY_MARKS], [*ENTITY_MARKS[2:], *ENTITY_MARKS[:2]])
 NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)")
 COMMENT = "comment:"
 
@@ -146,12 +146,12 @@ def _relation(path: Path, sentence: Line, label: str) -> Fields | Fault:
 
 
 def unmarked(text: str) -> str:
-    """What stands in a sentence instead of two marked nouns; "" where they are marked.
+    """The marks of a sentence that does not have two marked nouns; "" for one that does.
 
     >>> unmarked("the <e1>storm</e1> caused a flood")
     '<e1> </e1>'
     """
-    marks = MARKS.findall(text)
+    marks = MARK.findall(text)
     return "" if marks in ORDER else " ".join(marks[:8]) or "no marks"
 
 

@@ -1,4 +1,4 @@
-"""Pairs from tables: TSV, where tabs alone divide, and CSV, where a quoted field may run over several lines.
+"""Reads tables: TSV, where tabs alone divide, and CSV, where a quoted field may run over several lines.
 
 A quotation mark that never closes would swallow the rest of a CSV: a row may run over ROW_LINES lines and LINE_LIMIT
 characters, beyond which it is a fault at the line where it began, and reading goes on with the next line.
@@ -9,17 +9,29 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from saccade.data.files import lines
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
-from saccade.data.files.records import NO_ROW, QUOTE, RETURN, WIDTH, Columns, Fault, Found, fault, found
+from saccade.data.files.records import (
+    NO_ROW,
+    QUOTE,
+    RETURN,
+    WIDTH,
+    Fault,
+    Fields,
+    Name,
+    choose_columns,
+    column_names,
+    fault,
+    shown_names,
+)
 from saccade.errors import InputError
 
 ROW_LINES = 100
-# What people call the columns of a table of pairs; by these a first line is known for a header.
+# Common names of columns; by these a first line is recognised as a header.
 NAMES = frozenset(
     {
         "source", "target", "src", "tgt", "trg", "input", "output", "question", "answer", "text", "label", "id", "line",
@@ -42,16 +54,6 @@ class Row(NamedTuple):
     cells: list[str]
 
 
-def scan_tsv(path: Path, columns: Columns) -> Iterator[Found | Fault]:
-    """The pairs of a TSV."""
-    return _scan(tsv_rows(path), columns, path)
-
-
-def scan_csv(path: Path, columns: Columns) -> Iterator[Found | Fault]:
-    """The pairs of a CSV."""
-    return _scan(csv_rows(path), columns, path)
-
-
 def tsv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     """The rows of a TSV that are not blank. A quotation mark is a character like any other."""
     for line in lines_of(path, encoding):
@@ -66,7 +68,7 @@ def tsv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
 
 
 def lone_return(line: int, path: Path) -> Fault:
-    """A line with a carriage return in it: of a file whose lines end in nothing else, or by accident."""
+    """A line with a carriage return in it: the file's lines end in nothing else, or it is an accident."""
     hint = "lines that end in CR alone? save the file with LF" if line == 1 else None
     expected, found = "a line that ends in LF or CR LF", "a carriage return within it"
     return fault(line, RETURN, path, expected=expected, found=found, hint=hint)
@@ -77,7 +79,7 @@ class _Endless(Exception):
 
 
 class _Feed:
-    """Lines for csv.reader, row by row. The lines of a row that turns out to be none can be read again."""
+    """Lines for csv.reader, row by row. The lines of a malformed row can be read again."""
 
     def __init__(self, path: Path, encoding: Encoding) -> None:
         self.lines, self.again = lines_of(path, encoding), deque[Line]()
@@ -109,7 +111,7 @@ def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     feed = _Feed(path, encoding)
     divider = _divided_by(path, encoding)
     reader = csv.reader(feed, strict=True, delimiter=divider)
-    said = False
+    begun = False
     while True:
         feed.begin()
         try:
@@ -123,10 +125,10 @@ def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
         broken = next((line.fault for line in feed.row if line.fault is not None), None)
         if broken is not None:
             yield broken
-        elif not said and SEP.fullmatch(feed.row[0].text.strip()):
-            said = True  # Excel's first line, which says what divides
+        elif not begun and SEP.fullmatch(feed.row[0].text.strip()):
+            begun = True  # Excel's first line, which names the divider
         elif cells:
-            said = True
+            begun = True
             yield Row(feed.row[0].number, cells)
 
 
@@ -135,81 +137,91 @@ def _divided_by(path: Path, encoding: Encoding) -> str:
     text = next(
         (without_end(line.text) for line in lines_of(path, encoding) if not line.fault and line.text.strip()), ""
     )
-    told = SEP.fullmatch(text.strip())
+    stated = SEP.fullmatch(text.strip())
     bare = re.sub(r'"[^"]*"', "", text)
-    return told[1] if told else next((mark for mark in ",;\t|" if mark in bare), ",")
+    return stated[1] if stated else next((mark for mark in ",;\t|" if mark in bare), ",")
 
 
 def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
-    first, said = row[0], str(error)
+    first, found = row[0], str(error)
     if first.fault is not None:
         return first.fault
     if isinstance(error, _Endless):
-        said = f"one that runs on after {ROW_LINES:,} lines or {lines.LINE_LIMIT:,} characters"
-    if "new-line character" in said:
+        found = f"one that runs on after {ROW_LINES:,} lines or {lines.LINE_LIMIT:,} characters"
+    if "new-line character" in found:
         return lone_return(first.number, path)
     reason, hint = NO_ROW, None
-    if len(row) > 1 or "end of data" in said:
+    if len(row) > 1 or "end of data" in found:
         reason, hint = QUOTE, "a quotation mark that is never closed?"
-    return fault(first.number, reason, path, expected="a CSV row", found=said, hint=hint)
+    return fault(first.number, reason, path, expected="a CSV row", found=found, hint=hint)
 
 
-def _scan(rows: Rows, columns: Columns, path: Path) -> Iterator[Found | Fault]:
-    """The pairs of a table, with a header that names the columns or without one."""
-    header: list[str] = []
+def scan_table(
+    path: Path, kind: str, wanted: Sequence[Name], *, headless: bool = False, encoding: Encoding = "utf-8"
+) -> Iterator[Fields | Fault]:
+    """The values of the wanted columns of every row. Numbers alone ask for no header; with ``headless``, a table with just as
+    many columns as are wanted needs none either."""
     places: list[int] = []
-    headed = seen = False
-    line = 0
-    for row in rows:
+    header: list[str] = []
+    line, seen = 0, False
+    broken: Fault | None = None  # the first fault, where it came before the row that ought to be the header
+    for row in TABLES[kind](path, encoding):
         if isinstance(row, Fault):
+            broken, seen = broken if places or broken else row, True
             yield row
-            seen = True
             continue
         line, cells = row
-        if not header:
+        if not places:
+            try:
+                places, headed = _places(cells, wanted, headless, path, line)
+            except InputError:
+                if broken is None:
+                    raise
+                raise broken.error from None  # the fault may be the header itself, so its names were not found
             header = cells
-            places, headed = _places(header, columns, path, line)
             if headed:
                 continue
         seen = True
-        if len(cells) != len(header):
+        if len(cells) == len(header):
+            yield Fields(line, tuple(cells[place] for place in places))
+        else:
             missing = header[len(cells)] if headed and len(cells) < len(header) else None
-            expected, width = f"{len(header)} columns", str(len(cells))
-            yield fault(line, WIDTH, path, field=missing, expected=expected, found=width)
-            continue
-        group = cells[places[2]].strip() if len(places) > 2 else None
-        sides = (columns.source, columns.target)
-        yield found(cells[places[0]], cells[places[1]], line, path, sides=sides, group=group)
-    if header and not seen:
-        raise InputError(path, line=line, expected="at least one pair", found="only a header")
+            expected = f"{len(header)} columns"
+            yield fault(line, WIDTH, path, field=missing, expected=expected, found=str(len(cells)))
+    if places and not seen:
+        raise InputError(path, line=line, expected="at least one record", found="only a header")
 
 
-def _places(first: list[str], columns: Columns, path: Path, line: int) -> tuple[list[int], bool]:
-    """Where the wanted columns stand, and whether the first row is a header. Numbers alone ask for no header."""
-    wanted = columns.wanted
-    names = [column for column in wanted if isinstance(column, str)]
-    widest = max((column for column in wanted if isinstance(column, int)), default=0)
-    if all(first.count(name) == 1 for name in names) and widest <= len(first):
-        places = [column - 1 if isinstance(column, int) else first.index(column) for column in wanted]
-        if len(set(places)) == len(places):
-            return places, bool(names)
+def _places(first: list[str], wanted: Sequence[Name], headless: bool, path: Path, line: int) -> tuple[list[int], bool]:
+    """Where the wanted columns stand, and whether the first row is a header."""
+    names = [name for name in wanted if isinstance(name, str)]
+    twice = next((name for name in names if first.count(name) > 1), None)
+    if twice is not None:
+        numbers = [number for number, name in enumerate(first, start=1) if name == twice]
+        found = f"{len(numbers)}: columns {', '.join(map(str, numbers))}"
+        hint = "rename one of them in the file"
+        raise InputError(path, line=line, field=twice, expected="one column of that name", found=found, hint=hint)
+    places = [name - 1 if isinstance(name, int) else first.index(name) if name in first else -1 for name in wanted]
+    if all(0 <= place < len(first) for place in places) and len(set(places)) == len(set(wanted)):
+        return places, bool(names)
     alike = {name.strip().casefold() for name in first} & {name.strip().casefold() for name in names}
-    if len(first) == 2 and not alike and not columns.named and columns.group is None:
-        return [0, 1], False
-    shown = ", ".join(repr(name[:40]) for name in first[:20])
-    raise InputError(path, line=line, expected=str(columns), found=f"the columns {shown}", hint=_divider(first))
+    if headless and len(first) == len(wanted) and not alike:
+        return list(range(len(first))), False
+    found = f"the columns {shown_names(first)}"
+    raise InputError(path, line=line, expected=column_names(wanted), found=found, hint=_divider(first, wanted))
 
 
-def _divider(first: list[str]) -> str | None:
+def _divider(first: list[str], wanted: Sequence[Name]) -> str:
     """What seems to divide a row that was read as one column; or how columns are chosen."""
-    if len(first) > 1:
-        return "columns names those of a header, or numbers them from 1 where there is none"
     kinds = {";": "semicolons: set format: csv", ",": "commas: set format: csv"}
-    return next((f"this looks divided by {kind}" for mark, kind in kinds.items() if mark in first[0]), None)
+    mark = next((mark for mark in kinds if mark in first[0]), None) if len(first) == 1 < len(wanted) else None
+    if mark is not None:
+        return f"this looks divided by {kinds[mark]}"
+    return choose_columns(wanted)
 
 
 def header_of_table(rows: Rows) -> list[str] | None:
-    """The first row where it looks like names rather than like a pair: all short and different, two of them known."""
+    """The first row where it looks like names rather than like a record: all short and different, two of them known."""
     first = next((row for row in rows if isinstance(row, Row)), None)
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""The labels of a classifier: their names and order, how often training had each. No torch."""
+"""The labels of a classifier: their names, their order, and their counts in the training records. No torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from saccade.data.labels.records import Labelled
 from saccade.errors import InputError
 
-UNEVEN = 3.0  # times as many records of the commonest label as of the rarest: worth a word
+UNEVEN = 3.0  # times as many records of the most frequent label as of the rarest: worth a note
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The labels, how often training had each, and whether records are pairs of texts."""
+    """The labels, their counts in the training records, and whether records are pairs of texts."""
 
     names: tuple[str, ...]
     counts: tuple[int, ...]
@@ -32,12 +32,12 @@ class Classes:
         return cls(names, tuple(found.get(name, 0) for name in names), isinstance(records[0].source, tuple))
 
     def counted(self, records: Iterable[Labelled]) -> Classes:
-        """The same labels, as often as these records have them."""
+        """The same labels, with their counts in these records."""
         found = labels_in(records)
         return replace(self, counts=tuple(found.get(name, 0) for name in self.names))
 
     def number(self, label: str, where: str) -> int:
-        """The place of a label among the names."""
+        """The index of a label."""
         if label not in self.names:
             shown = ", ".join(self.names[:20]) + (" …" if len(self.names) > 20 else "")
             hint = "data.labels can list labels that the training records lack"
@@ -45,7 +45,7 @@ class Classes:
         return self.names.index(label)
 
     def to_json(self) -> str:
-        """What a bundle keeps."""
+        """The file that a bundle keeps."""
         return json.dumps({"labels": self.names, "counts": self.counts, "pairs": self.pairs}, ensure_ascii=False)
 
     @classmethod
@@ -55,11 +55,11 @@ class Classes:
             kept = json.loads(text)
             return cls(tuple(map(str, kept["labels"])), tuple(map(int, kept["counts"])), bool(kept["pairs"]))
         except (KeyError, TypeError, ValueError) as fault:
-            found = f"a file that lacks them ({fault})"
+            found = f"a file without them ({fault})"
             raise InputError(where, expected="labels, counts and pairs", found=found) from None
 
     def remark(self, found: dict[str, int], balance: str, *, training: bool) -> str:
-        """What to add to the counts: which labels are missing, and of training records that labels are uneven."""
+        """What to add to the counts: which labels are missing, and for training records whether labels are unbalanced."""
         pairs = zip(self.names, self.counts, strict=True)
         absent = [name for name, count in pairs if name not in found and (training or count)]
         missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
@@ -78,7 +78,7 @@ class Classes:
 
 
 def labels_in(records: Iterable[Labelled]) -> dict[str, int]:
-    """How often each label occurs; whole numbers in their order, names in theirs."""
+    """The count of each label, in numeric order where all labels are whole numbers, else in alphabetical order."""
     counts: dict[str, int] = {}
     for record in records:
         counts[record.target] = counts.get(record.target, 0) + 1
@@ -87,10 +87,10 @@ def labels_in(records: Iterable[Labelled]) -> dict[str, int]:
     return {label: counts[label] for label in ordered}
 
 
-def told(counts: dict[str, int], most: int = 12) -> str:
-    """Labels and how often they occur, in a sentence: the commonest where there are many.
+def described(counts: dict[str, int], most: int = 12) -> str:
+    """Labels and their counts in a sentence: only the most frequent where there are many.
 
-    >>> told({"neg": 3, "pos": 1})
+    >>> described({"neg": 3, "pos": 1})
     'neg 3 (75.0 %), pos 1 (25.0 %)'
     """
     total = max(1, sum(counts.values()))

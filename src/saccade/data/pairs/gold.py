@@ -1,10 +1,10 @@
-"""Word alignments from files, and the pairs they belong to.
+"""Reads word alignments from files, and the pairs they belong to.
 
 A link (i, j) says that source word i and target word j translate each other; here words count from 0. Two formats are
-read, a pair a line, also gzipped or xz'd:
+read, one pair per line, also gzipped or xz'd:
 
     Pharaoh   ``1-1 2-3 2p4``: i-j is a sure link, ipj a possible one; a blank line has no links. Some files count words
-              from 0 and some from 1, and nothing in them tells: ``first`` says which
+              from 0 and some from 1, and the file does not say: ``first`` does
     JSONL     ``{"src_words": […], "tgt_words": […], "alignment": [[0, 0], …]}`` counts from 0; ``"possible"`` may be added
 
 Pairs of words are the JSONL's own, or lines of ``source words ||| target words``.
@@ -12,14 +12,15 @@ Pairs of words are the JSONL's own, or lines of ``source words ||| target words`
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.data.files.jsonl import object_of
 from saccade.data.files.lines import text_lines
+from saccade.data.files.records import Fault
 from saccade.data.pairs.records import Pair
 from saccade.errors import InputError
 
@@ -32,7 +33,7 @@ SOURCE_WORDS, TARGET_WORDS, SURE, POSSIBLE = "src_words", "tgt_words", "alignmen
 
 @dataclass(frozen=True)
 class Gold:
-    """What people marked in one pair: links they were sure of, and links that are possible (the sure ones among them)."""
+    """The links that people marked in one pair: the sure ones, and the possible ones (which include the sure)."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
@@ -83,7 +84,7 @@ def has_words(path: Path) -> bool:
 
 def _pharaoh(path: Path, first: int | None) -> Iterator[tuple[frozenset[Link], frozenset[Link]]]:
     if first not in (0, 1):
-        expected = "to be told whether words count from 0 or from 1"
+        expected = "first to say whether words count from 0 or from 1"
         raise InputError(path, expected=expected, found="nothing" if first is None else str(first))
     for number, line in enumerate(text_lines(path), start=1):
         links: dict[str, set[Link]] = {"-": set(), "p": set()}
@@ -129,15 +130,11 @@ def _json_pairs(path: Path) -> Iterator[Pair]:
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(text_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as fault:
-            raise InputError(path, line=number, expected="a JSON object", found=f"no JSON: {fault}") from None
-        if not isinstance(record, dict):
-            raise InputError(path, line=number, expected="a JSON object", found=repr(record)[:40])
-        yield number, record
+        if line.strip():
+            record = object_of(line, path, number)
+            if isinstance(record, Fault):
+                raise record.error
+            yield number, record
 
 
 def _divided(path: Path) -> Iterator[Pair]:

@@ -1,48 +1,85 @@
-"""Pairs from wherever a recipe says: a built-in source, the user's own files, or what a program has in hand.
+"""Pairs of texts: the records of the task ``translate``, from a generated data set, from files, or from memory. No torch.
 
-Imports no torch.
+    tables, JSONL, Parquet, the hub     a column for each side; a table of two columns needs no header
+    two text files                      line i of one belongs to line i of the other
+
+Files may be gzipped or xz'd, and are read as a stream. Wholly blank lines are skipped; half a pair is a fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from saccade.data.files.catalogue import header_of_catalogue, scan_catalogue
-from saccade.data.files.hub import header_of_hub, on_hub, scan_hub
-from saccade.data.files.jsonl import header_of_jsonl, scan_jsonl
-from saccade.data.files.line_pairs import scan_aligned
-from saccade.data.files.lines import unpacked
-from saccade.data.files.parquet import header_of_parquet, scan_parquet
-from saccade.data.files.records import SOURCE, TARGET, Columns, Fault, Found, GroupedPair, Pair
-from saccade.data.files.tables import TABLES, Row, header_of_table, scan_csv, scan_tsv
-from saccade.data.files.tmx import header_of_tmx, scan_tmx
-from saccade.data.memory import (
-    ACCEPTED,
-    DEFAULT_COLUMNS,
-    WHERE,
-    Values,
-    _of_record,
-    _of_table,
-    check_text,
-    made_of,
-    missing,
-    names_of,
-    short,
-)
-from saccade.data.paths import locate
-from saccade.data.reading import FaultCounts
-from saccade.data.splits import Overlap, Splits, hold_out, settle_overlap
+from saccade.data import reading
+from saccade.data.columns import ColumnNames
+from saccade.data.config import DataConfig, TooLong, check_least
+from saccade.data.files import fields as columnar
+from saccade.data.files.fields import COLUMNAR as FORMATS
+from saccade.data.files.fields import first_row, scan_fields
+from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding, parallel_lines, suffix_of, without_end
+from saccade.data.files.records import EMPTY, Fault, Fields, Name
+from saccade.data.files.tables import lone_return
+from saccade.data.memory import WHERE, fields_in, group_of, records_in
+from saccade.data.reading import FaultCounts, own_format, read_records
+from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
 from saccade.data.toy.copy import Copies
 from saccade.data.toy.dates import Dates
-from saccade.data.toy.pairs import Made, make
 from saccade.data.toy.phonemes import Phonemes
 from saccade.data.toy.spelling import Spelling
 from saccade.errors import InputError
+
+SOURCE, TARGET = "source", "target"
+Files = str | Path | tuple[str | Path, str | Path]
+CONVERT = {  # formats that have to be converted first, and how
+    "po": "convert it first: po2csv of the translate-toolkit writes a CSV with columns source and target",
+    "tmx": "convert it first with any TMX-to-TSV converter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedPair(Pair):
+    """A pair of a document, an author, a file …: a group is held out whole or not at all."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A pair and where it stood."""
+
+    line: int
+    pair: Pair
+    group: str | None = None  # the value of ``columns.group``, where that is named and not empty
+
+    @property
+    def record(self) -> Pair:
+        """The pair, with its group where it has one."""
+        return self.pair if self.group is None else GroupedPair(self.pair.source, self.pair.target, self.group)
+
+
+@dataclass(frozen=True)
+class Columns(ColumnNames):
+    """Which columns (tables) or keys (JSONL) hold the source and the target."""
+
+    source: str | int = SOURCE
+    target: str | int = TARGET
+    group: str | int | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the two were chosen, rather than left at their defaults."""
+        return (self.source, self.target) != (SOURCE, TARGET)
 
 
 @dataclass(frozen=True)
@@ -54,21 +91,15 @@ class PairFiles:
 
 
 @dataclass(frozen=True)
-class PairData:
-    """The ``data`` part of a recipe for pairs of texts."""
+class PairData(DataConfig):
+    """The ``data`` part of a recipe for pairs of texts: a file of pairs, or two files whose lines belong together."""
 
-    source: Made | None = None  # a built-in source, or
-    # Files, or hf://OWNER/NAME; $VARIABLES are filled in, relative paths start at the recipe's folder.
-    train: str | PairFiles | None = None
-    valid: str | PairFiles | None = None
-    test: str | PairFiles | None = None
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    format: Literal["tsv", "csv", "jsonl", "parquet", "po", "tmx"] | None = (
-        None  # where a file's suffix does not say it
-    )
+    source: Literal["dates", "spelling", "phonemes", "copies"] | None = None
+    train: str | PairFiles | None = None  # type: ignore[assignment]
+    valid: str | PairFiles | None = None  # type: ignore[assignment]
+    test: str | PairFiles | None = None  # type: ignore[assignment]
+    format: Literal["tsv", "csv", "jsonl", "parquet"] | None = None
     columns: Columns = field(default_factory=Columns)
-    faults: Literal["error", "drop"] = "error"  # what a line that is no pair is; dropped ones are counted and reported
-    overlap: Overlap = "keep"  # what becomes of sources that train has in common with valid or test
     dates: Dates = field(default_factory=Dates)
     spelling: Spelling = field(default_factory=Spelling)
     phonemes: Phonemes = field(default_factory=Phonemes)
@@ -77,127 +108,46 @@ class PairData:
     target_tokens: TokenizerConfig | None = None  # when the two sides are cut differently
     shared: bool = False  # one vocabulary for both sides
     max_length: int = 400  # tokens of a source or target
-    too_long: Literal["error", "truncate"] = "error"
+    too_long: TooLong = "error"
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: dates' or 'train: FILE'")
+        super().__post_init__()
+        check_least(self, max_length=1)
         files = [file for file in (self.train, self.valid, self.test) if isinstance(file, str)]
         if self.format is not None and not files:
             raise ValueError(f"format must be left out where there is no single file of pairs: got {self.format}")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
-        if self.max_length < 1:
-            raise ValueError(f"max_length must be at least 1: got {self.max_length}")
         if self.shared and self.target_tokens is not None:
             raise ValueError("target_tokens has no meaning with shared: true")
 
-
-def read_file(path: Path, data: PairData) -> list[Pair]:
-    """The pairs of one more file, by the recipe's columns, and by its format where the suffix says none.
-
-    Read strictly whatever ``data.faults`` says: a figure on what happens to be left of a file would mean nothing.
-    """
-    columns = replace(data.columns, group=None)
-    format = None if on_hub(path) or _suffix(path) in FORMATS else data.format
-    return gather(path, columns=columns, format=format)[0]
+    def files(self, split: str) -> str | tuple[str, ...] | None:
+        files: str | PairFiles | None = getattr(self, split)
+        return (files.source, files.target) if isinstance(files, PairFiles) else files
 
 
-def _suffix(path: Path) -> str:
-    return unpacked(path).suffix.lower().removeprefix(".")
+# Records from files --------------------------------------------------------------------------------------------------
 
 
 def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
     """The pairs that ``data`` names; relative paths start at ``folder``."""
-    if data.source is not None:
-        made = make(data, lambda name: locate(name, folder))
-        parts = {name: [Pair(*pair) for pair in part] for name, part in made.items()}
-        return settle_overlap(hold_out(parts, data.hold_out, seed), data.overlap)
-    pairs: dict[str, list[Pair]] = {}
-    notes: list[str] = []
-    for name in ("train", "valid", "test"):
-        files = getattr(data, name)
-        if files is not None:
-            pairs[name], said = _read(files, data, folder, grouped=name == "train")
-            notes += said
-    splits = settle_overlap(hold_out(pairs, data.hold_out, seed), data.overlap)
-    return replace(splits, notes=(*notes, *splits.notes))
+
+    def read(path: Files, split: str) -> tuple[list[Pair], list[str]]:
+        # A split that is given is not held out of anything: its groups do not matter.
+        columns = data.columns if split == "train" else replace(data.columns, group=None)
+        settings = replace(data, columns=columns)
+        pairs, notes = gather(path, settings)
+        if not isinstance(path, tuple) and without_header(path, columns.source, data.format):
+            # A header by other names looks like a pair.
+            headless = f"no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
+            notes.insert(0, f"{path}: {headless}")
+        return pairs, notes
+
+    return reading.load_splits(data, folder, seed, lambda values: Pair(*values), read)
 
 
-def _read(files: str | PairFiles, data: PairData, folder: Path, *, grouped: bool) -> tuple[list[Pair], list[str]]:
-    """The pairs of a split, and what the reader must know of how they were come by."""
-    # A split that is given is not held out of anything: its groups do not matter.
-    columns = data.columns if grouped else replace(data.columns, group=None)
-    path: Files
-    if isinstance(files, PairFiles):
-        path, format, name = (locate(files.source, folder), locate(files.target, folder)), None, files.source
-    else:
-        path, format, name = files if on_hub(files) else locate(files, folder), data.format, files
-    pairs, left_out = gather(path, columns=columns, format=format, faults=data.faults)
-    notes = []
-    if not isinstance(path, tuple) and without_header(path, columns.source, format):
-        # A header by other names looks like a pair.
-        headless = f"no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
-        notes.append(f"{name}: {headless}")
-    if left_out:
-        notes.append(f"{name}: {len(left_out):,} left out beside {len(pairs):,} pairs: {left_out}")
-    return pairs, notes
-
-
-# ----------------------------------------------------------------------------------------------------
-# Pairs of texts from files: TSV, CSV, JSONL, Parquet, PO, TMX, two line-aligned text files, or a dataset of the hub.
-#
-# Files may be gzipped or xz'd. They are read as a stream. ``scan`` gives every pair and every fault; ``read_pairs`` is
-# strict: the first fault is one InputError that names the file, the line, the field, what was expected and what was found.
-# Wholly blank lines are skipped; half a pair is a fault.
-
-
-Files = str | Path | tuple[str | Path, str | Path]
-DEFAULT = Columns()
-
-
-def scan(path: Files, *, columns: Columns = DEFAULT, format: str | None = None) -> Iterator[Found | Fault]:
-    """Every pair and every fault of a file, or of two whose lines belong together, as a stream in bounded memory.
-
-    ``format`` overrides the file's suffix. Raises InputError only where nothing more can be read (no such file, wrong
-    columns, broken compression); what came before was given.
-    """
-    if isinstance(path, tuple | list):
-        if len(path) != 2 or format is not None:
-            found = f"{len(path)} files" if len(path) != 2 else f"format {format!r}"
-            raise InputError(str(path[0]) if path else "no file", expected="two text files, plain lines", found=found)
-        return scan_aligned(Path(path[0]), Path(path[1]), columns)
-    if on_hub(path):
-        return scan_hub(path, columns)
-    path = Path(path)
-    return FORMATS[format_of(path, format)](path, columns)
-
-
-def gather(
-    path: Files,
-    *,
-    columns: Columns = DEFAULT,
-    format: str | None = None,
-    faults: Literal["error", "drop"] = "error",
-) -> tuple[list[Pair], FaultCounts]:
-    """All pairs of a file, and what was left out: what the file itself marks as no pair, and faults where they may be."""
-    first = path[0] if isinstance(path, tuple | list) else path
-    pairs: list[Pair] = []
-    left_out = FaultCounts()
-    for item in scan(path, columns=columns, format=format):
-        if isinstance(item, Found):
-            pairs.append(item.record)
-        elif faults == "drop" or item.skipped:
-            left_out.add(item)
-        else:
-            raise item.error
-    if not pairs:
-        found = f"none: left out were {left_out}" if left_out else "an empty file"
-        raise InputError(first, expected="at least one pair", found=found)
-    if columns.group is not None and not any(isinstance(pair, GroupedPair) for pair in pairs):
-        expected = f"a record with {columns.group!r}"
-        raise InputError(first, field="columns.group", expected=expected, found="none that has it")
-    return pairs, left_out
+def read_file(path: Path, data: PairData) -> list[Pair]:
+    """The pairs of one more file, by the recipe's columns, and by its format where the suffix does not tell; read strictly."""
+    settings = replace(data, columns=replace(data.columns, group=None), format=None)
+    return gather(path, settings, format=own_format(path, data, FORMATS), strict=True)[0]
 
 
 def read_pairs(
@@ -208,98 +158,144 @@ def read_pairs(
     ``source`` and ``target`` name the columns or keys, or count columns from 1; ``format`` overrides the file's suffix.
     A TSV or CSV of two columns needs no header when the names are the defaults.
     """
-    return gather(path, columns=Columns(source, target), format=format)[0]
+    return gather(path, PairData(train="-", columns=Columns(source, target)), format=format, strict=True)[0]
+
+
+def gather(
+    path: Files, data: PairData, *, format: str | None = None, strict: bool = False
+) -> tuple[list[Pair], list[str]]:
+    """All pairs of a file or of two, and warnings about them; ``strict`` reading drops no fault."""
+    group = data.columns.group
+    first = path[0] if isinstance(path, tuple) else path
+    format = format or (None if isinstance(path, tuple) else data.format)
+    items = scan(path, columns=data.columns, format=format, encoding=data.encoding)
+    records = (item if isinstance(item, Fault) else item.record for item in items)
+    pairs, notes = read_records(first, records, data, strict=strict, called="pairs", expected="at least one pair")
+    if group is not None and not any(isinstance(pair, GroupedPair) for pair in pairs):
+        expected = f"a record with {group!r}"
+        raise InputError(first, field="columns.group", expected=expected, found="none that has it")
+    return pairs, notes
+
+
+DEFAULT = Columns()
+
+
+def scan(
+    path: Files, *, columns: Columns = DEFAULT, format: str | None = None, encoding: Encoding = "utf-8"
+) -> Iterator[Found | Fault]:
+    """Every pair and every fault of a file, or of two whose lines belong together, as a stream in bounded memory.
+
+    ``format`` overrides the file's suffix. Raises InputError only where nothing more can be read (no such file, wrong
+    columns, broken compression); what came before was given.
+    """
+    if isinstance(path, tuple | list):
+        if len(path) != 2 or format is not None:
+            found = f"{len(path)} files" if len(path) != 2 else f"format {format!r}"
+            raise InputError(str(path[0]) if path else "no file", expected="two text files, plain lines", found=found)
+        fields, where = _line_pairs(Path(path[0]), Path(path[1]), columns, encoding), path[0]
+    else:
+        where = path
+        fields = scan_fields(
+            path,
+            columns.wanted,
+            format=None if on_hub(path) else format_of(path, format),
+            encoding=encoding,
+            texts=(columns.source, columns.target),
+            optional=() if columns.group is None else (columns.group,),
+            headless=not columns.named and columns.group is None,
+        )
+    return (item if isinstance(item, Fault) else record_of(item, columns, where) for item in fields)
+
+
+def _line_pairs(first: Path, second: Path, columns: Columns, encoding: Encoding) -> Iterator[Fields | Fault]:
+    """The lines of two files that belong together; lines that are blank in both are skipped."""
+    if columns.group is not None:
+        raise InputError(first, field="columns.group", expected="a file with columns", found="plain lines")
+    for lines in parallel_lines((first, second), encoding):
+        number, texts = lines[0].number, tuple(without_end(line.text) for line in lines)
+        broken = lines[0].fault or lines[1].fault
+        returned = next((path for path, text in zip((first, second), texts, strict=True) if "\r" in text), None)
+        if broken is not None or returned is not None:
+            yield broken or lone_return(number, returned or first)
+        elif not any(text.strip() for text in texts):
+            continue
+        elif all(text.strip() for text in texts):
+            yield Fields(number, texts)
+        else:
+            where, text = (first, texts[0]) if not texts[0].strip() else (second, texts[1])
+            yield _empty(Fields(number, texts), where, where.name, text)
+
+
+def record_of(fields: Fields, columns: Columns, where: str | Path) -> Found | Fault:
+    """The pair of a record's fields (source, target, and the group where one is named), or what is wrong with them."""
+    source, target, *rest = fields.values
+    for name, value in ((columns.source, source), (columns.target, target)):
+        broken = fields.text_fault(value, name, where)
+        if broken is not None:
+            return broken
+    for name, text in ((columns.source, source), (columns.target, target)):
+        if not text.strip():
+            return _empty(fields, where, name, text)
+    return Found(fields.line, Pair(source, target), group_of(rest[0]) if rest else None)
+
+
+def _empty(fields: Fields, where: str | Path, name: Name, text: str) -> Fault:
+    return fields.fault(EMPTY, where, name, "text on both sides of a pair", "only spaces" if text else "nothing")
 
 
 def header_of(path: str | Path, format: str | None = None) -> list[str] | None:
-    """What can be named as a column; None where nothing can.
-
-    Of a table its header, where the first row looks like one; of JSONL the first record's keys; of TMX the languages.
-    """
-    if on_hub(path):
-        return header_of_hub(path)
-    path = Path(path)
-    return HEADERS[format_of(path, format)](path)
+    """What can be named as a column; None where nothing can."""
+    return columnar.header_of(path, "" if on_hub(path) else format_of(path, format))
 
 
 def without_header(path: str | Path, source: str | int = SOURCE, format: str | None = None) -> bool:
     """Whether a TSV or CSV begins with a pair rather than with a header that names ``source``."""
     if on_hub(path) or isinstance(source, int):
         return False
-    path = Path(path)
-    kind = format_of(path, format)
-    if kind not in TABLES:
-        return False
-    first = next((row for row in TABLES[kind](path) if isinstance(row, Row)), None)
-    return first is not None and source not in first.cells
+    first = first_row(path, format_of(path, format))
+    return first is not None and source not in first
 
 
-def format_of(path: Path, format: str | None = None) -> str:
-    """The format that is said, or else that the file's suffix says."""
+def format_of(path: str | Path, format: str | None = None) -> str:
+    """The given format, or else the one of the file's suffix."""
     known = ", ".join(FORMATS)
-    if format is not None:
-        if format not in FORMATS:
-            raise InputError(path, field="format", expected=f"one of {known}", found=repr(format))
-        return format
-    name = unpacked(path)
-    suffix = name.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        found = f"the suffix {name.suffix!r}" if suffix else "a name without a suffix"
-        hint = "set the format, or give two text files whose lines belong together"
-        raise InputError(path, expected=f"a file of pairs ({known}, also .gz or .xz)", found=found, hint=hint)
-    return suffix
+    if format is not None and format not in FORMATS:
+        hint = CONVERT.get(format)
+        raise InputError(path, field="format", expected=f"one of {known}", found=repr(format), hint=hint)
+    hint = CONVERT.get(suffix_of(path), "set the format, or give two text files whose lines belong together")
+    expected = f"a file of pairs ({known}, also .gz or .xz)"
+    return columnar.format_of(path, format, suffixes={name: name for name in FORMATS}, expected=expected, hint=hint)
 
 
-FORMATS: dict[str, Callable[[Path, Columns], Iterator[Found | Fault]]] = {
-    "tsv": scan_tsv,
-    "csv": scan_csv,
-    "jsonl": scan_jsonl,
-    "parquet": scan_parquet,
-    "po": scan_catalogue,
-    "tmx": scan_tmx,
-}
-HEADERS: dict[str, Callable[[Path], list[str] | None]] = {
-    "tsv": lambda path: header_of_table(TABLES["tsv"](path)),
-    "csv": lambda path: header_of_table(TABLES["csv"](path)),
-    "jsonl": header_of_jsonl,
-    "parquet": header_of_parquet,
-    "po": header_of_catalogue,
-    "tmx": header_of_tmx,
-}
+# Records from memory -------------------------------------------------------------------------------------------------
 
 
-def pairs_of(data: Any, columns: Columns = DEFAULT_COLUMNS, left_out: FaultCounts | None = None) -> list[Pair]:
+def pairs_of(given: Any, columns: Columns = DEFAULT, dropped: FaultCounts | None = None) -> list[Pair]:
     """Pairs from a list of (source, target), of dicts or of pairs, from a dict of columns, or from a DataFrame or table.
 
-    ``columns`` name the keys or columns; those called ``source`` and ``target`` are taken where the named ones are not
-    there. Of a list of tuples they may be numbers from 1. A fault names the record's number, from 1; faults are counted in
-    ``left_out`` where that is given.
+    ``columns`` name the keys or columns; those called ``source`` and ``target`` are taken where the named ones are missing. Of
+    a list of tuples they may be numbers from 1. A fault names the record's number, from 1; faults are counted in ``dropped``
+    where that is given.
     """
-    values = _values(data, columns)
-    return made_of(values, lambda each, number: _pair(each, number, columns), left_out, expected="pairs of texts")
 
+    def wanted(names: Iterable[Any]) -> tuple[Name, ...]:
+        known = set(map(str, names))
+        there = any(isinstance(column, int) or {column, column.split(".")[0]} & known for column in columns.wanted[:2])
+        chosen = columns if there or not {SOURCE, TARGET} <= known else replace(columns, source=SOURCE, target=TARGET)
+        return chosen.wanted
 
-def _pair(values: Values, number: int, columns: Columns) -> Pair:
-    source, target, group = values
-    for name, text in ((columns.source, source), (columns.target, target)):
-        check_text(text, str(name), number, expected="text", filled="text on both sides of a pair")
-    # Subclasses of str, such as numpy's, become plain.
-    pair = Pair(str(source), str(target))
-    grouped = not missing(group) and str(group).strip()
-    return GroupedPair(pair.source, pair.target, str(group)) if grouped else pair
+    def values_of(item: Any) -> tuple[Any, ...] | None:
+        if isinstance(item, Pair):
+            return item.source, item.target, getattr(item, "group", None)
+        places = [column - 1 for column in columns.wanted if isinstance(column, int)]
+        if isinstance(item, tuple | list):
+            if len(places) == len(columns.wanted) and max(places) < len(item):
+                return tuple(item[place] for place in places)
+            if not places and len(item) == 2:
+                return tuple(item)
+        return None
 
-
-def _values(data: Any, columns: Columns) -> Iterator[Values]:
-    if isinstance(data, str | bytes | Path):
-        hint = "a file is named in the recipe, as data.train"
-        raise InputError(WHERE, expected=ACCEPTED, found=short(data), hint=hint)
-    names = names_of(data)
-    if names is not None and hasattr(data, "__getitem__"):
-        return _of_table(data, names, columns)
-    if hasattr(data, "to_dict") and names is not None:
-        data = data.to_dict("records")
-    if not isinstance(data, Iterable):
-        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}")
-    return map(
-        lambda item, number: _of_record(item, number, columns), data, count(1)
-    )  # goes on after an item it refuses
+    accepted = "pairs of texts, dicts, a DataFrame or a dict of columns"
+    fields = fields_in(given, wanted, values_of, accepted=accepted, shape="a pair of texts")
+    items = (item if isinstance(item, Fault) else record_of(item, columns, WHERE) for item in fields)
+    return [found.record for found in records_in(items, dropped, expected="pairs of texts")]

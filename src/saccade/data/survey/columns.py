@@ -1,140 +1,154 @@
-"""Which columns a file has, and which two of them are likely the pair: for when nobody said."""
+"""Looks at the first rows of a file: which columns there are, and which may hold pairs or labels. No torch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from saccade.data.files.records import NO_KEY
-from saccade.data.files.tables import NAMES, TABLES, Row
-from saccade.data.pairs.records import Columns, Fault, Files, Found, format_of, header_of, on_hub, scan
-from saccade.data.survey.language_id import NAMES as LANGUAGES
-from saccade.data.survey.pairs import Reading
+from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, scan_fields
+from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import unpacked
+from saccade.data.files.tables import TABLES
+from saccade.data.labels.records import label_of
 from saccade.errors import InputError
 
-# Names that say which side a column is, whatever their order
-SOURCES = frozenset(
-    {"source", "src", "input", "question", "prompt", "misspelled", "wrong", "before", "original", "word"}
-)
-TARGETS = frozenset({"target", "tgt", "trg", "output", "answer", "completion", "correct", "right", "after", "phonemes"})
-LOOKED_AT = 50  # lines from which samples are taken
-MOST = 40  # columns that are shown
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column by its name, or by its number from 1 where there is no header, and a text from it."""
-
-    name: str | int
-    sample: str | None  # None: no text in the first lines
+LOOKED_AT = 50  # rows from which samples are taken
+MOST_COLUMNS = 40  # that are shown
+LANGUAGES = frozenset(
+    {
+        "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "hy",
+        "id", "it", "ja", "ka", "ko", "lt", "lv", "nb", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta",
+        "te", "th", "tr", "uk", "vi", "zh",
+    }
+)  # fmt: skip
+LABEL_ROWS = 20_000  # rows: many files are sorted by their label
+FEWEST_ROWS, MOST_VALUES, TIMES, LONGEST_LABEL = 20, 20, 5, 40  # a column of labels: each occurs TIMES on average
+CALLED = frozenset({"label", "labels", "class", "category", "sentiment", "intent", "topic", "target"})
 
 
 class UnknownColumns(InputError):
-    """The pair's columns cannot be known; `available` are those there are."""
+    """The columns cannot be known; ``available`` are those there are, each with a text from it where it has one."""
 
-    def __init__(self, error: InputError, available: Sequence[Column]) -> None:
+    def __init__(self, error: InputError, available: Sequence[tuple[Name, str | None]]) -> None:
         super().__init__(error.where, expected=error.expected, found=error.found, line=error.line, field=error.field)
         self.args = error.args  # the same sentence, with its hint
         self.available = available
 
 
-def settle_columns(reading: Reading) -> Reading:
-    """The reading with its columns known: a header of just two names is taken at its word.
+def suffix_of(file: str) -> str:
+    return unpacked(Path(file)).suffix.lower().removeprefix(".")
 
-    Raises UnknownColumns where there are columns, but not those that are wanted.
-    """
-    files = reading.files
-    if isinstance(files, tuple):
-        return reading
-    if not reading.columns.named:
-        names = header_of(files, reading.format) or []
-        if len(names) == 2 and names != [reading.columns.source, reading.columns.target] and _sure(names, reading):
-            source, target = names[::-1] if _bare(names[0]) in TARGETS or _bare(names[1]) in SOURCES else names
-            reading = replace(reading, columns=replace(reading.columns, source=source, target=target))
+
+def has_columns(file: str, format: str | None, *names: Name) -> bool:
+    """Whether a table, JSONL or Parquet file has these columns. Whoever reads the file reports what is wrong with it."""
     try:
-        first = list(islice(reading, LOOKED_AT))
-    except InputError as error:
-        if not _about_columns(error, reading.columns):
-            raise
-        raise _unknown(error, reading) from error
-    faults = [item for item in first if isinstance(item, Fault) and item.reason == NO_KEY]
-    if faults and len(faults) == len(first):
-        raise _unknown(faults[0].error, reading)
-    return reading
+        return _tabular(file, format) and isinstance(next(scan_fields(file, names, format=format), None), Fields)
+    except InputError:
+        return False
 
 
-def _sure(names: Sequence[str], reading: Reading) -> bool:
-    """Whether these are names. The first line of a table may be a pair of short words that only looks like a header."""
-    if on_hub(str(reading.files)) or format_of(reading.paths[0], reading.format) not in TABLES:
-        return True
-    return all(_bare(name) in NAMES or _bare(name) in LANGUAGES for name in names)
+def _tabular(file: str, format: str | None) -> bool:
+    return not on_hub(file) and Path(file).is_file() and (format or suffix_of(file)) in FORMATS and format != "lines"
 
 
-def first_row(reading: Reading) -> tuple[str, str] | None:
-    """The first row of a table of two columns that is read as a pair, where it might as well be a header."""
-    files, columns = reading.files, reading.columns
-    if isinstance(files, tuple) or on_hub(str(files)) or columns.named:
-        return None
-    kind = format_of(reading.paths[0], reading.format)
-    first = next((row for row in TABLES[kind](Path(files)) if isinstance(row, Row)), None) if kind in TABLES else None
-    if first is None or len(first.cells) != 2 or {columns.source, columns.target} & set(first.cells):
-        return None
-    wordy = all(len(cell.split()) in (1, 2, 3) and not re.search(r"\d", cell) for cell in first.cells)
-    return (first.cells[0], first.cells[1]) if wordy else None
+def first_rows(file: str, format: str | None, most: int) -> tuple[list[Name], list[tuple[Any, ...]]]:
+    """The columns of a table, JSONL, Parquet or hub file, and its first rows.
+
+    Names that also occur below them are not a header. In many rows, a first one that is like none below is.
+    """
+    names = columns_of(file, format)
+    items = islice(scan_fields(file, names, format=format), most) if names else iter(())
+    rows = [item.values for item in items if isinstance(item, Fields)]
+    if on_hub(file) or (format or suffix_of(file)) not in TABLES or not rows:
+        return names, rows
+    if not isinstance(names[0], int):
+        if not any(cell == name for cell, name in zip(rows[0], names, strict=True)):
+            return names, rows
+        return [*range(1, len(names) + 1)], [tuple(names), *rows]
+    first, below = rows[0], rows[1:]
+    again = any(row[place] == cell for row in below for place, cell in enumerate(first))
+    short = all(cell.strip() and len(cell.split()) <= 3 for cell in first)
+    headed = len(rows) > 20 and short and not again and len(set(first)) == len(first)
+    return ([*first], below) if headed else (names, rows)
 
 
-def _unknown(error: InputError, reading: Reading) -> InputError:
-    available = columns_of(reading.files, reading.format)
-    return UnknownColumns(error, available) if len(available) > 1 else error
+def samples_of(file: str, format: str | None = None) -> list[tuple[Name, str | None]]:
+    """The columns of a file, each with a text from its first rows where it has one."""
+    names, rows = first_rows(file, format, LOOKED_AT)
+    samples = [
+        next((text for row in rows if isinstance(text := row[place], str) and text.strip()), None)
+        for place in range(len(names))
+    ]
+    return list(zip(names, samples, strict=True))[:MOST_COLUMNS]
 
 
-def _about_columns(error: InputError, columns: Columns) -> bool:
-    return error.expected in (str(columns), "a column of text") or error.field == "columns"
+def likely_pair(columns: Sequence[tuple[Name, str | None]]) -> tuple[Name, Name] | None:
+    """The first two columns named after a language, else the two with the longest texts; None where two have no texts."""
+    texts = [(name, text) for name, text in columns if text and not text.strip().isnumeric()]
+    languages = [name for name, _ in texts if bare(str(name)) in LANGUAGES]
+    longest = sorted(texts, key=lambda column: -len(column[1]))[:2]
+    chosen = languages[:2] if len(languages) > 1 else [name for name, text in texts if (name, text) in longest]
+    return (chosen[0], chosen[1]) if len(chosen) > 1 else None
 
 
-def columns_of(files: Files, format: str | None = None) -> list[Column]:
-    """The columns of a file, each with a text from its first lines."""
-    if isinstance(files, tuple):
-        return []
-    names = header_of(files, format)
-    kind = None if on_hub(files) else format_of(Path(files), format)
-    if kind in TABLES:
-        rows = [row.cells for row in islice(TABLES[kind](Path(files)), LOOKED_AT) if isinstance(row, Row)]
-        width = len(rows[0]) if rows else 0
-        if len(rows) > 1 and set(enumerate(rows[0])) & set(enumerate(rows[1])):
-            names = None  # what comes again below is no name
-        below = rows if names is None else rows[1:]
-        named: Sequence[str | int] = range(1, width + 1) if names is None else names
-        cells = [next((row[i] for row in below if len(row) == width and row[i].strip()), None) for i in range(width)]
-        return [Column(name, cell) for name, cell in zip(named, cells, strict=True)][:MOST]
-    return [Column(name, _sample(files, name, names or [], format)) for name in (names or [])[:MOST]]
-
-
-def _sample(files: Files, name: str, names: Sequence[str], format: str | None) -> str | None:
-    """A text of one column, read beside whichever other column has texts too."""
-    for other in [other for other in names if other != name][:4]:
-        try:
-            items = islice(scan(files, columns=Columns(name, other), format=format), LOOKED_AT)
-            text = next((item.pair.source for item in items if isinstance(item, Found)), None)
-        except InputError:  # the other is no column of text
-            continue
-        if text is not None:
-            return text
-    return None
-
-
-def likely_pair(columns: Sequence[Column]) -> tuple[str | int, str | int] | None:
-    """The first two columns called by a language, else the two with the longest texts; None where two have no texts."""
-    texts = [column for column in columns if column.sample and not column.sample.strip().isnumeric()]
-    languages = [column for column in texts if _bare(str(column.name)) in LANGUAGES]
-    longest = sorted(texts, key=lambda column: -len(column.sample or ""))[:2]
-    chosen = languages[:2] if len(languages) > 1 else [column for column in texts if column in longest]
-    return (chosen[0].name, chosen[1].name) if len(chosen) > 1 else None
-
-
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     """The language of a name such as pt_BR or translation.pt-BR."""
     return re.split(r"[-_]", name.strip().casefold().rpartition(".")[2])[0]
+
+
+# Labels ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LabelGuess:
+    """The columns of texts and labels, and how many different labels were seen in how many rows."""
+
+    text: Name
+    label: Name
+    values: int
+    rows: int
+
+    def __str__(self) -> str:
+        name = f"column {self.label}" if isinstance(self.label, int) else repr(self.label)
+        return f"{name} has {self.values} different values in {self.rows:,} rows and is taken for the label"
+
+
+def label_columns(file: str, format: str | None = None, *, sure: bool = True) -> LabelGuess | None:
+    """The text and label of a table, of JSONL or Parquet, guessed from the first rows.
+
+    A column of labels has few different values, each many times; the text beside it hardly ever repeats. None where no
+    column has few values, or where not just one of the others holds texts; unless ``sure``, the longest texts are taken.
+    """
+    try:
+        names, rows = first_rows(file, format, LABEL_ROWS) if _tabular(file, format) else ([], [])
+    except InputError:
+        return None
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    labels = [name for name, values in columns.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
+    texts = [name for name, values in columns.items() if _are_texts(values)]
+    if not labels or not texts or (sure and len(texts) > 1):
+        return None
+    words = [
+        name for name in labels if not all(str(value).isdecimal() for value in columns[name])
+    ]  # rather than numbers
+    label = next((name for name in labels if str(name).casefold() in CALLED), (words or labels)[-1])
+    text = max(texts, key=lambda name: sum(map(len, map(str, columns[name]))))
+    return LabelGuess(text, label, len(set(columns[label])), len(rows))
+
+
+def _are_labels(values: Sequence[object]) -> bool:
+    names = {label_of(value) for value in values if not isinstance(value, list | dict)}
+    if not 2 <= len(names) <= min(MOST_VALUES, len(values) // TIMES):
+        return False
+    return all(name is not None and 0 < len(name) <= LONGEST_LABEL for name in names)
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    """Strings, most of them different, most of several words."""
+    texts = [value for value in values if isinstance(value, str)]
+    wordy = sum(len(text.split()) > 1 for text in texts)
+    return 2 * len(set(texts)) > len(values) and 2 * wordy > len(values)

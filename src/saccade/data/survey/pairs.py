@@ -1,460 +1,208 @@
-"""What is in a file of pairs, and would it train: in two passes and bounded memory.
-
-The first pass counts (census). From that the scripts and languages of the two sides are known, and so the rules of
-cleaning; the second pass asks every pair by these rules, and writes what is kept where that is wanted.
-"""
+"""Surveys pairs of texts: the data of the task ``translate``. No torch."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import chain, islice
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from saccade.data.files.records import GROWING
-from saccade.data.pairs.records import Columns, Fault, Files, Found, Pair, scan, without_header
-from saccade.data.survey.cleaning import (
-    REPEATED_RULES,
-    TEXT_RULES,
-    Cleaned,
-    Rule,
-    RuleTally,
-    Sieve,
-    check_names,
-    leaked,
-    plain,
-    swapped_languages,
-    swapped_scripts,
-    switched,
-    tidy,
-    unexpected_script,
-    writable,
-)
-from saccade.data.survey.columns import Column
-from saccade.data.survey.language_id import (
-    Guess,
-    guess,
-    letters_of,
-    line_shares,
-    main_scripts,
-    script_shares,
-    short_words,
-    usual_scripts,
-)
-from saccade.data.survey.recipe import Advice
-from saccade.data.survey.tallies import Lengths, Repeats, Sample, Side, with_several
+from saccade.data.files.records import NO_KEY, Fault
+from saccade.data.files.tables import NAMES, TABLES, Row
+from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, on_hub, scan, without_header
+from saccade.data.survey.columns import LANGUAGES, UnknownColumns, bare, samples_of
+from saccade.data.survey.survey import Entry, Part, Survey, several
+from saccade.data.survey.tallies import Lengths, with_several
 from saccade.errors import InputError
 
-EVERY = 5000  # lines between two reports of progress
+# Names that say which side a column is, in whatever order they stand
+SOURCES = frozenset(
+    {"source", "src", "input", "question", "prompt", "misspelled", "wrong", "before", "original", "word"}
+)
+TARGETS = frozenset({"target", "tgt", "trg", "output", "answer", "completion", "correct", "right", "after", "phonemes"})
+LOOKED_AT = 50  # rows from which samples are taken
+FEW_PAIRS = 1000
+ROOMY = 40  # tokens that are allowed in any case: later texts may be longer than those at hand
+SENTENCE = 4  # words: from this median on, texts are sentences rather than names, dates or terms
+LARGEST_WORDS = 30_000  # a larger vocabulary of words is better split into subwords
+BATCHED = 64  # pairs of median length that a batch should hold
 
 
-@dataclass(frozen=True)
-class Tongue:
-    """What a side is written in: shares of scripts among its letters, its language, and those of its lines."""
+class PairSurvey(Survey):
+    kind, task, unit, expected = "pairs", "translate", "pair", "pair"
+    roles = ("source", "target", "group")
+    combine, takes_two = max, True  # the length of a pair is that of its longer side
 
-    scripts: Mapping[str, float]
-    language: Guess
-    lines: Mapping[str, float]  # shares of the sampled lines that a guess was sure of
+    @classmethod
+    def recognises(cls, files: Sequence[str], columns: Any, format: str | None) -> bool:
+        return set(columns) <= set(cls.roles)
 
+    @classmethod
+    def looks_right(cls, file: str, format: str | None) -> bool:
+        return True
 
-@dataclass(frozen=True)
-class Left:
-    """What cleaning leaves."""
+    def located(self, file: Any) -> Any:
+        if isinstance(file, PairFiles):
+            return self.located(file.source), self.located(file.target)
+        return super().located(file)
 
-    pairs: int
-    sources: int  # different ones
-    characters: Lengths  # of the longer side
-    words: Lengths
+    def sides(self) -> Sequence[str]:
+        return ("source", "target")
 
+    def scan(self, files: Any) -> Iterator[Found | Fault]:
+        if isinstance(files, tuple):
+            return scan(files, columns=self.data.columns)
+        if isinstance(self.files, tuple):  # a text file of sources beside two text files
+            return scan((files, files))
+        columns = self.data.columns if files is self.files else replace(self.data.columns, group=None)
+        return scan(files, columns=columns, format=self.data.format)
 
-@dataclass(frozen=True)
-class Survey:
-    """What a file holds, what cleaning would leave out of it, and what test sets share with it."""
+    def entry(self, record: Found) -> Entry:
+        source, target = record.pair.source, record.pair.target
+        return Entry(((source,), (target,)), source, target, record.group, line=record.line)
 
-    reading: Reading
-    census: Census
-    source: Tongue
-    target: Tongue
-    several_targets: int  # sources with more than one target
-    several_sources: int  # targets with more than one source
-    rules: Sequence[RuleTally]
-    left: Left
-    held_out: Sequence[HeldOut]
-    headless: bool  # a table without a header: its first line was read as a pair
-    cleaned: Cleaned | None = None
+    def count(self, record: Found, part: Part) -> None:
+        if record.pair.source.strip() == record.pair.target.strip():
+            part.numbers["identical"] += 1
+            part.first.setdefault("identical", part.row)
 
+    def measure(self, record: Found) -> Iterable[tuple[str, int]]:
+        for name, tokens in (("source", self.data.tokens), ("target", self.data.target_tokens or self.data.tokens)):
+            yield f"{name} in {tokens.kind}", self.token_count(getattr(record.pair, name), tokens)
 
-def survey(
-    reading: Reading,
-    *,
-    held_out: Mapping[str, Reading] | None = None,
-    keep: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    cleaned: Cleaned | None = None,
-    progress: Progress = lambda doing, done, total: None,
-) -> Survey:
-    """Count what a file holds and what cleaning would leave out; `cleaned` is where the rest is written, if anywhere.
+    def finish(self) -> None:
+        self.several_sources = with_several(self.train.targets, self.train.keys)[0]
 
-    `held_out` names the test sets to compare with; `keep` and `drop` turn rules off and on by name.
-    """
-    check_names(keep, drop, with_test=bool(held_out))
-    tests = [HeldOut(name, test) for name, test in (held_out or {}).items()]
-    census = Census()
-    census.count(reading, tests, progress)
-    if not census.read:
-        raise InputError(reading.paths[0], expected="at least one pair", found="an empty file")
-    sample = census.sample.items
-    source = _tongue(census.source.characters.counts, [pair.source for pair in sample])
-    target = _tongue(census.target.characters.counts, [pair.target for pair in sample])
-    rules = [switched(rule, keep, drop) for rule in _rules(census, source, target, tests)]
-    if cleaned is not None and cleaned.format == "tsv":
-        rules.append(writable("a TSV"))
-    sources, targets = census.keys["same_source"], census.keys["same_target"]
-    repeated = [(switched(rule, keep, drop), Repeats(census.keys[rule.name])) for rule in REPEATED_RULES]
-    sieve = Sieve(rules, repeated)
-    left = _sift(reading, census, sieve, cleaned, progress)
-    several = with_several(sources, targets), with_several(targets, sources)
-    files, columns = reading.files, reading.columns
-    headless = not isinstance(files, tuple) and without_header(files, columns.source, reading.format)
-    return Survey(reading, census, source, target, *several, sieve.tallies, left, tests, headless, cleaned)
+    # Columns ----------------------------------------------------------------------------------------------------------
 
-
-def _tongue(characters: Mapping[str, int], texts: Sequence[str]) -> Tongue:
-    return Tongue(script_shares(characters), guess(texts), line_shares(texts))
-
-
-def _rules(census: Census, source: Tongue, target: Tongue, tests: Sequence[HeldOut]) -> list[Rule]:
-    """The rules of cleaning, with those that are made for this corpus."""
-    rules = [*TEXT_RULES]
-    characters = census.source.characters.counts, census.target.characters.counts
-    main = main_scripts(source.scripts), main_scripts(target.scripts)
-    codes = source.language.language or "", target.language.language or ""
-    if main[0] and main[1] and not main[0] & main[1]:
-        rules.append(swapped_scripts(letters_of(main[0], characters[0]), letters_of(main[1], characters[1])))
-    elif codes[0] != codes[1] and short_words(codes[0]) and short_words(codes[1]):
-        rules.append(swapped_languages(*codes))
-    usual = usual_scripts(source.scripts), usual_scripts(target.scripts)
-    rules.append(unexpected_script(letters_of(usual[0], characters[0]), letters_of(usual[1], characters[1])))
-    if tests:
-        rules.append(leaked(frozenset(chain.from_iterable(test.plain for test in tests))))
-    return rules
-
-
-def _sift(reading: Reading, census: Census, sieve: Sieve, cleaned: Cleaned | None, progress: Progress) -> Left:
-    """The second pass, as far as the first came; a file that is no longer what it was is refused."""
-    characters, words = Lengths(), Lengths()
-    keys, longer = census.keys["duplicate"], census.longer_words
-    row = line = seen = 0
-    for seen, item in enumerate(islice(reading, census.read), start=1):
-        line = item.line
-        if seen % EVERY == 0:
-            progress("checking", seen, census.read)
-        if isinstance(item, Fault):
-            if cleaned is not None:
-                cleaned.leave(item, "fault", item.reason)
-            continue
-        if row == len(keys) and seen == census.read:  # the last line was a fault while it was still being written
-            if cleaned is not None:
-                cleaned.leave(item, "fault", GROWING)
-            continue
-        source, target = item.pair.source, item.pair.target
-        if row == len(keys) or hash((source, target)) != keys[row]:
-            raise _changed(reading, line)
-        rule = sieve.reason(row, line, source, target)
-        if rule is None:
-            characters.counts[max(len(source), len(target))] += 1
-            words.counts[longer[row]] += 1
-            if cleaned is not None:
-                cleaned.keep(item)
-        elif cleaned is not None:
-            cleaned.leave(item, rule.name, rule.why)
-        row += 1
-    if seen < census.read or row < len(keys):
-        raise _changed(reading, line)
-    left = sum(characters.counts.values())
-    kept_sources = next(repeats for repeats, tally in sieve.repeats if tally.rule.name == "same_source")
-    return Left(left, kept_sources.different_kept, characters, words)
-
-
-def _changed(reading: Reading, line: int) -> InputError:
-    expected = "a file that stays as it is while it is read"
-    return InputError(reading.paths[0], line=line, expected=expected, found="other lines than a moment before")
-
-
-# ----------------------------------------------------------------------------------------------------
-# One pass over a file of pairs that counts what it holds: lengths, words, characters, repeats, faults, and what test sets
-# share with it. In bounded memory: texts are counted and forgotten, repeats are told by 64-bit hashes.
-
-Progress = Callable[[str, int, int | None], None]  # what is going on, how many lines, of how many where that is known
-
-CHUNK, CHUNK_SIZE = 2000, 1 << 22  # pairs that are counted together, unless they have more characters than this
-SAMPLED, SAMPLED_LENGTH = 2000, 1000  # pairs whose language is guessed, each by its first characters
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a file is read: what scan is given, and whether blanks are tidied first."""
-
-    files: Files
-    columns: Columns = field(default_factory=Columns)
-    format: str | None = None
-    tidy: bool = False
-
-    def __iter__(self) -> Iterator[Found | Fault]:
-        stream = scan(self.files, columns=self.columns, format=self.format)
-        return map(_tidied, stream) if self.tidy else stream
-
-    @property
-    def paths(self) -> list[Path]:
-        return [Path(path) for path in (self.files if isinstance(self.files, tuple) else (self.files,))]
-
-
-def _tidied(item: Found | Fault) -> Found | Fault:
-    if isinstance(item, Fault):
-        return item
-    return Found(item.line, Pair(tidy(item.pair.source), tidy(item.pair.target)), item.group)
-
-
-@dataclass
-class FaultTally:
-    """Lines that are no pair, for one reason; the first of them. `skipped`: the file says so itself."""
-
-    reason: str
-    line: int
-    example: str
-    skipped: bool
-    count: int = 0
-
-
-class HeldOut:
-    """A test set: which of its sources are met in the training pairs, exactly or in plain form."""
-
-    def __init__(self, name: str, reading: Reading) -> None:
-        self.name, self.read, self.faults = name, 0, 0
-        # A text file of sources is read beside itself, and has no pairs to compare.
-        self.sources_only = isinstance(reading.files, tuple) and reading.files[0] == reading.files[1]
-        self.sources: dict[int, int] = {}  # how many test pairs have the source with this hash
-        self.plain: dict[int, int] = {}
-        self.pairs: dict[int, int] = {}
-        self.met_sources, self.met_plain, self.met_pairs = set[int](), set[int](), set[int]()
-        self.line: int | None = None
-        self.example = ""
-        for item in reading:
-            if isinstance(item, Fault):
-                self.faults += 1
-                continue
-            self.read += 1
-            source, target = item.pair.source, item.pair.target
-            keys = (self.sources, source), (self.plain, plain(source)), (self.pairs, (source, target))
-            for known, key in keys:
-                known[hash(key)] = known.get(hash(key), 0) + 1
-
-    def meet(self, line: int, source: str, target: str) -> None:
-        """Compare a training pair with the test set."""
-        key = hash(plain(source))
-        if key not in self.plain:
+    def settle(self) -> None:
+        """Take a header of two names for the columns. Raises UnknownColumns where those that are wanted are not there."""
+        self.headless, self.first_row = False, None
+        if isinstance(self.files, tuple):
             return
-        self.met_plain.add(key)
-        if hash(source) in self.sources:
-            if not self.met_sources:
-                self.line, self.example = line, source
-            self.met_sources.add(hash(source))
-            if hash((source, target)) in self.pairs:
-                self.met_pairs.add(hash((source, target)))
-
-    @property
-    def exact(self) -> int:
-        """How many test pairs have a source that was met exactly."""
-        return sum(self.sources[key] for key in self.met_sources)
-
-    @property
-    def near(self) -> int:
-        """How many have one that was met but for case, blanks and marks; exact ones are among them."""
-        return sum(self.plain[key] for key in self.met_plain)
-
-    @property
-    def whole(self) -> int | None:
-        """How many were met as whole pairs; None where only the sources are known."""
-        return None if self.sources_only else sum(self.pairs[key] for key in self.met_pairs)
-
-
-class Census:
-    """What is counted."""
-
-    def __init__(self) -> None:
-        self.source, self.target = Side(), Side()
-        self.longer_characters, self.longer_words = Lengths(), array("I")  # of each pair's longer side
-        self.keys = {rule.name: array("q") for rule in REPEATED_RULES}  # hashes
-        self.sample: Sample[Pair] = Sample(SAMPLED)
-        self.pairs = self.fault_count = self.grouped = 0
-        self.faults: dict[str, FaultTally] = {}
-        self.broken: InputError | None = None
-
-    @property
-    def read(self) -> int:
-        return self.pairs + self.fault_count
-
-    def count(self, reading: Reading, held_out: Sequence[HeldOut], progress: Progress) -> None:
-        """Read the whole file. Where it breaks off, what came before is counted and `broken` says why."""
-        chunk: list[Found] = []
-        size = 0
+        columns, format = self.data.columns, self.data.format
+        if not self.named and not columns.named:
+            names = header_of(self.files, format) or []
+            if len(names) == 2 and names != [columns.source, columns.target] and self._are_names(names):
+                swapped = bare(names[0]) in TARGETS or bare(names[1]) in SOURCES
+                source, target = names[::-1] if swapped else names
+                columns = replace(columns, source=source, target=target)
+                self.data = replace(self.data, columns=columns)
         try:
-            for item in reading:
-                if isinstance(item, Fault):
-                    self._fault(item)
-                    continue
-                chunk.append(item)
-                size += len(item.pair.source) + len(item.pair.target)
-                if len(chunk) == CHUNK or size > CHUNK_SIZE:
-                    self._add(chunk, held_out)
-                    chunk, size = [], 0
-                    progress("reading", self.read, None)
+            first = list(islice(self.scan(self.files), LOOKED_AT))
         except InputError as error:
-            if not (chunk or self.read):
-                raise
-            self.broken = error
-        self._add(chunk, held_out)
+            if error.expected in (str(columns), "a column of text") or error.field == "columns":
+                raise self._unknown(error) from error
+            raise
+        faults = [item for item in first if isinstance(item, Fault) and item.reason == NO_KEY]
+        if faults and len(faults) == len(first):
+            raise self._unknown(faults[0].error)
+        self.headless = without_header(self.files, columns.source, format)
+        self.first_row = self._first_row() if self.headless and not self.has_recipe else None
 
-    def _fault(self, fault: Fault) -> None:
-        tally = self.faults.get(fault.reason)
-        if tally is None:
-            tally = FaultTally(fault.reason, fault.line, str(fault.error), fault.skipped)
-            self.faults[fault.reason] = tally
-        tally.count += 1
-        self.fault_count += 1
+    def _are_names(self, names: Sequence[str]) -> bool:
+        """Whether these are names. The first row of a table may be a pair of short words that looks like a header."""
+        if on_hub(self.files) or format_of(Path(self.files), self.data.format) not in TABLES:
+            return True
+        return all(bare(name) in NAMES or bare(name) in LANGUAGES for name in names)
 
-    def _add(self, chunk: Sequence[Found], held_out: Sequence[HeldOut]) -> None:
-        pairs = [item.pair for item in chunk]
-        self.grouped += sum(item.group is not None for item in chunk)
-        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        self.longer_words.extend(map(max, self.source.add(sources), self.target.add(targets)))
-        self.longer_characters.add(map(max, map(len, sources), map(len, targets)))
-        for rule in REPEATED_RULES:
-            self.keys[rule.name].extend(map(hash, map(rule.key, sources, targets)))
-        self.sample.add([Pair(pair.source[:SAMPLED_LENGTH], pair.target[:SAMPLED_LENGTH]) for pair in pairs])
-        self.pairs += len(pairs)
-        for held in held_out:
-            for item in chunk:
-                held.meet(item.line, item.pair.source, item.pair.target)
+    def _first_row(self) -> tuple[str, str] | None:
+        """The first row of a table, where it might be a header."""
+        rows = TABLES[format_of(Path(self.files), self.data.format)](Path(self.files))
+        cells = next((row.cells for row in rows if isinstance(row, Row)), [])
+        wordy = all(len(cell.split()) in (1, 2, 3) and not re.search(r"\d", cell) for cell in cells)
+        return (cells[0], cells[1]) if len(cells) == 2 and wordy else None
 
+    def _unknown(self, error: InputError) -> InputError:
+        available = samples_of(str(self.files), self.data.format)
+        return UnknownColumns(error, available) if len(available) > 1 else error
 
-# ----------------------------------------------------------------------------------------------------
-# A survey as plain data, for programs: the keys stay as they are, new ones may come.
+    # The report -------------------------------------------------------------------------------------------------------
 
-CUT = 200  # characters of an example
+    def headline(self) -> str:
+        pairs, columns = several(self.train.records, "pair"), self.data.columns
+        if isinstance(self.files, tuple):
+            return f"{self.files[0]} → {self.files[1]}: {pairs} of lines"
+        how = "two columns without a header" if self.headless else f"columns {columns.source} → {columns.target}"
+        return f"{self.files}: {pairs} ({how})"
 
+    def own_problems(self) -> Iterator[str]:
+        group = self.data.columns.group
+        if group is not None and not self.train.grouped:
+            yield f"no record has the group {group!r}"
 
-def summary(survey: Survey, advice: Advice, recipe: str | None, following: Sequence[str]) -> dict[str, Any]:
-    """All that a survey found; `recipe` is the one to paste, `following` are commands to type next."""
-    census, reading, cleaned = survey.census, survey.reading, survey.cleaned
-    columns = None if isinstance(reading.files, tuple) else asdict(reading.columns)
-    return {
-        "files": [str(path) for path in (reading.files if isinstance(reading.files, tuple) else (reading.files,))],
-        "format": reading.format,
-        "columns": columns,
-        "headless": survey.headless,
-        "tidied": reading.tidy,
-        "read": census.read,
-        "pairs": census.pairs,
-        "faults": [asdict(tally) for tally in census.faults.values()],
-        "broken": None if census.broken is None else str(census.broken),
-        "source": _side(census.source, survey.source),
-        "target": _side(census.target, survey.target),
-        "repeats": {
-            "pairs": next(tally.found for tally in survey.rules if tally.rule.name == "duplicate"),
-            "sources_with_several_targets": survey.several_targets,
-            "targets_with_several_sources": survey.several_sources,
-        },
-        "rules": [_rule(tally) for tally in survey.rules],
-        "left": {"pairs": survey.left.pairs, "sources": survey.left.sources},
-        "leakage": [_leakage(held) for held in survey.held_out],
-        "advice": {
-            "characters": asdict(advice.characters),
-            "words": asdict(advice.words),
-            "tokens": asdict(advice.cut),
-        },
-        "verdict": {
-            "would_train": advice.would_train,
-            "because": list(advice.because),
-            "notes": list(advice.notes),
-        },
-        "recipe": recipe,
-        "next": list(following),
-        "cleaned": None
-        if cleaned is None
-        else {
-            "out": str(cleaned.out),
-            "log": str(cleaned.log),
-            "pairs": cleaned.written,
-            "left_out": cleaned.left_out,
-        },
-    }
+    def own_notes(self) -> Iterator[str]:
+        if self.first_row is not None:
+            source, target = self.first_row
+            header = f'--column "source={source}" --column "target={target}"'
+            yield f"the first row, {source!r} → {target!r}, is read as a pair; if it is a header, add {header}"
+        if self.train.records < FEW_PAIRS:
+            yield f"{several(self.train.records, 'pair')}: so few are memorised rather than learnt from"
 
+    def checks(self) -> Iterator[tuple[int, str]]:
+        yield from super().checks()
+        yield self.contradicted, f"sources have several targets{self.shown('contradicted')}"
+        yield self.several_sources, "targets have several sources"
+        yield self.train.numbers["identical"], f"targets are identical to their source{self.shown('identical')}"
 
-def without_columns(files: Sequence[str], error: str, columns: Sequence[Column], following: str) -> dict[str, Any]:
-    """What can be said of a file whose pair of columns is not known."""
-    return {
-        "files": list(files),
-        "columns": None,
-        "available": [{"column": column.name, "sample": (column.sample or "")[:CUT] or None} for column in columns],
-        "verdict": {"would_train": False, "because": [error], "notes": []},
-        "next": [following],
-    }
+    def own_json(self) -> dict[str, Any]:
+        kind, size, why = self.cut()
+        return {
+            "headless": self.headless, "identical": self.train.numbers["identical"], "several_sources": self.several_sources,
+            "tokens": {"kind": kind, "size": size, "why": why},
+        }  # fmt: skip
 
+    # The recipe -------------------------------------------------------------------------------------------------------
 
-def _side(side: Side, tongue: Tongue) -> dict[str, Any]:
-    vocabulary = side.vocabulary
-    cover_95, cover_99 = vocabulary.covering(0.95, 0.99)
-    return {
-        "language": tongue.language.language,
-        "candidates": list(tongue.language.near),
-        "line_languages": {code: round(share, 4) for code, share in tongue.lines.items()},
-        "scripts": {script: round(share, 6) for script, share in tongue.scripts.items()},
-        "characters": {**_lengths(side.character_lengths), "different": len(side.characters.counts)},
-        "words": {
-            **_lengths(side.word_lengths),
-            "running": vocabulary.running,
-            "different": len(vocabulary.counts),
-            "once": vocabulary.once,
-            "cover_95": cover_95,
-            "cover_99": cover_99,
-            "capped": vocabulary.full,
-        },
-    }
+    def cut(self) -> tuple[Literal["characters", "words", "bpe"], int | None, str]:
+        """How to split the texts into tokens: the kind, the size of the vocabulary, and why."""
+        sides = list(self.train.sides.values())
+        if any(side.unspaced for side in sides):
+            return "characters", None, "a side is in a script without spaces between words"
+        if min(side.word_lengths.within(0.5) for side in sides) < SENTENCE:
+            return "characters", None, "the texts are short"
+        sizes = [side.vocabulary.covering(0.99) or LARGEST_WORDS + 1 for side in sides]
+        if max(sizes) > LARGEST_WORDS:
+            return "bpe", 8000, f"99 % of the words need a vocabulary of more than {LARGEST_WORDS:,}"
+        return "words", max(1000, nice(max(sizes))), "99 % of the words fit into a vocabulary"
+
+    def recommend(self) -> dict[str, Any]:
+        kind, size, _ = self.cut()
+        limit, too_long, batch = limits_for(self.train.characters if kind == "characters" else self.train.words)
+        tokens: dict[str, Any] = {"kind": kind} | ({"size": size} if size else {})
+        if kind == "words":
+            tokens["min_count"] = 2
+        elif kind == "bpe":  # a word is split into two pieces at most, on average: a guess that holds
+            limit, too_long = nice(2 * limit), "truncate"
+            batch = max(batch, power_of_two(limit + 1))
+        data: dict[str, Any] = {"tokens": tokens, "max_length": limit, "too_long": too_long}
+        metrics = ["exact_match", "cer"] if kind == "characters" else ["bleu", "chrf"]
+        return {
+            "data": data, "model": {"name": "rnnsearch"}, "train": {"batch_tokens": batch}, "search": {"beam": 5},
+            "metrics": metrics,
+        }  # fmt: skip
 
 
-def _lengths(lengths: Lengths) -> dict[str, Any]:
-    return {
-        "mean": round(lengths.mean, 2),
-        "median": lengths.within(0.5),
-        "p95": lengths.within(0.95),
-        "p99": lengths.within(0.99),
-        "longest": lengths.longest,
-    }
+def limits_for(longer: Lengths) -> tuple[int, Literal["error", "truncate"], int]:
+    """``data.max_length``, ``data.too_long`` and ``train.batch_tokens`` from the lengths of each pair's longer side.
+
+    Nothing is cut, unless a few are far longer than the rest.
+    """
+    usual = longer.within(0.99)
+    tail = longer.longest > 2 * usual and longer.longest > 100
+    limit = nice(usual if tail else longer.longest)
+    batch = power_of_two(BATCHED * (longer.within(0.5) + 1))
+    return limit, "truncate" if tail else "error", max(min(max(batch, 1024), 8192), power_of_two(limit + 1))
 
 
-def _rule(tally: RuleTally) -> dict[str, Any]:
-    example = {"line": tally.line, "source": tally.source, "target": tally.target} if tally.found else None
-    rule = tally.rule
-    return {
-        "name": rule.name,
-        "why": rule.why,
-        "on": rule.on,
-        "found": tally.found,
-        "left_out": tally.left_out,
-        "example": example,
-    }
+def nice(length: int) -> int:
+    """A round number that is no less, and leaves some room: 3 → 40, 83 → 90, 217 → 250, 1234 → 1500."""
+    step = next(step for bound, step in ((100, 10), (1000, 50), (10**9, 500)) if length <= bound)
+    return max(ROOMY, -(-length // step) * step)
 
 
-def _leakage(held: HeldOut) -> dict[str, Any]:
-    return {
-        "name": held.name,
-        "pairs": held.read,
-        "faults": held.faults,
-        "exact_sources": held.exact,
-        "plain_sources": held.near,
-        "whole_pairs": held.whole,
-        "example": None if held.line is None else {"line": held.line, "source": held.example[:CUT]},
-    }
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << max(0, number - 1).bit_length()

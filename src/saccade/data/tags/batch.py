@@ -10,7 +10,7 @@ Legend: B batch, S positions, L characters of a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import TensorBatch, rounded
+from saccade.data.batching import Corpus, TensorBatch, rounded
 from saccade.data.labels.batch import IGNORED, SHORTEST, Layout
 from saccade.data.tags.records import Tagged, TaggedData
 from saccade.data.tags.schemes import Scheme, Span, spans_of, tags_of
@@ -155,34 +155,7 @@ def collate(
 # A sentence of more tokens than ``data.max_length`` is an error, or with ``data.too_long: split`` several rows, each
 # read by itself. A batch holds all rows of its records.
 
-TOGETHER = 64  # rows read in one batch where nothing is learnt …
-POSITIONS_TOGETHER = 32_768  # … and positions at most, padding included
-SHOWN = 12  # words of a sentence that an error begins to quote
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Records and their rows: ``rows[n]`` are those of record n; ``letters`` spells the words that rows point to.
-
-    ``parted`` says how many sentences are read in parts, ``note`` that and what there is.
-    """
-
-    records: Sequence[Tagged]
-    rows: Sequence[list[Row]]
-    letters: Letters | None
-    parted: str = ""
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    @property
-    def ids(self) -> list[list[int]]:
-        """The tokens of each record."""
-        return [[number for row in rows for number in row.ids] for rows in self.rows]
-
-    def first(self, count: int | None) -> Corpus:
-        return self if count is None else replace(self, records=self.records[:count], rows=self.rows[:count])
+SHOWN = 12  # words of a sentence that an error quotes
 
 
 def corpus_of(
@@ -196,9 +169,10 @@ def corpus_of(
         _rows(each, reader, tags, data, f"{where} {number}{_preview(each)}", places if reader.alphabet else None)
         for number, each in enumerate(records, start=first)
     ]
-    count = sum(len(each) > 1 for each in rows)
-    told = f"{count:,} of {len(rows):,} sentences read in parts of at most {data.max_length} tokens"
-    return Corpus(records, rows, letters, told if count else "")
+    count = sum(len(parts) > 1 for parts in rows)
+    cut = f"{count:,} of {len(rows):,} sentences read in parts of at most {data.max_length} tokens" if count else ""
+    costs = [sum(len(row.ids) + MARKS for row in parts) for parts in rows]
+    return Corpus(records, rows, costs, cut=cut, shared=letters)
 
 
 def _preview(record: Tagged) -> str:
@@ -224,18 +198,3 @@ def _rows(
         spelled = [] if places is None else [places[word] for word in record.source[part.start : part.end]]
         made.append(Row(cut.ids[start:end], own, numbers, spelled))
     return made
-
-
-def together(corpus: Corpus) -> Iterator[list[int]]:
-    """Records of similar length, as many as fit into a batch."""
-    sizes = [max(len(row.ids) for row in rows) + MARKS for rows in corpus.rows]
-    order, batch, rows = sorted(range(len(sizes)), key=sizes.__getitem__), list[int](), 0
-    for number in order:
-        own = len(corpus.rows[number])
-        if batch and (rows + own > TOGETHER or sizes[number] * (rows + own) > POSITIONS_TOGETHER):
-            yield batch
-            batch, rows = [], 0
-        batch.append(number)
-        rows += own
-    if batch:
-        yield batch

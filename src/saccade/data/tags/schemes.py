@@ -1,12 +1,12 @@
-"""Tags that mark spans of words: IOB1, BIO (also called IOB2) and BIOES, read as spans and written again. No torch.
+"""Converts between spans of words and the tags that mark them: IOB1, BIO (also called IOB2) and BIOES. No torch.
 
     words     Alex   Honnold  climbed  El     Capitan  .
     iob1      I-PER  I-PER    O        I-LOC  I-LOC    O      B- only where a span follows another of its type at once
     bio       B-PER  I-PER    O        B-LOC  I-LOC    O      B- begins every span
     bioes     B-PER  E-PER    O        B-LOC  E-LOC    O      E- ends a span, S- is one of a single word
 
-Every sequence can be read as spans, one that no scheme allows too, by the rule of conlleval (Tjong Kim Sang & Buchholz 2000): a
-span begins at B- and S-, and at I- or E- where the tag before is O, ends a span itself, or is of another type; it ends before
+Every sequence can be read as spans, even one that no scheme allows, by the rule of conlleval (Tjong Kim Sang & Buchholz 2000):
+a span begins at B- and S-, and at I- or E- where the tag before is O, ends a span itself, or is of another type; it ends before
 O, before the next beginning, and after E- and S-. Spans → tags → spans gives the same spans in every scheme.
 """
 

@@ -1,7 +1,7 @@
-"""The tags of a tagger: those that are learnt, in their order, how often training had each, which may follow which. No torch.
+"""The tags of a tagger: their order, their counts in the training records, and which may follow which. No torch.
 
-Where tags mark spans, every tag of each type of span is there, whether training had it or not: BIOES is made of BIO files too,
-and a type that was met only in spans of two words may have one of three.
+Where tags mark spans, every tag of each type of span is included, whether the training records have it or not: BIOES may be
+learnt from BIO files, and a type that occurs only in spans of two words may have a span of three.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.labels.classes import labels_in, told
+from saccade.data.labels.classes import described, labels_in
 from saccade.data.labels.records import Labelled
 from saccade.data.tags.records import Tagged, TaggedData
 from saccade.data.tags.schemes import Scheme, converted, may_follow, spans_of, tags_with, types_in
@@ -24,7 +24,7 @@ from saccade.errors import InputError
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags that the network says (``names``, in the scheme ``learn``), how often training had each, the file's scheme."""
+    """The tags of the network's output (``names``, in the scheme ``learn``), their training counts, the file's scheme."""
 
     names: tuple[str, ...]
     counts: tuple[int, ...]
@@ -47,7 +47,7 @@ class Tags:
         return cls(names, (), data.scheme, learn).counted(records)
 
     def counted(self, records: Iterable[Tagged]) -> Tags:
-        """The same tags, as often as these records have them."""
+        """The same tags, with their counts in these records."""
         counts = Counter(tag for record in records for tag in self.learnt(record.target))
         return replace(self, counts=tuple(counts[name] for name in self.names))
 
@@ -60,7 +60,7 @@ class Tags:
         return converted(tags, self.scheme)
 
     def numbers(self, tags: Sequence[str], where: str) -> list[int]:
-        """The places among the names of a sentence's tags, as the network is taught them."""
+        """The indices of a sentence's tags, as the network is taught them."""
         place, learnt = {name: number for number, name in enumerate(self.names)}, self.learnt(tags)
         unknown = next((tag for tag, taught in zip(tags, learnt, strict=True) if taught not in place), None)
         if unknown is not None:
@@ -78,7 +78,7 @@ class Tags:
         names: list[str | None] = [*self.names, None]
         return np.array([[may_follow(before, tag, self.learn) for tag in names] for before in names])
 
-    def told(self, records: Sequence[Tagged], *, training: bool) -> str:
+    def described(self, records: Sequence[Tagged], *, training: bool) -> str:
         """How often the tags occur in these records, or their spans by type, and which are missing: of training records among
         all there may be, of held-out ones among those of training."""
         names = [name for name, count in zip(self.names, self.counts, strict=True) if training or count]
@@ -89,13 +89,13 @@ class Tags:
             found = Counter(span.type for record in records for span in spans_of(record.target))
             known, what = types_in(names), f"{sum(found.values()):,} spans: "
             whole = sum(len(record.target) for record in records)
-        counts = told({name: found[name] for name in sorted(found)})
+        counts = described({name: found[name] for name in sorted(found)})
         absent = [name for name in known if not found[name]]
         missing = f"; none of {', '.join(absent[:8])}{' …' if len(absent) > 8 else ''}" if absent else ""
         return f"{len(records):,} sentences, {whole:,} words; {what}{counts}{missing}"
 
     def to_json(self) -> str:
-        """What a bundle keeps."""
+        """The file that a bundle keeps."""
         kept = {"tags": self.names, "counts": self.counts, "scheme": self.scheme, "learn": self.learn}
         return json.dumps(kept, ensure_ascii=False)
 
@@ -109,5 +109,5 @@ class Tags:
                 raise ValueError(f"no such scheme among {schemes}")
             return cls(tuple(map(str, kept["tags"])), tuple(map(int, kept["counts"])), *schemes)  # type: ignore[arg-type]
         except (KeyError, TypeError, ValueError) as fault:
-            found = f"a file that lacks them ({fault})"
+            found = f"a file without them ({fault})"
             raise InputError(where, expected="tags, counts, scheme and learn", found=found) from None

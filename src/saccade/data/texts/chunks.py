@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import TensorBatch, extended, plan, rounded
+from saccade.data.batching import TensorBatch, extended, rounded
 from saccade.data.tokenizers.tokenizer import Tokenizer
-from saccade.errors import SaccadeError
 
 Ids = NDArray[np.int64]
 
@@ -101,20 +100,9 @@ def streams_of(sequence: Ids, chunk: int, rows: int) -> list[Piece]:
     ]  # fmt: skip
 
 
-def plan_pieces(
-    pieces: Sequence[Piece], *, rows: int | None, tokens: int | None, records: int | None, seed: int, epoch: int
-) -> list[list[int]]:
-    """The batches of an epoch, as numbers of pieces: shuffled, or with ``rows`` streams in the order of the text."""
-    if rows is not None:
-        return [list(range(start, start + rows)) for start in range(0, len(pieces), rows)]
-    widest = max((piece.width for piece in pieces), default=0)
-    if tokens is not None and widest > tokens:
-        raise SaccadeError(
-            f"a chunk of {widest} tokens does not fit into a batch of {tokens}: raise train.batch_tokens, or lower data.chunk"
-            " or data.context"
-        )
-    lengths = [(piece.width - 1, piece.width - 1) for piece in pieces]  # plan counts one more for <bos>
-    return plan(lengths, tokens=tokens, sentences=records, seed=seed, epoch=epoch)
+def plan_streams(pieces: Sequence[Piece], rows: int) -> list[list[int]]:
+    """The batches of an epoch of ``rows`` streams, in the order of the text."""
+    return [list(range(start, start + rows)) for start in range(0, len(pieces), rows)]
 
 
 def collate_pieces(

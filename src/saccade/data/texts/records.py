@@ -1,32 +1,40 @@
-"""Texts from files: plain text, a column of a table, JSONL, Parquet, a dataset of the hub, or a folder of such files. No torch.
+"""Texts: the records of the tasks ``language``, ``pretrain`` and ``vectors``, generated, from files or from memory. No torch.
 
-A record is a line of a plain text file, or the whole file (``unit: file``); elsewhere it is a row. Blank lines and empty
-rows are no records. Files may be gzipped or xz'd.
+    plain text     one text per line (``unit: line``), per file (``file``), or up to a blank line (``blank_line``)
+    other files    one text per row: a column of a table, a key of JSONL, a column of Parquet, a dataset of the hub
+
+Blank lines and empty rows are skipped. Files may be gzipped or xz'd.
+
+For pre-training, a sentence ends at . ! ? or … before a blank (with closing quotes and brackets), at 。！？, at ``<br />`` and
+at a line's end. That is all: "Mr. Smith" is cut in two. The next-sentence task tolerates that, and no text is lost by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from saccade.data.files.hub import loaded, on_hub
-from saccade.data.files.jsonl import inner, object_of
-from saccade.data.files.lines import text_lines, unpacked, without_end
-from saccade.data.files.parquet import BATCH, leaves_of, rows_of, table_of
-from saccade.data.files.records import Fault, text_fault
-from saccade.data.files.tables import TABLES, Row
-from saccade.data.paths import locate
-from saccade.data.splits import Overlap, Splits, hold_out, settle_overlap
-from saccade.data.tokenizers.tokenizer import TokenizerConfig
-from saccade.data.toy import agreement
+from saccade.data.config import DataConfig, check_least
+from saccade.data.files.fields import format_of, scan_fields
+from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import lines_of, suffix_of, without_end
+from saccade.data.files.records import Fault, Fields
+from saccade.data.memory import WHERE, fields_in, records_in
+from saccade.data.reading import FaultCounts, load_splits, read_records
+from saccade.data.splits import Splits
+from saccade.data.tokenizers.tokenizer import Kind, TokenizerConfig
 from saccade.data.toy.agreement import Agreement
+from saccade.data.toy.topics import Topics
 from saccade.errors import InputError
 
 Format = Literal["txt", "csv", "tsv", "jsonl", "parquet"]
-FORMATS: tuple[Format, ...] = ("txt", "csv", "tsv", "jsonl", "parquet")
-SPLITS = ("train", "valid", "test")
+FORMATS: tuple[str, ...] = get_args(Format)
+ENDS = re.compile(r"""[.!?…]+["'”’»)\]]*(?=\s|$)|[。！？]+["'”’」』）]*|(?:<br\s*/?>\s*)+|\n+""")
+BLANK_LINES = re.compile(r"\n\s*\n")
+MARKS = 3  # [CLS] A [SEP] B [SEP]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,193 +45,233 @@ class Text:
 
 
 @dataclass(frozen=True)
-class TextData:
-    """The ``data`` part of a recipe for language models.
+class TextFiles(DataConfig):
+    """Which texts are read: files or folders, or lists of them."""
 
-    Either ``source`` names texts that the package makes itself, or train, valid and test are files or folders ($VARIABLES
-    are filled in, relative paths start at the recipe's folder).
-    """
+    train: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    valid: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    test: str | tuple[str, ...] | None = None  # type: ignore[assignment]
+    format: Format | None = None
+    column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
+    unit: Literal["line", "file", "blank_line"] = "line"  # what a record is in plain text
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (isinstance(self.column, int) and self.column < 1) or self.column == "":
+            raise ValueError(f"column must be a column's name or its number from 1: got {self.column!r}")
+
+
+@dataclass(frozen=True)
+class TextData(TextFiles):
+    """The ``data`` part of a recipe for language models."""
 
     source: Literal["agreement"] | None = None
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
     agreement: Agreement = field(default_factory=Agreement)
-    format: Format | None = None  # where the file's ending does not say it
-    column: str | int = "text"  # of a table (its name, or its number from 1), a key of JSONL, a column of Parquet
-    unit: Literal["line", "file"] = "line"  # what a record is in plain text
     tokens: TokenizerConfig = field(default_factory=TokenizerConfig)
     layout: Literal["records", "stream"] = "records"  # stream: all records of a split as one text
     chunk: int = 128  # tokens that are predicted in one row; longer texts are cut into several
     context: int = 0  # tokens before its own that a chunk also reads
-    streams: int | None = None  # rows that each read on, chunk after chunk, with their state carried
+    streams: int | None = None  # rows that continue from chunk to chunk, with their state carried over
     longest: int = 100  # tokens of a continuation
-    hold_out: float = 0.05  # the share of train for valid where it is not given, then of what is left for test
-    overlap: Overlap = "keep"  # what becomes of held-out texts that also occur in train
 
     def __post_init__(self) -> None:
-        if (self.source is None) == (self.train is None):
-            raise ValueError("source or train must be given, and not both: 'source: agreement' or 'train: FILE'")
-        for name, least in (("chunk", 1), ("context", 0), ("streams", 1), ("longest", 1)):
-            number = getattr(self, name)
-            if number is not None and number < least:
-                raise ValueError(f"{name} must be at least {least}: got {number}")
+        super().__post_init__()
+        check_least(self, chunk=1, context=0, streams=1, longest=1)
         if self.streams is not None and self.layout != "stream":
             raise ValueError(f"streams must be left out unless layout is stream: got {self.streams}")
         if self.streams is not None and self.context:
             raise ValueError(f"context must be 0 with streams, whose state is carried: got {self.context}")
-        if (isinstance(self.column, int) and self.column < 1) or self.column == "":
-            raise ValueError(f"column must be a column's name or its number from 1: got {self.column!r}")
-        if not 0 < self.hold_out < 0.5:
-            raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
 
 
-def load_texts(data: TextData, folder: Path, seed: int) -> Splits:
-    """The texts that ``data`` names; relative paths start at ``folder``."""
-    if data.source is not None:
-        # Drawn independently, as the grammar says: without those in common its entropy would be another.
-        made = agreement.generate(data.agreement)
-        train, valid, test = ([Text(text) for text in made[name]] for name in SPLITS)
-        return Splits(train, valid, test)
-    named = {name: getattr(data, name) for name in SPLITS}
-    places = {name: file if on_hub(file) else locate(file, folder) for name, file in named.items() if file is not None}
-    texts = {name: read_texts(place, data) for name, place in places.items()}
-    return settle_overlap(hold_out(texts, data.hold_out, seed), data.overlap)
+@dataclass(frozen=True)
+class PieceTokens(TokenizerConfig):
+    """How text is cut: BERT's way, in lower case, unless said otherwise."""
+
+    kind: Kind = "bert"
+    lower: bool = True
+    size: int = 16_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind != "bert":
+            raise ValueError(f"kind must be bert, which has the token [MASK]: got {self.kind}")
 
 
-def read_texts(path: str | Path, data: TextData) -> list[Text]:
-    """The texts of a file, a folder or a dataset; the first fault is raised."""
-    found = [Text(text) for text in _texts(path, data) if text.strip()]
-    if not found:
-        raise InputError(path, expected="at least one text", found="none")
-    return found
+@dataclass(frozen=True)
+class PretrainData(TextFiles):
+    """The ``data`` part of a recipe for pre-training."""
+
+    source: Literal["topics"] | None = None
+    topics: Topics = field(default_factory=Topics)
+    tokens: PieceTokens = field(default_factory=PieceTokens)
+    length: int = 128  # positions of a row, special tokens included
+    short: float = 0.1  # share of rows that are made shorter, at random
+    pairs: Literal["next", "none"] = (
+        "next"  # rows of two texts, the second of which may follow the first; or of one text
+    )
+    masked: float = 0.15  # share of positions whose word is to be predicted
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, length=MARKS + 2)
+        for name, least, most in (("masked", 0.01, 0.9), ("short", 0.0, 1.0)):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be between {least:g} and {most:g}: got {getattr(self, name)}")
+
+    @property
+    def room(self) -> int:
+        """Tokens of a row without its special tokens."""
+        return self.length - (MARKS if self.pairs == "next" else MARKS - 1)
 
 
-def texts_of(given: Any, data: TextData) -> list[Text]:
-    """Texts from a list of texts, a list of dicts or a DataFrame with the column ``data.column``."""
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        given = given.to_dict("records")
-    if isinstance(given, str):
-        raise InputError("data", expected="a list of texts", found="one text")
-    texts = []
-    for number, item in enumerate(given, start=1):
-        if isinstance(item, Mapping):
-            if data.column not in item:
-                keys = ", ".join(map(repr, list(item)[:20])) or "none"
-                raise InputError("data", line=number, expected=f"the key {data.column!r}", found=f"the keys {keys}")
-            item = item[data.column]
-        item = item.source if isinstance(item, Text) else item
-        broken = text_fault(item, "text", number, "data")
-        if broken is not None:
-            raise broken.error
-        if item.strip():
-            texts.append(Text(item))
-    if not texts:
-        raise InputError("data", expected="at least one text", found="none")
-    return texts
+@dataclass(frozen=True)
+class CommonWords(TokenizerConfig):
+    """How text is cut: into words in lower case, those seen five times or more, unless said otherwise."""
+
+    kind: Kind = "words"
+    lower: bool = True
+    size: int = 100_000
+    min_count: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind != "words":
+            raise ValueError(f"kind must be words, since words are what vectors are learnt of: got {self.kind}")
 
 
-def _texts(path: str | Path, data: TextData) -> Iterator[str]:
-    if on_hub(path):
-        yield from _of_hub(path, data)
-        return
-    path = Path(path)
-    if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if file.is_file() and _ending(file) in FORMATS]
+@dataclass(frozen=True)
+class WordData(TextFiles):
+    """The ``data`` part of a recipe for word vectors."""
+
+    source: Literal["topics"] | None = None
+    topics: Topics = field(default_factory=Topics)
+    tokens: CommonWords = field(default_factory=CommonWords)
+    window: int = 5  # largest number of words before and after a word; how many is drawn for each
+    negatives: int = 5  # words drawn as negative examples for each observed word
+    subsample: float = 1e-4  # words with a larger share of the text than this are skipped in part; 0: none
+    chunk: int = 200  # words of a text that are read together; windows end at their edges
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, window=1, negatives=1, chunk=4, subsample=0)
+        if self.subsample >= 1:
+            raise ValueError(f"subsample must be a share of the text, below 1: got {self.subsample}")
+
+
+# Records from files --------------------------------------------------------------------------------------------------
+
+
+def load_texts(data: TextFiles, folder: Path, seed: int) -> Splits:
+    """The texts that ``data`` names; relative paths start at ``folder``. Generated splits are drawn independently: without the
+    texts that they have in common, their entropy would differ from the grammar's."""
+    return load_splits(data, folder, seed, Text, lambda files, split: gather(files, data), independent=True)
+
+
+def read_texts(path: str | Path, data: TextFiles) -> list[Text]:
+    """The texts of a file, a folder or a dataset, read strictly."""
+    return gather(path, data, strict=True)[0]
+
+
+def gather(
+    files: str | Path | tuple[str | Path, ...], data: TextFiles, *, strict: bool = False
+) -> tuple[list[Text], list[str]]:
+    """The texts of a file, a folder, a dataset or several of these, and warnings about them."""
+    texts: list[Text] = []
+    notes: list[str] = []
+    for path in files if isinstance(files, tuple) else (files,):
+        items = scan(path, data)
+        part, about = read_records(path, items, data, strict=strict, called="texts", expected="at least one text")
+        texts += part
+        notes += about
+    return texts, notes
+
+
+def scan(path: str | Path, data: TextFiles) -> Iterator[Text | Fault]:
+    """Every text and every fault of a file, of the files of a folder, or of a dataset of the hub."""
+    if not on_hub(path) and Path(path).is_dir():
+        files = [file for file in sorted(Path(path).rglob("*")) if file.is_file() and suffix_of(file) in FORMATS]
         if not files:
             raise InputError(path, expected=f"a folder with files ({', '.join(FORMATS)})", found="none of them")
         for file in files:
-            yield from _texts(file, data)
+            yield from scan(file, data)
         return
-    kind = data.format or _ending(path)
-    if kind not in FORMATS:
-        found = f"the ending {unpacked(path).suffix!r}" if kind else "a name without an ending"
-        expected = f"a file of texts ({', '.join(FORMATS)}, also .gz or .xz) or a folder of them"
-        raise InputError(path, expected=expected, found=found, hint="data.format says how to read it")
+    records = records_of(_fields(path, data), str(data.column), path)
+    for record in records:
+        if isinstance(record, Fault) or data.unit != "blank_line":
+            yield record
+        else:
+            yield from (Text(part) for part in BLANK_LINES.split(record.source) if part.strip())
+
+
+def _fields(path: str | Path, data: TextFiles) -> Iterable[Fields | Fault]:
+    expected = f"a file of texts ({', '.join(FORMATS)}, also .gz or .xz) or a folder of them"
+    suffixes = {name: name for name in FORMATS}
+    kind = "" if on_hub(path) else format_of(
+        path, data.format, suffixes=suffixes, expected=expected, hint="data.format says how to read it"
+    )  # fmt: skip
     if kind == "txt":
-        lines = map(without_end, text_lines(path))
-        yield from lines if data.unit == "line" else ["\n".join(lines)]
-    elif kind == "jsonl":
-        yield from _of_jsonl(path, data)
-    elif kind == "parquet":
-        yield from _of_parquet(path, data)
-    else:
-        yield from _of_table(kind, path, data.column)
+        return _plain(Path(path), data)
+    column = str(data.column) if kind == "jsonl" else data.column
+    return scan_fields(
+        path, (column,), format=kind or None, encoding=data.encoding, texts=(column,), headless=column == "text"
+    )
 
 
-def _ending(path: Path) -> str:
-    return unpacked(path).suffix.lower().removeprefix(".")
+def _plain(path: Path, data: TextFiles) -> Iterator[Fields | Fault]:
+    lines = lines_of(path, data.encoding)
+    if data.unit == "line":
+        for line in lines:
+            yield line.fault or Fields(line.number, (without_end(line.text),))
+        return
+    whole = list(lines)
+    broken = next((line.fault for line in whole if line.fault is not None), None)
+    yield broken or Fields(1, ("\n".join(without_end(line.text) for line in whole),))
 
 
-def _of_table(kind: str, path: Path, column: str | int) -> Iterator[str]:
-    place, width = None, 0
-    for row in TABLES[kind](path):
-        if isinstance(row, Fault):
-            raise row.error
-        if place is None:
-            place, headed, width = *_place(row, column, path), len(row.cells)
-            if headed:
-                continue
-        if len(row.cells) != width:
-            raise InputError(path, line=row.line, expected=f"{width} columns", found=str(len(row.cells)))
-        yield row.cells[place]
+def records_of(items: Iterable[Fields | Fault], column: str, where: str | Path) -> Iterator[Text | Fault]:
+    """The text of each record's field, or what is wrong with it; empty texts are skipped."""
+    for item in items:
+        if isinstance(item, Fault):
+            yield item
+            continue
+        (text,) = item.values
+        broken = item.text_fault(text, column, where)
+        if broken is not None:
+            yield broken
+        elif text.strip():
+            yield Text(text)
 
 
-def _place(first: Row, column: str | int, path: Path) -> tuple[int, bool]:
-    """Where the column stands, and whether the first row is a header. A table of one column needs none."""
-    if isinstance(column, int) and column <= len(first.cells):
-        return column - 1, False
-    if column in first.cells:
-        return first.cells.index(str(column)), True
-    if len(first.cells) == 1 and column == "text":
-        return 0, False
-    shown = ", ".join(repr(cell[:40]) for cell in first.cells[:20])
-    hint = "data.column names a column of the header, or numbers it from 1 where there is none"
-    raise InputError(path, line=first.line, expected=f"the column {column!r}", found=f"the columns {shown}", hint=hint)
+# Records from memory -------------------------------------------------------------------------------------------------
 
 
-def _of_jsonl(path: Path, data: TextData) -> Iterator[str]:
-    for number, line in enumerate(text_lines(path), start=1):
-        if line.strip():
-            record = object_of(line, path, number)
-            if isinstance(record, Fault):
-                raise record.error
-            yield _value(record, data.column, number, path)
+def texts_of(given: Any, data: TextFiles, dropped: FaultCounts | None = None) -> list[Text]:
+    """Texts from a list of texts or of dicts, from a dict of columns, or from a table with the column ``data.column``."""
+
+    def values_of(item: Any) -> tuple[Any, ...] | None:
+        return (item.source if isinstance(item, Text) else item,)
+
+    accepted = "a list of texts, of dicts, a DataFrame or a dict of columns"
+    fields = fields_in(given, lambda names: (data.column,), values_of, accepted=accepted, shape="a text")
+    expected = "at least one text"
+    return records_in(records_of(fields, str(data.column), WHERE), dropped, expected=expected)
 
 
-def _of_parquet(path: Path, data: TextData) -> Iterator[str]:
-    with table_of(path) as table:
-        names = list(leaves_of(table.schema_arrow))
-        column = names[data.column - 1] if isinstance(data.column, int) and data.column <= len(names) else data.column
-        if column not in names:
-            shown = ", ".join(repr(name[:40]) for name in names[:20])
-            raise InputError(path, expected=f"the column {column!r}", found=f"the columns {shown}")
-        number = 0
-        for batch in table.iter_batches(BATCH, columns=[column], use_threads=False):
-            for row in rows_of(batch):
-                number += 1
-                if row is None:
-                    raise InputError(path, field=f"row {number}", expected="UTF-8 text", found="other bytes")
-                yield _value(row, column, number, path, place=f"row {number}")
+# Sentences -----------------------------------------------------------------------------------------------------------
 
 
-def _of_hub(path: str | Path, data: TextData) -> Iterator[str]:
-    name, dataset = loaded(path)
-    for number, row in enumerate(dataset, start=1):
-        yield _value(row, data.column, number, name, place=f"row {number}")
+def sentences_of(document: str) -> Iterator[str]:
+    """The sentences of a document, as the module says.
 
-
-def _value(record: Mapping[str, Any], column: str | int, line: int, where: str | Path, place: str | None = None) -> str:
-    value, known = inner(record, str(column))
-    if not known:
-        shown = ", ".join(repr(str(key)[:40]) for key in list(record)[:20]) or "none"
-        field, number = (place, None) if place else (str(column), line)
-        hint = "data.column says which holds the text"
-        raise InputError(
-            where, line=number, field=field, expected=f"the key {str(column)!r}", found=f"the keys {shown}", hint=hint
-        )
-    broken = text_fault(value, str(column), line, where, place=place)
-    if broken is not None:
-        raise broken.error
-    text: str = value
-    return text
+    >>> list(sentences_of('"No!" he said. It was 3.5 m.<br /><br />The end'))
+    ['"No!"', 'he said.', 'It was 3.5 m.<br /><br />', 'The end']
+    """
+    start = 0
+    for end in ENDS.finditer(document):
+        sentence = document[start : end.end()].strip()
+        if sentence:
+            yield sentence
+        start = end.end()
+    rest = document[start:].strip()
+    if rest:
+        yield rest

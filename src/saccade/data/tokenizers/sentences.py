@@ -1,4 +1,4 @@
-"""Where the sentences of a text are: rules of our own for English and Portuguese, kind to other languages. No torch.
+"""Splits text into sentences, by rules for English and Portuguese that do little harm in other languages. No torch.
 
 A sentence ends
 
@@ -8,11 +8,11 @@ A sentence ends
 
 It does not end in a number (3.14, R$ 1.500,00), in an abbreviation (Mr., Sra., e.g.), behind an initial (J. K. Rowling) or a
 list's number (1. First), where a small letter follows ("Why?" she asked), or where dots trail off (well... maybe). Behind a
-stop and a word of three letters a small letter may follow all the same (it was dull. and long), and in a text without any
-capital behind every word: who writes so says nothing by it.
+stop and a word of three letters a small letter may follow nonetheless (it was dull. and long), and in a text without any
+capitals behind every word: there, case carries no information.
 
-What may end a sentence and may not (U.S., etc., Inc., Plan B.) does so where the next word is one that sentences often begin
-with.
+An abbreviation that may end a sentence (U.S., etc., Inc., Plan B.) does so where the next word is one that sentences often
+begin with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text to ids and back: characters, words, or subwords learnt by BPE (Sennrich et al. 2016), WordPiece (Schuster and
+"""Turns text into ids and back: characters, words, or subwords learnt by BPE (Sennrich et al. 2016), WordPiece (Schuster and
 Nakajima 2012) or a unigram model (Kudo 2018). Hugging Face `tokenizers` does the work, and its file is our file.
 
 Three rules hold for every kind. The ids 0 to 3 are <pad>, <bos>, <eos> and <unk>, and no text can spell them: a written
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Pipeline
@@ -82,8 +82,16 @@ class TokenizerConfig:
         return self.kind in ("bpe", "wordpiece", "unigram")
 
 
+@dataclass(frozen=True)
+class WordTokens(TokenizerConfig):
+    """How documents are cut: into words, unless another kind is named."""
+
+    kind: Kind = "words"
+    size: int = 20_000
+
+
 def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
-    """What to note of an input with tokens that the vocabulary lacks, which are read as ``unknown``."""
+    """Notes on an input with tokens that are not in the vocabulary, which have the id ``unknown``."""
     count = ids.count(unknown)
     return [f"{count} of {len(ids)} tokens not in the vocabulary"] if count else []
 
@@ -91,7 +99,7 @@ def unknown_notes(ids: Sequence[int], unknown: int) -> list[str]:
 class Tokenizer:
     """Turns texts into ids and ids into texts; `train` learns it, `to_json` and `from_json` keep it.
 
-    >>> tokenizer = Tokenizer.train(["ab", "b"], Tokens())
+    >>> tokenizer = Tokenizer.train(["ab", "b"], TokenizerConfig())
     >>> tokenizer.encode("bad"), tokenizer.decode([4, 5, 2])
     ([4, 5, 3], 'ba')
     """
@@ -170,23 +178,26 @@ class Tokenizer:
         return json.dumps(document, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str, where: str = "tokenizer.json") -> Tokenizer:
+    def from_json(cls, text: str, where: str = "tokenizer.json") -> Self:
         """Read what `to_json` wrote; `where` names the file in errors."""
         config = stored_config(text, where)
         try:
             pipeline = Pipeline.from_str(text)
         except Exception as fault:  # the library raises plain Exception for whatever is wrong with a file
             raise InputError(where, expected="a Hugging Face tokenizer", found=f"a broken one: {fault}") from fault
-        vocabulary = pipeline.get_vocab()
-        firsts = sorted(vocabulary, key=vocabulary.__getitem__)[: len(SPECIAL)]
-        if firsts != list(SPECIAL) or sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            expected = f"ids 0, 1, 2, … beginning with {', '.join(SPECIAL)}"
-            raise InputError(where, expected=expected, found=f"{len(vocabulary)} tokens: {', '.join(firsts)} …")
+        cls._check_vocabulary(pipeline.get_vocab(), where)
         if pipeline.get_added_tokens_decoder():  # they would be found inside texts, before anything else
             raise InputError(where, field="added_tokens", expected="none", found="some")
         pipeline.no_truncation()
         pipeline.no_padding()
         return cls(pipeline, config)
+
+    @staticmethod
+    def _check_vocabulary(vocabulary: dict[str, int], where: str) -> None:
+        firsts = sorted(vocabulary, key=vocabulary.__getitem__)[: len(SPECIAL)]
+        if firsts != list(SPECIAL) or sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            expected = f"ids 0, 1, 2, … beginning with {', '.join(SPECIAL)}"
+            raise InputError(where, expected=expected, found=f"{len(vocabulary)} tokens: {', '.join(firsts)} …")
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.config.kind}, size={self.size})"
@@ -222,9 +233,9 @@ class Tokenizer:
 
 
 def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
-    """What tells how many tokens a text has; None where that is only known once pieces are learnt.
+    """A function that counts the tokens of a text; None where the count depends on pieces that are still to be learnt.
 
-    >>> count = counting(Tokens("words", whole=("<e1>",)))
+    >>> count = counting(TokenizerConfig("words", whole=("<e1>",)))
     >>> count("a <e1>storm!") if count else None
     4
     """
@@ -238,7 +249,7 @@ def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
 
 
 def _text_of(token: str, config: TokenizerConfig) -> str:
-    """What a token of the vocabulary stands for in a text."""
+    """The text of a token of the vocabulary."""
     return token.removeprefix(CONTINUES) if config.kind == "wordpiece" else token
 
 
@@ -269,7 +280,7 @@ def _whole(config: TokenizerConfig) -> list[str]:
 
 
 def _decoder(config: TokenizerConfig) -> decoders.Decoder | None:
-    """What `Tokenizer.decode` does, for other readers of the file."""
+    """The decoder that does as `Tokenizer.decode`, for other readers of the file."""
     if config.kind == "words":
         return None  # the library's own default joins by spaces
     continues = [decoders.Replace(Regex(f"^{CONTINUES}"), "")] if config.kind == "wordpiece" else []

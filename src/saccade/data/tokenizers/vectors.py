@@ -1,11 +1,10 @@
-"""Word vectors from a file or a run: what a network's embeddings begin with. No torch.
+"""Reads word vectors from a file or a run, to initialise a network's embeddings, and writes those of a run. No torch.
 
-    GloVe (Pennington et al. 2014)        the 0.418 0.24968 -0.41242 …           a word a line, the commonest first
+    GloVe (Pennington et al. 2014)        the 0.418 0.24968 -0.41242 …           one word per line, the most frequent first
     word2vec (Mikolov et al. 2013)        400000 50, then lines as above         its first line counts words and numbers
 
 Both may be gzipped or xz'd. A word may have blanks inside: the numbers are the last of a line. A word that is not found as it
-is written is looked up in lower case. Instead of a file a run's folder may be named: then its word embeddings serve
-(:mod:`saccade.data.tokenizers.vectors`).
+is written is looked up in lower case. Instead of a file a run's folder may be named: then its word embeddings are read.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from saccade.errors import InputError, SaccadeError
 from saccade.storage import load_tensors, read_json, write_bytes
 
 HEADER = re.compile(r"(\d+) (\d+)")
-DECIMAL = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # a number that is no word such as 95
+DECIMAL = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # a number, unlike the word 95
 ENTRY, FORMATS = "a word and its numbers", "GloVe's or word2vec's text format, not the binary one"
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -77,11 +76,8 @@ def is_frozen(vectors: str | Vectors | None) -> bool:
 
 
 def check_vectors(vectors: str | Vectors | None, tokens: TokenizerConfig) -> None:
-    """Refuse, as the fields of a recipe are refused, vectors of words where texts are not cut into words."""
-    if vectors is None:
-        return
-    as_vectors(vectors)
-    if tokens.kind != "words":
+    """Raise, as a check of a recipe's fields does, where there are word vectors but texts are not cut into words."""
+    if as_vectors(vectors) is not None and tokens.kind != "words":
         raise ValueError(f"vectors must be left out unless tokens.kind is words: got tokens.kind {tokens.kind}")
 
 
@@ -103,8 +99,8 @@ def learn_words(
 
 
 def extended(tokenizer: Tokenizer, words: Iterable[str]) -> Tokenizer:
-    """The tokenizer with these words too, in their order, as many as ``tokens.size`` has room for; those that no text gives as
-    one token are passed over."""
+    """The tokenizer with these words added, in their order, as many as ``tokens.size`` has room for; words that do not come out
+    as one token are skipped."""
     config, document = tokenizer.config, json.loads(tokenizer.to_json())
     vocabulary = document["model"]["vocab"]
     for word in words:
@@ -183,8 +179,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
         seen += 1
         if line.fault is not None:
             if seen == 1:
-                raise InputError(path, line=line.number, expected=ENTRY, found="bytes that are no text", hint=FORMATS)
-            continue  # other programs cut long words within a character: no text can hold such a word
+                raise InputError(path, line=line.number, expected=ENTRY, found="bytes that are not text", hint=FORMATS)
+            continue  # other programs cut long words within a character: no text contains such a word
         width = width or _width(text, path, line.number)
         word, *numbers = text.rsplit(" ", width)
         _check_entry(word, numbers, width, path, line.number)
@@ -246,10 +242,8 @@ Side = Literal["source", "target"]
 CONFIG, WEIGHTS, ONE = "config.json", "model.safetensors", "tokenizer.json"
 NAMES = ("embedding", "words", "source_embedding", "target_embedding")  # what networks call their word embeddings
 
-RunMatrix = NDArray[np.float32]
 
-
-def run_vectors(folder: Path, side: Side | None = None) -> tuple[list[str], RunMatrix]:
+def run_vectors(folder: Path, side: Side | None = None) -> tuple[list[str], Matrix]:
     """The words of a run and their embeddings [V, D]; ``side`` says which of a translator's two vocabularies."""
     config = _config(folder)
     files = [name for name in config.get("files", {}) if name.startswith("tokenizer")]
@@ -261,7 +255,7 @@ def run_vectors(folder: Path, side: Side | None = None) -> tuple[list[str], RunM
     return [word for word, _ in kept], matrix[[number for _, number in kept]]
 
 
-def write_vectors(path: str | Path, words: Sequence[str], matrix: RunMatrix) -> None:
+def write_vectors(path: str | Path, words: Sequence[str], matrix: Matrix) -> None:
     """A file in GloVe's text format, from which float32 numbers are read back as they were; .gz and .xz are packed."""
     path = Path(path)
     if path.is_dir():
@@ -280,7 +274,7 @@ def write_vectors(path: str | Path, words: Sequence[str], matrix: RunMatrix) -> 
     write_bytes(path, packed.getvalue())
 
 
-def _lines(words: Sequence[str], matrix: RunMatrix) -> Iterator[str]:
+def _lines(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
     numbers = " %.9g" * matrix.shape[1]  # nine digits tell any two float32 apart
     for word, row in zip(words, matrix, strict=True):
         yield f"{word}{numbers % tuple(row.tolist())}\n"
@@ -306,7 +300,7 @@ def _tokenizer(folder: Path, files: Sequence[str], side: Side | None) -> Tokeniz
     return stored_tokenizer((folder / name).read_text(encoding="utf-8"), str(folder / name))
 
 
-def _embedding(folder: Path, size: int, side: Side | None) -> RunMatrix:
+def _embedding(folder: Path, size: int, side: Side | None) -> Matrix:
     tensors, _ = load_tensors(folder / WEIGHTS)
     names = NAMES if side is None else (f"{side}_embedding", *NAMES)
     for name in names:

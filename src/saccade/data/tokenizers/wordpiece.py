@@ -1,10 +1,10 @@
-"""Text to pieces as BERT has it (Devlin et al. 2019): WordPiece with the marks [PAD], [CLS], [SEP], [UNK] and [MASK].
+"""Cuts text into pieces as BERT does (Devlin et al. 2019): WordPiece with the marks [PAD], [CLS], [SEP], [UNK] and [MASK].
 
-Text is cleaned, lower-cased and stripped of its accents (``lower``), parted at blanks, punctuation and Chinese characters, and
+Text is cleaned, lower-cased and stripped of its accents (``lower``), split at blanks, punctuation and Chinese characters, and
 each word is cut into the longest pieces that the vocabulary has, from the left; "##" begins a piece inside a word. A word that
-cannot be cut so is [UNK] as a whole. The vocabulary is learnt, or that of a ``vocab.txt``, a piece a line.
+cannot be cut so is [UNK] as a whole. The vocabulary is learnt, or that of a ``vocab.txt``, one piece per line.
 
-No text can spell a mark: a written "[SEP]" is three tokens. Blanks to fill in are asked for: :meth:`WordPieces.blanked`.
+No text can spell a mark: a written "[SEP]" is three tokens. :meth:`WordPieces.blanked` reads a written [MASK] as the mark.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LONGEST_WORD = 100  # characters, as BERT has it; a longer word is [UNK]
 
 
 class WordPieces(Tokenizer):
-    """A tokenizer whose marks lie where its vocabulary has them: read ``PAD``, ``BOS`` ([CLS]), ``EOS`` ([SEP]), ``UNK`` and
+    """A tokenizer whose marks have the ids of its vocabulary: read ``PAD``, ``BOS`` ([CLS]), ``EOS`` ([SEP]), ``UNK`` and
     ``MASK`` from the instance.
 
-    >>> pieces = WordPieces.of([*MARKS, "un", "##able", "a"], Tokens(kind="bert", lower=True))
+    >>> pieces = WordPieces.of([*MARKS, "un", "##able", "a"], TokenizerConfig(kind="bert", lower=True))
     >>> pieces.encode("Unable [SEP]"), pieces.blanked("a [MASK]")[0]
     ([5, 6, 3, 3, 3], [7, 4])
     """
@@ -107,24 +107,12 @@ class WordPieces(Tokenizer):
     def spans(self, text: str) -> list[tuple[int, int]]:
         return [(first, last) for first, last in self._encoding(text).offsets]
 
-    @classmethod
-    def from_json(cls, text: str, where: str = "tokenizer.json") -> WordPieces:
-        """Read what `to_json` wrote."""
-        config = stored_config(text, where)
-        try:
-            pipeline = Pipeline.from_str(text)
-        except Exception as fault:  # the library raises plain Exception for whatever is wrong with a file
-            raise InputError(where, expected="a Hugging Face tokenizer", found=f"a broken one: {fault}") from fault
-        vocabulary = pipeline.get_vocab()
+    @staticmethod
+    def _check_vocabulary(vocabulary: dict[str, int], where: str) -> None:
         missing = [mark for mark in MARKS if mark not in vocabulary]
         if missing or sorted(vocabulary.values()) != list(range(len(vocabulary))):
             found = f"no {missing[0]}" if missing else "gaps between them"
             raise InputError(where, expected=f"ids 0, 1, 2, … with {', '.join(MARKS)}", found=found)
-        if pipeline.get_added_tokens_decoder():  # they would be found inside texts, before anything else
-            raise InputError(where, field="added_tokens", expected="none", found="some")
-        pipeline.no_truncation()
-        pipeline.no_padding()
-        return cls(pipeline, config)
 
     @property
     def vocabulary(self) -> list[str]:

@@ -1,11 +1,11 @@
-"""Words as they are given to ids: each looked up whole, or cut to BERT's pieces; and the characters of each. No torch.
+"""Turns given words into ids: each looked up whole, or cut into BERT's pieces; and spells their characters. No torch.
 
     word        Confidence    in     1990      as written, or by data.tokens in lower case, every digit a 0
     id          17            4      0000 → 9  <unk> where training had it fewer than min_count times
-    characters  C o n f i d e n c e            always with their case: a network that reads them tells capitals and endings
+    characters  C o n f i d e n c e            always with their case: a network that reads them sees capitals and endings
 
-The vocabulary is kept as a tokenizer of kind ``words``, so that what reads those finds the words of this one too; what it would
-cut apart ("don't") is looked up whole here all the same.
+The vocabulary is kept as a tokenizer of kind ``words``, so that readers of those find the words of this one too; words that it
+would split ("don't") are looked up whole here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.tags.records import TagTokens
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer, TokenizerConfig
 from saccade.data.tokenizers.vectors import VectorMatch, Vectors, as_vectors, read_vectors, words_in
 from saccade.data.tokenizers.wordpiece import WordPieces, learn_tokenizer, stored_tokenizer
@@ -32,6 +32,26 @@ UNKNOWN = 1  # a character that training did not have; 0 is padding
 DIGIT = re.compile(r"\d")
 
 Letters = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TagTokens(TokenizerConfig):
+    """How the words of a file become tokens: each is one (``words``), or is cut to BERT's pieces (``bert``).
+
+    ``digits`` makes every digit 0 before a word is looked up or spelled. ``characters`` is how many characters of a word a
+    network may read; of a longer one the first and the last."""
+
+    kind: Literal["words", "bert"] = "words"
+    size: int = 50_000
+    digits: bool = False
+    characters: int = 24
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.characters < 2:
+            raise ValueError(f"characters must be at least 2: got {self.characters}")
+        if self.whole:
+            raise ValueError("whole must be left out: words are taken as they are given")
 
 
 @dataclass(frozen=True)
@@ -102,7 +122,7 @@ class WordReader:
         return cls(tokenizer, config, characters)
 
     def files(self) -> dict[str, str]:
-        """What a bundle keeps."""
+        """The files that a bundle keeps."""
         kept = {VOCABULARY: self.tokenizer.to_json()}
         if self.config.kind == "words":
             kept[SPELLING] = json.dumps({"characters": self.characters}, ensure_ascii=False)
@@ -110,7 +130,7 @@ class WordReader:
 
     @property
     def alphabet(self) -> int:
-        """How many characters there are, padding and the unknown one counted; 0 where none are read."""
+        """Number of characters, padding and the unknown one included; 0 where none are read."""
         return 0 if self.config.kind == "bert" else len(self.characters) + UNKNOWN + 1
 
     def cut(self, words: Sequence[str]) -> Cut:
@@ -139,7 +159,7 @@ class WordReader:
 
 
 def plain_tokens(config: TagTokens) -> TokenizerConfig:
-    """What of these settings a tokenizer keeps."""
+    """The settings that a tokenizer keeps."""
     return TokenizerConfig(**{field.name: getattr(config, field.name) for field in fields(TokenizerConfig)})
 
 
@@ -166,7 +186,7 @@ def _vocabulary(words: Iterable[str], config: TagTokens) -> Tokenizer:
 
 
 def _characters(sentences: Sequence[Sequence[str]], config: TagTokens) -> list[str]:
-    """The characters of the training words, the commonest first."""
+    """The characters of the training words, the most frequent first."""
     counts = Counter[str]()
     for words in sentences:
         for word in words:

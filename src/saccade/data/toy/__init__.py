@@ -1,0 +1,90 @@
+"""Data sets that the package generates itself, with known causes: nothing is downloaded. A recipe's ``data.source`` names one.
+
+Each module has a dataclass of settings (the field of a recipe's ``data`` with the name of the source), ``generate``, which
+makes the records of each split, and ``EXAMPLES``, inputs worth looking at (none: the test set's serve).
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SPLITS = ("test", "valid", "train")
+TOYS = {
+    # pairs of texts
+    "dates": "saccade.data.toy.dates",
+    "spelling": "saccade.data.toy.spelling",
+    "phonemes": "saccade.data.toy.phonemes",
+    "copies": "saccade.data.toy.copy",
+    # texts with a label
+    "opinions": "saccade.data.toy.opinions",
+    "contrasts": "saccade.data.toy.contrasts",
+    "verbs": "saccade.data.toy.relations",
+    "needles": "saccade.data.toy.needles",
+    # words with tags
+    "repeats": "saccade.data.toy.repeats",
+    # questions with candidates
+    "facts": "saccade.data.toy.facts",
+    # texts
+    "agreement": "saccade.data.toy.agreement",
+    "topics": "saccade.data.toy.topics",
+    # points
+    "sorting": "saccade.data.toy.points",
+    "hull": "saccade.data.toy.points",
+}
+
+
+def toy(source: str) -> ModuleType:
+    """The module of a generated data set."""
+    return importlib.import_module(TOYS[source])
+
+
+def generated(data: Any, folder: Path) -> Mapping[str, Sequence[Any]]:
+    """The values of each split's records, as the source that ``data`` names makes them; a missing split is held out later."""
+    settings = getattr(data, data.source, data)  # points have their settings beside the source
+    module = toy(data.source)
+    if data.source == "spelling":  # the only one that may read a file of the user's
+        return module.generate(settings, folder)  # type: ignore[no-any-return]
+    return module.generate(settings)  # type: ignore[no-any-return]
+
+
+def examples(source: str | None) -> list[str]:
+    """Inputs of a generated data set that are worth looking at; none where ``source`` is None or a user's own."""
+    return list(toy(source).EXAMPLES) if source in TOYS else []
+
+
+def drawn_splits(settings: Any, name: str, draw: Callable[[random.Random], T]) -> dict[str, list[T]]:
+    """As many draws for each split as ``settings`` says. A split is drawn by itself: ``test`` does not change with the size of
+    ``train``."""
+    splits = {}
+    for split in SPLITS:
+        rng = _seeded(settings, name, split)
+        splits[split] = [draw(rng) for _ in range(getattr(settings, split))]
+    return splits
+
+
+def distinct_splits(
+    settings: Any, name: str, draw: Callable[[random.Random], tuple[Any, T]]
+) -> dict[str, list[tuple[Any, T]]]:
+    """As :func:`drawn_splits`, but no source, the first of what is drawn, is in two splits."""
+    splits: dict[str, list[tuple[Any, T]]] = {}
+    held: set[Any] = set()
+    for split in SPLITS:
+        rng = _seeded(settings, name, split)
+        splits[split] = []
+        while len(splits[split]) < getattr(settings, split):
+            record = draw(rng)
+            if record[0] not in held:
+                splits[split].append(record)
+        held.update(source for source, _ in splits[split])
+    return splits
+
+
+def _seeded(settings: Any, name: str, split: str) -> random.Random:
+    # Seeding by text gives the same draws in every process.
+    return random.Random(" ".join(filter(None, (str(settings.seed), name, split))))

@@ -16,6 +16,9 @@ import math
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
+
 DETERMINERS = ("the", "some")
 NOUNS = (
     ("dog", "dogs"), ("cat", "cats"), ("bird", "birds"), ("child", "children"),
@@ -31,7 +34,7 @@ EXAMPLES = ("the dogs that the cat", "some child", "the ghost that follows the h
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many sentences, how often a noun has a clause of its own, and the seed of the draw."""
+    """The number of sentences, how often a noun has a clause of its own, and the seed of the draw."""
 
     train: int = 20_000
     valid: int = 1_000
@@ -40,20 +43,14 @@ class Agreement:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 0 <= self.clauses <= 0.6:  # above 2/3 sentences would not end
             raise ValueError(f"clauses must be between 0 and 0.6: got {self.clauses}")
 
 
 def generate(agreement: Agreement) -> dict[str, list[str]]:
-    """The sentences of each split, drawn one by one: short ones come again, as the grammar says."""
-    made = {}
-    for split in ("test", "valid", "train"):
-        rng = random.Random(f"{agreement.seed} {split}")  # seeding by text is the same in every process
-        made[split] = [sentence(agreement.clauses, rng) for _ in range(getattr(agreement, split))]
-    return made
+    """The sentences of each split, drawn independently: short ones recur, as the grammar says."""
+    return drawn_splits(agreement, "", lambda rng: sentence(agreement.clauses, rng))
 
 
 def sentence(clauses: float, rng: random.Random) -> str:
@@ -80,7 +77,7 @@ def _verb_phrase(number: int, clauses: float, rng: random.Random) -> list[str]:
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the grammar allows: nats a sentence, and words a sentence (its end not counted), both in the mean."""
+    """The optimum of the grammar: mean nats per sentence, and mean words per sentence (its end not counted)."""
 
     nats: float
     words: float

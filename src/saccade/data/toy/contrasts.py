@@ -1,10 +1,10 @@
-"""A made task in which the aspect alone decides: a sentence praises one thing and blames another, and one of them is asked for.
+"""Generates sentences in which the aspect alone decides: each praises one thing and blames another; one of them is asked for.
 
     "the soup was lovely but the waiter is clumsy"   soup → positive   waiter → negative
 
-Every sentence makes two records, one for each thing, with opposite labels. Whoever cannot see which thing is meant says the
-same of both and is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one
-can see whether a network looks at it.
+Every sentence makes two records, one for each thing, with opposite labels. A classifier that cannot see which thing is meant
+is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one can check whether a
+network attends to it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 ADJECTIVES = {
     "positive": ("good", "lovely", "superb", "charming", "friendly"),
@@ -31,7 +34,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Contrasts:
-    """How many sentences, each of which makes two records, and the seed of the draw."""
+    """The number of sentences, each of which makes two records, and the seed of the draw."""
 
     train: int = 2000
     valid: int = 250
@@ -39,24 +42,16 @@ class Contrasts:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
 
 
 def generate(contrasts: Contrasts) -> dict[str, list[tuple[tuple[str, str], str]]]:
     """((sentence, aspect), label) of each split. No sentence of ``test`` is in another, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[tuple[str, str], str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{contrasts.seed} contrasts {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < 2 * getattr(contrasts, split):
-            sentence, verdicts = _draw(draw)
-            if sentence not in held:
-                made[split] += [((sentence, thing), label) for thing, label in verdicts.items()]
-        held.update(sentence for (sentence, _), _ in made[split])
-    return made
+    splits = distinct_splits(contrasts, "contrasts", _draw)
+    return {
+        split: [((sentence, thing), label) for sentence, labels in part for thing, label in labels.items()]
+        for split, part in splits.items()
+    }
 
 
 def _draw(draw: random.Random) -> tuple[str, dict[str, str]]:

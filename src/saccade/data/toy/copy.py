@@ -1,9 +1,9 @@
-"""The bottleneck laid bare: a row of random words is to be written again, word for word.
+"""Generates rows of random words to be copied word for word, which shows the bottleneck of a fixed-size encoding.
 
     "k3 b1 q7 b1 …"  →  "k3 b1 q7 b1 …"
 
-Nothing is to be understood, only kept: an encoder that hands over one vector must fit the whole row into it, while one that
-can be looked back at need not. Lengths are spread evenly from ``shortest`` to ``longest``.
+An encoder that passes on one vector must fit the whole row into it; with attention it need not.
+Lengths are spread evenly from ``shortest`` to ``longest``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
+
+EXAMPLES: tuple[str, ...] = ()  # rows of the test set
+
 
 @dataclass(frozen=True)
 class Copies:
-    """How many rows, of how many words each, out of how many different words, and the seed of the draw."""
+    """The number of rows, their lengths, the number of different words, and the seed of the draw."""
 
     train: int = 20_000
     valid: int = 500
@@ -25,13 +29,9 @@ class Copies:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "shortest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, shortest=1, words=2)
         if self.longest < self.shortest:
             raise ValueError(f"longest must be at least shortest={self.shortest}: got {self.longest}")
-        if self.words < 2:
-            raise ValueError(f"words must be at least 2: got {self.words}")
 
 
 def generate(copies: Copies) -> dict[str, list[tuple[str, str]]]:

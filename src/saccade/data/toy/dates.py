@@ -1,9 +1,9 @@
-"""The built-in task: dates as people write them → ISO 8601, made from CLDR's data (Babel's copy), without a download.
+"""Generates dates as people write them → ISO 8601, from CLDR's data (Babel's copy), without a download.
 
     "terça-feira, 5 de maio de 2009"  →  "2009-05-05"        "en-US 3/4/2009"  →  "2009-03-04"
 
-Every source is one of CLDR's own forms of a language, disordered a little as people do (`ODDS`). What could be read two
-ways carries its locale in front (`pl 5 listopada 2009`: November in Polish, October in Croatian): all-numeric forms
+Every source is one of CLDR's own forms of a language, varied a little as people do (`ODDS`). An ambiguous form has its
+locale in front (`pl 5 listopada 2009`: November in Polish, October in Croatian): all-numeric forms
 that no four-digit year leads (even where the day is above 12), two-digit years, and month names that name
 different months in different chosen languages. Years are Gregorian. A calendar date belongs to one split alone,
 so that no date of `valid` or `test` was ever trained on.

@@ -1,4 +1,4 @@
-"""A made task of questions about people: one sentence answers, the others are about somebody else, or say something else.
+"""Generates questions about people: one candidate answers, the others are about somebody else, or about something else.
 
     "what is the work of anna ?"    anna , whom tom knows , earns a living as a baker .     answers
                                     tom , whom anna knows , earns a living as a smith .     is about tom
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
 
 PEOPLE = (
     "anna", "tom", "maria", "peter", "lucy", "omar", "ines", "felix", "clara", "hugo", "nora", "ivan", "rosa", "emil",
@@ -49,7 +51,7 @@ Made = tuple[str, tuple[str, ...], tuple[float, ...]]  # question, candidates, r
 
 @dataclass(frozen=True)
 class Facts:
-    """How many questions, of how many candidates each, and the seed of the draw."""
+    """The number of questions, of candidates per question, and the seed of the draw."""
 
     train: int = 3000
     valid: int = 200
@@ -58,9 +60,7 @@ class Facts:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("train", 1), ("valid", 1), ("test", 1), ("candidates", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, candidates=2)
 
 
 def generate(facts: Facts) -> dict[str, list[Made]]:

@@ -1,10 +1,10 @@
-"""A made task whose deciding sentence and word are known: a needle of one metal lies in a heap of hay.
+"""Generates documents whose deciding sentence and word are known: a needle of one metal in a heap of hay.
 
     "Window garden table seldom river. Under paper walks copper lamp. Green boat …"   →   copper
 
 Every document has the same number of sentences of random words; one word of one sentence is a metal, and the label is that
 metal. Where it stands is drawn by chance, so a network must find the sentence, and in it the word. In one document of five
-there is no metal, and the label is ``nothing``: else one metal could be told by the absence of the others. :func:`deciding`
+there is no metal, and the label is ``nothing``: else one metal would follow from the absence of the others. :func:`deciding`
 says where the word is.
 """
 
@@ -13,6 +13,9 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 METALS, NOTHING = ("gold", "silver", "copper", "iron"), "nothing"
 WORDS = """window garden table river paper lamp boat winter music bottle street pencil cloud village basket mirror ladder bridge
@@ -31,7 +34,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Needles:
-    """How many documents, of how many sentences of how many words each, and the seed of the draw."""
+    """The number of documents, of sentences per document and words per sentence, and the seed of the draw."""
 
     train: int = 2000
     valid: int = 300
@@ -41,24 +44,12 @@ class Needles:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "sentences", "words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, sentences=1, words=1)
 
 
 def generate(needles: Needles) -> dict[str, list[tuple[str, str]]]:
     """(document, label) of each split. No document of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{needles.seed} needles {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(needles, split):
-            text, label = _draw(draw, needles.sentences, needles.words)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(needles, "needles", lambda draw: _draw(draw, needles.sentences, needles.words))
 
 
 def _draw(draw: random.Random, sentences: int, words: int) -> tuple[str, str]:

@@ -1,9 +1,9 @@
-"""A made task whose deciding word is known: several people give their opinion of a thing, and the label is what *I* said.
+"""Generates texts whose deciding word is known: several people give their opinion of a thing, and the label is what *I* said.
 
     "about the soup : my sister called it dull , the guide found it superb and i thought it lovely ."   →   praise
 
-What the others say is drawn by chance, so no word decides by itself: the label is in the adjective that follows ``i``, turned
-round where ``not`` stands before it (``neither`` has no opposite). :func:`deciding` says where that adjective stands, so
+What the others say is random, so no word decides by itself: the label is in the adjective that follows ``i``, reversed where
+``not`` stands before it (``neither`` has no opposite). :func:`deciding` says where that adjective stands, so
 that one can see whether a network looks at it.
 """
 
@@ -12,6 +12,9 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
 
 LABELS = ("praise", "blame", "neither")
 ADJECTIVES = {
@@ -35,7 +38,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Opinions:
-    """How many texts, by how many people beside me each, and the seed of the draw."""
+    """The number of texts, the largest number of other people, and the seed of the draw."""
 
     train: int = 4000
     valid: int = 500
@@ -44,26 +47,14 @@ class Opinions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 1 <= self.most <= len(PEOPLE):
             raise ValueError(f"most must be from 1 to {len(PEOPLE)}: got {self.most}")
 
 
 def generate(opinions: Opinions) -> dict[str, list[tuple[str, str]]]:
     """(text, label) of each split. No text of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{opinions.seed} opinions {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(opinions, split):
-            text, label = _draw(draw, opinions.most)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(opinions, "opinions", lambda draw: _draw(draw, opinions.most))
 
 
 def _draw(draw: random.Random, most: int) -> tuple[str, str]:

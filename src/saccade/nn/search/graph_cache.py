@@ -88,6 +88,17 @@ _ALL: WeakSet[GraphCache] = WeakSet()
 _LENT: ContextVar[tuple[nn.Module, GraphCache] | None] = ContextVar("lent", default=None)
 
 
+@contextmanager
+def keep_recordings(network: nn.Module) -> Iterator[None]:
+    """While the block runs, searches by this network share their recordings, whether or not a cache was lent."""
+    lent = _LENT.get()
+    if lent is not None and lent[0] is network:
+        yield
+        return
+    with GraphCache().lent(network):
+        yield
+
+
 def held_recorder(network: nn.Module, machine: Machine) -> Recorder:
     """The cached recorder for searches with this network, if one is lent; else a new one."""
     lent = _LENT.get()

@@ -1,13 +1,11 @@
-"""Figures by length for several systems: the picture of Bahdanau et al. 2015, fig. 2, as PNG, SVG or PDF.
+"""Draws scores by length for several systems, as in Bahdanau et al. 2015, fig. 2, as PNG, SVG or PDF.
 
-A line a system with its band of uncertainty, and below it in faint bars how many inputs each length has: where they
-are few, a line means little. The same numbers give the same bytes.
+One line per system with its confidence band; bars below show how many inputs each length has. The same numbers give the same
+bytes.
 """
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from saccade.errors import SaccadeError
-from saccade.storage import write_bytes
-from saccade.views.figure.figure import METADATA, settings
+from saccade.views.figure.figure import settings, write_picture
 from saccade.views.figure.fonts import Typeface
-from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT
+from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT, quiet_axes
 
-# Colours that people with any colour vision tell apart (after Okabe & Ito 2008), a marker and a dash each: grey prints too.
+# Colours for every kind of colour vision (after Okabe & Ito 2008); markers and dashes distinguish lines in grey prints.
 COLOURS = ("#0b5394", "#d55e00", "#00856a", "#b0508e", "#8a6d00", "#4a9fd8", "#5a5f6a", "#7a1f1f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.4, 1.4)), (0, (5, 1.4, 1.4, 1.4)))
@@ -35,7 +32,7 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Line:
-    """A system's figures, one a bucket; None where the bucket is empty. ``low`` and ``high`` bound them."""
+    """A system's scores, one per bucket, with their bounds; None if the bucket is empty."""
 
     name: str
     values: Sequence[float | None]
@@ -45,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over buckets, what the two axes are called, and how many inputs each bucket holds."""
+    """Lines over buckets, the names of the two axes, and the number of inputs per bucket."""
 
     lines: Sequence[Line]
     buckets: Sequence[str]
@@ -56,42 +53,22 @@ class Chart:
 
     def __post_init__(self) -> None:
         if not self.lines:
-            raise SaccadeError("there is nothing to draw: expected at least one line")
+            raise SaccadeError("expected at least one line to draw, found none")
         for line in self.lines:
             sizes = {len(part) for part in (line.values, line.low, line.high)}
             if sizes != {len(self.buckets)} or len(self.counts) != len(self.buckets):
-                raise SaccadeError(f"{line.name}: expected a figure for each of {len(self.buckets)} buckets")
-
-
-def check_ending(path: str | Path) -> str:
-    """The kind of picture that a file's name asks for; an error where it is none of ours."""
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in METADATA:
-        found = Path(path).suffix or "no ending"
-        raise SaccadeError(f"{path}: expected a picture ending in .png, .svg or .pdf, found {found!r}")
-    return kind
+                raise SaccadeError(
+                    f"{line.name}: expected a score and its bounds for each of {len(self.buckets)} buckets"
+                )
 
 
 def save(chart: Chart, path: str | Path, *, dpi: int = 160) -> None:
     """Write the chart as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
-    check_ending(path)
-    with settings():
-        write(draw(chart), path, dpi=dpi)
-
-
-def write(figure: Figure, path: str | Path, *, dpi: int) -> None:
-    """Write a figure of matplotlib's so that the same one gives the same bytes."""
-    kind = check_ending(path)
-    file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
-    content = file.getvalue()
-    if kind == "svg":
-        content = re.sub(rb'(<text style="[^"]*font-family: [^";]*)', rb"\1, sans-serif", content)
-    write_bytes(path, content)
+    write_picture(lambda: draw(chart), path, dpi=dpi)
 
 
 def draw(chart: Chart) -> Figure:
-    """The chart as a matplotlib figure, to be placed or changed by the caller."""
+    """The chart as a matplotlib figure, which the caller may change."""
     with settings():
         typeface = Typeface([chart.title, chart.across, chart.up, *chart.buckets, *(line.name for line in chart.lines)])
         rows = -(-len(chart.lines) // _columns(chart, typeface))
@@ -111,7 +88,7 @@ def draw(chart: Chart) -> Figure:
 def _draw_lines(axes: Axes, chart: Chart, typeface: Typeface) -> None:
     for number, line in enumerate(chart.lines):
         colour = COLOURS[number % len(COLOURS)]
-        # Beside each other, so that bars of uncertainty do not hide one another.
+        # Shifted, so that the bars of uncertainty do not overlap.
         places = np.arange(len(line.values)) + _aside(number, len(chart.lines))
         value, low, high = (np.array(part, dtype=float) for part in (line.values, line.low, line.high))
         axes.fill_between(places, low, high, color=colour, alpha=0.26 / max(2, len(chart.lines)), linewidth=0)
@@ -124,11 +101,11 @@ def _draw_lines(axes: Axes, chart: Chart, typeface: Typeface) -> None:
     axes.set_ylabel(_shown(chart.up, typeface), color=INK, fontproperties=typeface.properties(TEXT))
     axes.margins(y=0.08)
     lowest, highest = axes.get_ylim()
-    # A scale that begins just above 0 exaggerates; one that begins far below the lines hides how they differ.
+    # A scale that starts just above 0 exaggerates differences; one that starts far below the lines hides them.
     axes.set_ylim(0.0 if lowest < 0.3 * highest else lowest, highest)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    settle(axes)
+    quiet_axes(axes)
 
 
 def _draw_counts(axes: Axes, chart: Chart, typeface: Typeface) -> None:
@@ -145,7 +122,7 @@ def _draw_counts(axes: Axes, chart: Chart, typeface: Typeface) -> None:
     axes.set_xticks(places, [typeface.write(name)[0] for name in chart.buckets])
     axes.set_xlabel(_shown(chart.across, typeface), color=INK, fontproperties=typeface.properties(TEXT))
     axes.set_ylabel("inputs", color=QUIET, fontproperties=typeface.properties(SMALL))
-    settle(axes)
+    quiet_axes(axes)
 
 
 def _write_head(figure: Figure, axes: Axes, chart: Chart, typeface: Typeface) -> None:
@@ -166,7 +143,7 @@ def _write_head(figure: Figure, axes: Axes, chart: Chart, typeface: Typeface) ->
 
 
 def _columns(chart: Chart, typeface: Typeface) -> int:
-    """As many names side by side as there is room for."""
+    """How many names of the legend fit side by side."""
     widest = max(typeface.width(_shown(line.name, typeface), 8.0) for line in chart.lines)
     return max(1, min(len(chart.lines), int((WIDTH * 0.86) / (widest + 0.62))))
 
@@ -178,12 +155,3 @@ def _aside(number: int, count: int) -> float:
 def _shown(text: str, typeface: Typeface, longest: int = LONGEST_NAME) -> str:
     shown, _ = typeface.write(text)
     return shown if len(shown) <= longest else "…" + shown[1 - longest :]
-
-
-def settle(axes: Axes) -> None:
-    """Quiet axes: a hairline below, no marks."""
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=QUIET, labelcolor=INK, labelsize=8, length=0, pad=4)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(HAIRLINE)

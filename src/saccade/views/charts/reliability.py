@@ -1,8 +1,7 @@
-"""A reliability diagram: how often a network is right where it is so sure, as PNG, SVG or PDF.
+"""Draws reliability diagrams, accuracy over confidence, as PNG, SVG or PDF.
 
-A bar a bin of confidence, as high as the accuracy in it; the dashed line is where both are the same, and what lies between
-bar and line is how far the network is from meaning what it says. Below it how many records each bin has: where they are
-few, a bar means little. The same numbers give the same bytes.
+One bar per bin of confidence, as high as its accuracy; on the dashed line both are equal. Bars below show how many records
+each bin has. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from saccade.errors import SaccadeError
-from saccade.views.charts.by_length import check_ending, settle, write
-from saccade.views.figure.figure import settings
+from saccade.views.figure.figure import settings, write_picture
 from saccade.views.figure.fonts import Typeface
-from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT
+from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT, quiet_axes
 
 WIDE, HIGH = 3.3, 4.3  # inches, of one diagram
-# A bar is as high as the accuracy, in another blue where that is more than the confidence; what is missing to it is orange.
+# Blue: accuracy; light blue: accuracy above confidence; orange: confidence above accuracy.
 RIGHT, MORE, LESS = "#2f6ea8", "#8fbbe3", "#eeb182"
-FULL, FAINT = 1.0, 0.35  # a bin's bar, where it holds a fair share of the records, and where it holds few
-FEW = 0.01  # of all records
+FULL, FAINT = 1.0, 0.35  # opacity of a bin's bar, and of one with few records
+FEW = 0.01  # share of all records
 
 
 @dataclass(frozen=True)
 class Diagram:
-    """The bins of confidence, of one width from 0 to 1: their counts, mean confidence and accuracy (NaN where empty)."""
+    """Equal bins of confidence from 0 to 1: counts, mean confidence and accuracy (NaN if empty)."""
 
     name: str
     counts: Sequence[int]
@@ -41,20 +39,18 @@ class Diagram:
 
     def __post_init__(self) -> None:
         if not self.counts or len({len(self.counts), len(self.confidence), len(self.accuracy)}) > 1:
-            raise SaccadeError(f"{self.name}: expected a count, a confidence and an accuracy for each bin")
+            raise SaccadeError(f"{self.name}: expected a count, a confidence and an accuracy per bin")
 
 
 def save(diagrams: Sequence[Diagram], path: str | Path, *, title: str = "", dpi: int = 160) -> None:
     """Write diagrams side by side as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
-    check_ending(path)
-    with settings():
-        write(draw(diagrams, title=title), path, dpi=dpi)
+    write_picture(lambda: draw(diagrams, title=title), path, dpi=dpi)
 
 
 def draw(diagrams: Sequence[Diagram], *, title: str = "") -> Figure:
     """The diagrams as a matplotlib figure."""
     if not diagrams:
-        raise SaccadeError("there is nothing to draw: expected at least one diagram")
+        raise SaccadeError("expected at least one diagram to draw, found none")
     with settings():
         typeface = Typeface([title, *(each.name for each in diagrams)])
         figure = Figure(figsize=(0.55 + WIDE * len(diagrams), HIGH), facecolor="white")
@@ -70,7 +66,7 @@ def draw(diagrams: Sequence[Diagram], *, title: str = "") -> Figure:
             _draw_bins(rows[0][number], each, typeface, first=number == 0)
             _draw_counts(rows[1][number], each, highest, typeface, first=number == 0)
         figure.text(
-            1 - 0.15 / wide, 0.12 / HIGH, "orange: surer than right    light blue: righter than sure", color=QUIET,
+            1 - 0.15 / wide, 0.12 / HIGH, "orange: overconfident    light blue: underconfident", color=QUIET,
             ha="right", va="center", fontproperties=typeface.properties(SMALL),
         )  # fmt: skip
         if title:
@@ -103,7 +99,7 @@ def _draw_bins(axes: Axes, diagram: Diagram, typeface: Typeface, *, first: bool)
     if first:
         axes.set_ylabel("accuracy", color=INK, fontproperties=typeface.properties(TEXT))
     axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    settle(axes)
+    quiet_axes(axes)
 
 
 def _draw_counts(axes: Axes, diagram: Diagram, highest: int, typeface: Typeface, *, first: bool) -> None:
@@ -121,4 +117,4 @@ def _draw_counts(axes: Axes, diagram: Diagram, highest: int, typeface: Typeface,
     axes.set_xlabel("confidence", color=INK, fontproperties=typeface.properties(TEXT))
     if first:
         axes.set_ylabel("records", color=QUIET, fontproperties=typeface.properties(SMALL))
-    settle(axes)
+    quiet_axes(axes)

@@ -1,6 +1,6 @@
-"""Words by label as pictures: the most looked at as bars, and the weights of single words as histograms.
+"""Draws the words with the greatest attention per label: bars, histograms of single words (PNG, SVG, PDF), or an HTML table.
 
-PNG, SVG or PDF; the same numbers give the same bytes.
+The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from matplotlib.ticker import MaxNLocator
 
 from saccade.errors import SaccadeError
 from saccade.storage import write_text
-from saccade.views.charts.by_length import COLOURS, settle, write
-from saccade.views.figure.figure import settings
+from saccade.views.charts.by_length import COLOURS
+from saccade.views.figure.figure import settings, write_picture
 from saccade.views.figure.fonts import Typeface
-from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT
+from saccade.views.figure.page import HAIRLINE, INK, QUIET, SMALL, TEXT, quiet_axes
 from saccade.views.labels import visible
 
 ACROSS = 4  # panels side by side at most
@@ -33,7 +33,7 @@ BINS = 20
 
 @dataclass(frozen=True)
 class Bars:
-    """The words of one label with their figures, the largest first; ``note`` stands beside the label."""
+    """The words of one label with their values, the largest first; ``note`` is shown beside the label."""
 
     label: str
     words: Sequence[tuple[str, float]]
@@ -41,15 +41,14 @@ class Bars:
 
 
 def save_bars(panels: Sequence[Bars], path: str | Path, *, across: str, title: str = "", dpi: int = 160) -> None:
-    """A panel a label, a bar a word. ``across`` says what the bars' length is."""
-    with settings():
-        write(draw_bars(panels, across=across, title=title), path, dpi=dpi)
+    """One panel per label, one bar per word; ``across`` names what the bars measure."""
+    write_picture(lambda: draw_bars(panels, across=across, title=title), path, dpi=dpi)
 
 
 def draw_bars(panels: Sequence[Bars], *, across: str, title: str = "") -> Figure:
     """The bars as a matplotlib figure."""
     if not any(panel.words for panel in panels):
-        raise SaccadeError("there is nothing to draw: expected at least one word")
+        raise SaccadeError("expected at least one word to draw, found none")
     most = max(len(panel.words) for panel in panels)
     written = [panel.label for panel in panels] + [word for panel in panels for word, _ in panel.words]
     typeface = Typeface([title, across, *written])
@@ -70,7 +69,7 @@ def draw_bars(panels: Sequence[Bars], *, across: str, title: str = "") -> Figure
             _head(axes, heads[number], panel.note, typeface)
             axes.set_xlabel(across, color=QUIET, fontproperties=typeface.properties(SMALL))
             axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
-            settle(axes)
+            quiet_axes(axes)
             for label in axes.get_yticklabels():
                 label.set_fontproperties(typeface.properties(8.0))
     return figure
@@ -84,17 +83,16 @@ def save_weights(
     title: str = "",
     dpi: int = 160,
 ) -> None:
-    """How the weight of each word is distributed in the texts of each label: a panel a label, rows of a word's own."""
-    with settings():
-        write(draw_weights(words, labels, title=title), path, dpi=dpi)
+    """Histograms of the weight of each word in the texts of each label: one panel per label, rows per word."""
+    write_picture(lambda: draw_weights(words, labels, title=title), path, dpi=dpi)
 
 
 def draw_weights(
     words: Mapping[str, Mapping[str, Sequence[float]]], labels: Sequence[str], *, title: str = ""
 ) -> Figure:
-    """The histograms as a matplotlib figure; those of one word share their scale."""
+    """The histograms as a matplotlib figure; those of one word share a scale."""
     if not words or not labels:
-        raise SaccadeError("there is nothing to draw: expected at least one word and one label")
+        raise SaccadeError("expected at least one word and one label to draw, found none")
     typeface = Typeface([title, *words, *labels])
     heads = _apart([f"{word} · {label}" for word in words for label in labels], LABEL)
     rows = ceil(len(labels) / ACROSS)  # of a word
@@ -102,7 +100,7 @@ def draw_weights(
     with settings():
         figure, cells = _grid(len(words) * rows * columns, 1.75, typeface, title, columns=columns)
         for row, by_label in enumerate(words.values()):
-            largest = max((max(found) for found in by_label.values() if found), default=0.0) or 1.0
+            largest = max((max(weights) for weights in by_label.values() if weights), default=0.0) or 1.0
             edges = np.linspace(0, largest, BINS + 1)
             tall = 0.0
             first, following = row * rows * columns, (row + 1) * rows * columns
@@ -112,9 +110,10 @@ def draw_weights(
             for number, (axes, label) in enumerate(zip(of_word, labels, strict=True)):
                 tall = max(tall, _histogram(axes, by_label.get(label, ()), edges, COLOURS[number % len(COLOURS)]))
                 _head(axes, heads[row * len(labels) + number], "", typeface)
-                told = f"weight ({_told(by_label.get(label, ()))})"
-                axes.set_xlabel(told, color=QUIET, fontproperties=typeface.properties(SMALL))
-                settle(axes)
+                axes.set_xlabel(
+                    _axis_name(by_label.get(label, ())), color=QUIET, fontproperties=typeface.properties(SMALL)
+                )
+                quiet_axes(axes)
             for axes in of_word:
                 axes.set_ylim(0, tall * 1.08 or 1)
                 axes.set_xlim(0, largest)
@@ -124,7 +123,7 @@ def draw_weights(
 
 
 def _histogram(axes: Axes, weights: Sequence[float], edges: np.ndarray, colour: str) -> float:
-    """Draw shares of the places; a line at their mean. Returns the highest bar."""
+    """Draw the share of occurrences per bin and a line at the mean; return the highest bar."""
     if not weights:
         return 0.0
     counts, _ = np.histogram(weights, edges)
@@ -134,14 +133,16 @@ def _histogram(axes: Axes, weights: Sequence[float], edges: np.ndarray, colour: 
     return float(shares.max())
 
 
-def _told(weights: Sequence[float]) -> str:
-    return f"{len(weights):,} places, mean {np.mean(weights):.3f}" if weights else "nowhere"
+def _axis_name(weights: Sequence[float]) -> str:
+    return (
+        f"weight ({len(weights):,} occurrences, mean {np.mean(weights):.3f})" if weights else "weight (no occurrence)"
+    )
 
 
 def _grid(
     count: int, height: float, typeface: Typeface, title: str, columns: int | None = None, room: float = 0.3
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with so many axes in rows, ``room`` inches to the left of each; those left over are taken away."""
+    """A figure with ``count`` axes in rows, ``room`` inches to the left of each."""
     columns = columns or min(count, ACROSS)
     rows = ceil(count / columns)
     wide, high = 0.35 + (PANEL + room) * columns, height * rows + (0.4 if title else 0.1)
@@ -164,7 +165,7 @@ def _grid(
 
 
 def _heads(panels: Sequence[Bars], typeface: Typeface) -> list[str]:
-    """The labels; those that do not fit their panel beside their notes are shortened until they do."""
+    """The labels, shortened until they fit into their panel beside their notes."""
 
     def fits(head: str, panel: Bars) -> bool:
         taken = typeface.width(typeface.write(head)[0], TEXT) + typeface.width(panel.note, SMALL)
@@ -186,8 +187,7 @@ def _head(axes: Axes, name: str, note: str, typeface: Typeface) -> None:
 
 
 def _apart(names: Sequence[str], longest: int) -> list[str]:
-    """The names, those that are too long cut as near their middle as leaves different names different; where no cut does,
-    they are numbered."""
+    """The names, long ones cut near their middle so that different names stay different; numbered if no cut achieves that."""
     seen = [visible(name) for name in names]
     middle = longest // 2
     for kept in sorted(range(longest), key=lambda letters: abs(letters - middle)):
@@ -200,12 +200,11 @@ def _apart(names: Sequence[str], longest: int) -> list[str]:
 
 
 def _cut(name: str, kept: int, longest: int) -> str:
-    """The name in ``longest`` letters: its first ``kept``, an ellipsis and its end."""
+    """The name in ``longest`` letters: its first ``kept``, an ellipsis, its end."""
     return name if len(name) <= longest else f"{name[:kept]}…{name[len(name) - (longest - 1 - kept) :]}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# Words by label as one page of HTML that needs nothing else: a table a label, a bar behind each figure.
+# As one self-contained HTML page: a table per label, a bar behind each word ----------------------------------------
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #20242c; --quiet: #6b7280; --line: #d5d9e0; --bar: #bcd3ea; --page: #fff; }
@@ -225,11 +224,11 @@ td:first-child { background: linear-gradient(90deg, var(--bar) var(--share), tra
 
 @dataclass(frozen=True)
 class Table:
-    """The words of one label: a row a word with its figures, and the one that is drawn as a bar."""
+    """The words of one label: one row per word with its figures, and the value that is drawn as a bar."""
 
     label: str
     note: str
-    rows: Sequence[tuple[str, Sequence[str], float]]  # word, figures as written, the figure that is drawn
+    rows: Sequence[tuple[str, Sequence[str], float]]  # word, formatted figures, value of the bar
 
 
 def save(tables: Sequence[Table], header: Sequence[str], path: str | Path, *, title: str, about: str) -> None:

@@ -1,6 +1,9 @@
-"""A trace as a picture: PNG, SVG or PDF, drawn with matplotlib's objects and never with its global state.
+"""Draws a trace as PNG, SVG or PDF with matplotlib's objects, without its global state.
 
-Source across, target down, from white to dark. The same trace gives the same bytes: no dates, no random names.
+Source across, target down, from white to dark. The same trace gives the same bytes: no dates, no random names. Each panel
+becomes a block that knows its size in inches and draws itself at a place on the page.
+
+Legend: R rows, C columns of a panel.
 """
 
 from __future__ import annotations
@@ -8,25 +11,329 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import matplotlib
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
+from numpy import ndarray
 
 from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
-from saccade.trace.axes import Grid, Sentences, Tokens
+from saccade.trace.axes import Axis, Frames, Grid, Sentences, Tokens
 from saccade.trace.maps import Trace
-from saccade.views.figure.blocks import Block, Heatmap, Pictures, Place, Prose, Reading, Statistics
+from saccade.views.colours import needs_white_text, scale
+from saccade.views.document import Document
 from saccade.views.figure.fonts import Typeface
-from saccade.views.figure.page import INK, SMALL, Page, colour_map, is_spelled
+from saccade.views.figure.page import HAIRLINE, INK, SMALL, TEXT, THIN, UNKNOWN, Labels, Page, colour_map, is_spelled
 from saccade.views.panels import Limits, Panel, is_ruled, panels
+
+CELLS_WITH_NUMBERS = 12
+MOST_PICTURES = 40
+LINE, STRIP, SPECTROGRAM = 0.22, 0.28, 0.55  # inches
+BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
+Place = Literal["alone", "corner", "top", "left", "inner"]
+
+
+class Block(Protocol):
+    """A part of a picture; sizes in inches."""
+
+    width: float
+    height: float
+    left: float  # from its left side to the map in it
+    notes: tuple[str, ...]
+    scaled: bool  # whether its colours are those of the scale
+
+    def draw(self, page: Page, left: float, top: float) -> None: ...
+
+
+class Heatmap:
+    """Source across the top, target down the left; under a map that stands alone the mass that each column received.
+
+    In a group of maps over the same axes only those at the top and left have labels: ``place`` is this one's place.
+    """
+
+    scaled = True
+
+    def __init__(
+        self, panel: Panel, typeface: Typeface, cell: tuple[float, float], greatest: float, place: Place
+    ) -> None:
+        self.panel, self.limit, self.cell, self.alone = panel, greatest or 1.0, cell, place == "alone"
+        self.map_width, self.map_height = len(panel.columns) * cell[0], len(panel.rows) * cell[1]
+        largest = TEXT if self.alone else SMALL
+        topmost, leftmost = place in ("alone", "corner", "top"), place in ("alone", "corner", "left")
+        self.top_labels = Labels(panel.columns, cell[0], typeface, "top", largest) if topmost else None
+        self.left_labels = Labels(panel.rows, cell[1], typeface, "left", largest) if leftmost else None
+        heard = isinstance(panel.columns, Frames) and panel.columns.spectrogram is not None
+        self.spectrogram = SPECTROGRAM if heard and self.top_labels else 0.0
+        self.strip = STRIP if self.alone and len(panel.rows) > 1 and panel.block == (1, 1) else 0.0
+        self.rest = 0.0 if panel.residual is None else max(cell[0], 0.12)
+        self.left = self.left_labels.depth if self.left_labels else 0.0
+        self.above = (self.top_labels.depth if self.top_labels else 0.0) + self.spectrogram
+        overhang = self.top_labels.overhang if self.top_labels else 0.0
+        self.width = self.left + self.map_width + max(1.6 * self.rest, overhang)
+        self.height = self.above + self.map_height + (self.strip + 0.06 if self.strip else 0.0)
+        self.notes = self._notes()
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [labels.note for labels in (self.top_labels, self.left_labels) if labels]
+        if self.strip:
+            notes.append("Σ mass received")
+        if self.panel.block != (1, 1):
+            notes.append(f"a cell is the greatest of {self.panel.block[0]} × {self.panel.block[1]} weights")
+        if self.rest:
+            notes.append("hatched: the mass that was not kept")
+        if np.isnan(_weights(self.panel)).any():
+            notes.append("shaded: not a number")
+        return tuple(dict.fromkeys(note for note in notes if note))
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        left, top = left + self.left, top + self.above
+        right, bottom = left + self.map_width, top + self.map_height
+        self._mesh(page, left, top)
+        page.line(left, top, right, top)
+        page.line(left, top, left, bottom)
+        if self.spectrogram:
+            self._sound(page, left, top - self.spectrogram)
+        if self.top_labels:
+            self.top_labels.draw(page, left, top - self.spectrogram)
+        if self.left_labels:
+            self.left_labels.draw(page, top, left)
+        if self.rest:
+            self._rest(page, right + 0.5 * self.rest, top)
+        if self.strip:
+            self._received(page, left, bottom + 0.06)
+
+    def _mesh(self, page: Page, left: float, top: float) -> None:
+        weights = np.ma.masked_invalid(_weights(self.panel))
+        R, C = weights.shape
+        place = (left, top, self.map_width, self.map_height)
+        # Hairlines between cells, unless cells are too small for them.
+        draw = page.mesh if min(self.cell) > 0.07 and R * C <= 20_000 else page.image
+        draw(*place, weights, cmap=colour_map(), vmin=0.0, vmax=self.limit)
+        if self.alone and max(R, C) <= CELLS_WITH_NUMBERS and self.cell[0] >= 0.3:
+            self._numbers(page, left, top, weights.filled(0.0))
+
+    def _numbers(self, page: Page, left: float, top: float, weights: ndarray) -> None:
+        for (row, column), weight in np.ndenumerate(weights):
+            strength = float(weight) / self.limit
+            if weight >= 0.05 or strength >= 0.3:
+                middle = (left + (column + 0.5) * self.cell[0], top + (row + 0.5) * self.cell[1])
+                number, letters = f"{weight:.2f}".removeprefix("0"), _letters(_colour(strength))
+                page.text(*middle, number, SMALL, letters, ha="center", va="center_baseline")
+
+    def _received(self, page: Page, left: float, top: float) -> None:
+        received = np.nan_to_num(_weights(self.panel), nan=0.0, posinf=0.0).sum(0)
+        heights = received / (received.max(initial=0.0) or 1.0) * self.strip
+        page.bars(left, top, self.cell[0], -heights, HAIRLINE)
+        page.text(left - 0.06, top + 0.07, "Σ", ha="right")
+
+    def _rest(self, page: Page, left: float, top: float) -> None:
+        residual = np.zeros(0) if self.panel.residual is None else self.panel.residual
+        greys = 1 - 0.6 * (np.nan_to_num(residual, nan=0.0, posinf=0.0) / self.limit).clip(0, 1)
+        place = (left, top, self.rest, self.map_height)
+        page.image(*place, greys[:, None], cmap="gray", vmin=0.0, vmax=1.0)
+        page.box(*place, fill=False, edgecolor="white", hatch="////////")
+
+    def _sound(self, page: Page, left: float, top: float) -> None:
+        axis = self.panel.columns
+        if isinstance(axis, Frames) and axis.spectrogram is not None:
+            picture = axis.spectrogram.detach().float().cpu().numpy()
+            page.image(left, top, self.map_width, self.spectrogram - 0.05, picture[::-1], cmap="Greys")
+
+
+@dataclass(frozen=True)
+class _ShadedWord:
+    """A piece of text at a place of a block, in inches from its top left corner."""
+
+    left: float
+    top: float
+    width: float
+    text: str
+    size: float
+    strength: float
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        colour, x, y = _colour(self.strength), left + self.left, top + self.top
+        page.box(x, y + 0.02, self.width, LINE - 0.04, facecolor=colour)
+        middle = (x + self.width / 2, y + LINE / 2)
+        page.text(*middle, self.text, self.size, _letters(colour), ha="center", va="center_baseline")
+
+
+class Reading:
+    """One query over a text: the shaded text."""
+
+    notes: tuple[str, ...] = ()
+    left, scaled = 0.0, True
+
+    def __init__(self, panel: Panel, typeface: Typeface, greatest: float, width: float = 6.5) -> None:
+        spelled = is_spelled(panel.columns)
+        self.words: list[_ShadedWord] = []
+        across, row = 0.0, 0
+        for label, weight in zip(panel.columns.labels, _weights(panel)[0], strict=True):
+            for text, size, wide in _pieces(label, spelled, typeface, width):
+                if across and across + wide > width:
+                    across, row = 0.0, row + 1
+                self.words.append(_ShadedWord(across, row * LINE, wide, text, size, float(weight) / (greatest or 1.0)))
+                across += wide
+            across += 0.0 if spelled else 0.05
+        self.height = (row + 1) * LINE
+        self.width = width if row else max(across, 2.0)
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        for word in self.words:
+            word.draw(page, left, top)
+
+
+class Prose:
+    """A document: its sentences below one another, each after a bar of its weight, with shaded words."""
+
+    scaled = True
+
+    def __init__(
+        self, panel: Panel, document: Document, typeface: Typeface, greatest: float, width: float = 6.2
+    ) -> None:
+        self.bars: list[tuple[float, float]] = []  # how far down, the weight
+        self.words: list[_ShadedWord] = []
+        self.left = 0.0 if document.sentences is None else BAR + 0.4
+        shares, down = _weights(panel)[0] / (greatest or 1.0), 0.0
+        for sentence, words in document.lines():
+            if document.sentences is not None:
+                self.bars.append((down, float(document.sentences[sentence])))
+            across = 0.0
+            for word in words:
+                before = 0.05 if across and document.spaced(word) else 0.0
+                for text, size, wide in _pieces(document.words.labels[word], False, typeface, width):
+                    if across and across + before + wide > width:
+                        across, down, before = 0.0, down + LINE, 0.0
+                    self.words.append(_ShadedWord(across + before, down, wide, text, size, float(shares[word])))
+                    across, before = across + before + wide, 0.0
+            down += LINE + 0.05
+        self.width, self.height = self.left + width, down
+        shade = "a word: √(weight of its sentence) · its weight in it"
+        alone = "a word: its weight in its sentence"
+        both = ("red: the weight of a sentence", shade)
+        self.notes: tuple[str, ...] = (alone,) if document.sentences is None else both
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        longest = max((weight for _, weight in self.bars if np.isfinite(weight)), default=0.0) or 1.0
+        for down, weight in self.bars:
+            known = weight if np.isfinite(weight) else 0.0
+            page.box(left, top + down + 0.05, BAR * known / longest, LINE - 0.1, facecolor=RED)
+            number = f"{weight:.2f}" if np.isfinite(weight) else "?"
+            page.text(left + self.left - 0.08, top + down + LINE / 2, number, ha="right", va="center_baseline")
+        for word in self.words:
+            word.draw(page, left + self.left, top)
+
+
+def _pieces(label: str, spelled: bool, typeface: Typeface, width: float) -> list[tuple[str, float, float]]:
+    """A label as pieces that fit on a line: (text, size, width). Sentences break between words."""
+    parts = [label] if len(label) <= 24 else [f"{word} " for word in label.split()]
+    pieces = []
+    for part in parts:
+        text, relative = (" ", 1.0) if spelled and label == " " else typeface.write(part.strip() or part)
+        wide = typeface.width(text, TEXT * relative)
+        while wide > width and len(text) > 1:
+            text = text[: len(text) * 3 // 4] + "…"
+            wide = typeface.width(text, TEXT * relative)
+        pieces.append((text, TEXT * relative, wide + (0.0 if spelled else 0.05)))
+    return pieces
+
+
+class Pictures:
+    """Patches of an image: for each query the image, faded where its weight is low."""
+
+    left, side, gap = 0.0, 1.3, 0.15
+
+    def __init__(self, panel: Panel, typeface: Typeface, greatest: float, width: float = 8.0) -> None:
+        grid = panel.columns
+        self.H, self.W = (grid.height, grid.width) if isinstance(grid, Grid) else (1, len(grid))
+        self.image = grid.image if isinstance(grid, Grid) else None
+        self.scaled = self.image is None
+        self.labels = [typeface.write(label[:24]) for label in panel.rows.labels[:MOST_PICTURES]]
+        self.strengths = np.nan_to_num(_weights(panel) / (greatest or 1.0), nan=0.0, posinf=1.0).clip(0, 1)
+        self.tall = min(max(self.side * self.H / max(1, self.W), 0.4), 2.6)
+        self.across = max(1, min(len(self.labels), int(width / (self.side + self.gap))))
+        self.width = self.across * (self.side + self.gap) - self.gap
+        self.height = ceil(len(self.labels) / self.across) * (self.tall + 0.34) - 0.1
+        notes = [] if self.scaled else [f"faded where the weight is low; not faded: {greatest:.2f}"]
+        if len(panel.rows) > len(self.labels):
+            notes.append(f"the first {len(self.labels)} of {len(panel.rows)}")
+        self.notes = tuple(notes)
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        for number, (text, relative) in enumerate(self.labels):
+            x = left + number % self.across * (self.side + self.gap)
+            y = top + number // self.across * (self.tall + 0.34)
+            page.text(x, y + 0.09, text, TEXT * relative, INK, va="center_baseline")
+            place = (x, y + 0.22, self.side, self.tall)
+            strengths = self.strengths[number].reshape(self.H, self.W)
+            if self.image is None:
+                page.image(*place, strengths, cmap=colour_map(), vmin=0, vmax=1)
+            else:
+                page.image(*place, _faded(self.image.float().cpu().numpy() / 255, strengths))
+            # A hairline keeps the edges where the picture fades into the page.
+            page.box(*place, fill=False, edgecolor=HAIRLINE, linewidth=THIN)
+
+
+def _faded(image: ndarray, strengths: ndarray) -> ndarray:
+    rows = np.arange(image.shape[0]) * strengths.shape[0] // image.shape[0]
+    columns = np.arange(image.shape[1]) * strengths.shape[1] // image.shape[1]
+    seen = 0.14 + 0.86 * strengths[rows][:, columns, None]
+    return np.asarray(1 - seen + seen * image).clip(0, 1)
+
+
+class Statistics:
+    """Statistics of a map without weights: the weight that each key received, the entropy of each query."""
+
+    left, tall, scaled = 0.42, 0.9, False
+
+    def __init__(self, panel: Panel, typeface: Typeface) -> None:
+        query, key = panel.names
+        self.series: list[tuple[str, Axis, ndarray]] = [
+            (f"mass that each position of {key} received", panel.columns, panel.statistics["received"]),
+            (f"entropy of each position of {query}, in nats", panel.rows, panel.statistics["entropy"]),
+        ]
+        axes = (axis for _, axis, _ in self.series)
+        self.labels = [Labels(axis, min(0.2, 9.0 / max(1, len(axis))), typeface, "bottom") for axis in axes]
+        self.width = self.left + max(3.6, *(labels.count * labels.cell for labels in self.labels))
+        self.height = sum(self.tall + labels.depth + 0.5 for labels in self.labels) - 0.2
+        self.notes = tuple(dict.fromkeys(labels.note for labels in self.labels if labels.note))
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        for (what, _, values), labels in zip(self.series, self.labels, strict=True):
+            page.text(left, top + 0.08, page.typeface.write(what)[0])
+            width, edge, bottom = labels.count * labels.cell, left + self.left, top + 0.28 + self.tall
+            known = np.nan_to_num(np.asarray(values, dtype=float), nan=0.0, posinf=0.0)
+            highest = float(known.max(initial=0.0)) or 1.0
+            page.bars(edge, bottom, labels.cell, known / highest * self.tall, _colour(0.6))
+            page.line(edge, bottom, edge + width, bottom)
+            page.text(edge - 0.06, bottom, "0", ha="right")
+            page.text(edge - 0.06, top + 0.28, f"{highest:.2f}", ha="right")
+            labels.draw(page, edge, bottom)
+            top = bottom + labels.depth + 0.22
+
+
+def _weights(panel: Panel) -> ndarray:
+    return np.zeros((len(panel.rows), len(panel.columns))) if panel.weights is None else panel.weights
+
+
+def _colour(strength: float) -> str | tuple[float, float, float]:
+    if not np.isfinite(strength):
+        return UNKNOWN
+    red, green, blue = scale(dark=False)[round(min(max(strength, 0.0), 1.0) * 255)]
+    return float(red), float(green), float(blue)
+
+
+def _letters(colour: str | tuple[float, float, float]) -> str:
+    return "white" if not isinstance(colour, str) and needs_white_text(colour) else INK
+
 
 MARGIN = 0.25
 GAP = 0.22
@@ -35,7 +342,7 @@ LARGEST = 11.0  # a map's longer side; all in inches
 MOST_LABELLED_PANELS = 16
 FEW = 15  # tokens on a side that still find room for labels on any number of panels
 LIMITS = Limits(maps=256, labelled=(1000, 1000), ruled=(1000, 1000))
-# Wherever the picture is drawn it looks the same; text stays text in SVG and PDF.
+# The picture looks the same on every machine; text stays text in SVG and PDF.
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "text.parse_math": False,
@@ -47,50 +354,63 @@ STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "figure.dpi": 100,
 }
-# What files say about their making would change with every run.
+# Metadata such as dates would change with every run.
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-# matplotlib's settings belong to the whole process: one picture at a time may borrow them.
+# matplotlib's settings are global: one picture at a time changes them.
 _SETTINGS = threading.RLock()
 
 
 @contextmanager
 def settings() -> Iterator[None]:
+    """Apply our style for the time of one drawing."""
     with _SETTINGS, matplotlib.style.context(["default", STYLE]):
         yield
 
 
-def save(trace: Trace, path: str | Path, *, title: str | None = None, dpi: int = 160) -> None:
-    """Write the trace as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in METADATA:
+def picture_format(path: str | Path) -> str:
+    """The picture format of a file name (``png``, ``svg`` or ``pdf``); raises for other endings."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in METADATA:
         found = Path(path).suffix or "no ending"
         raise SaccadeError(f"{path}: expected a picture ending in .png, .svg or .pdf, found {found!r}")
-    if not 10 <= dpi <= 1200:
-        raise SaccadeError(f"dpi must be between 10 and 1200: got {dpi}")
+    return ending
+
+
+def write_picture(make: Callable[[], Figure], path: str | Path, *, dpi: int = 160) -> None:
+    """Write the figure that ``make`` draws, whole or not at all; the same figure gives the same bytes."""
+    ending = picture_format(path)
     file = io.BytesIO()
     with settings():
-        draw(trace, title=title).savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
+        make().savefig(file, format=ending, dpi=dpi, metadata=METADATA[ending])
     content = file.getvalue()
-    if kind == "svg":
-        # Where the picture is looked at, other fonts are installed: any without serifs will do.
+    if ending == "svg":
+        # The viewer may have other fonts: fall back on any sans-serif one.
         content = re.sub(rb'(<text style="[^"]*font-family: [^";]*)', rb"\1, sans-serif", content)
     write_bytes(path, content)
 
 
+def save(trace: Trace, path: str | Path, *, title: str | None = None, dpi: int = 160) -> None:
+    """Write the trace as ``.png``, ``.svg`` or ``.pdf``, whole or not at all."""
+    picture_format(path)
+    if not 10 <= dpi <= 1200:
+        raise SaccadeError(f"dpi must be between 10 and 1200: got {dpi}")
+    write_picture(lambda: draw(trace, title=title), path, dpi=dpi)
+
+
 def draw(trace: Trace, *, title: str | None = None) -> Figure:
-    """The trace as a matplotlib figure, to be placed or changed by the caller."""
+    """The trace as a matplotlib figure, which the caller may change."""
     drawn = panels(trace, LIMITS)
     heading = title if title is not None else _title(trace, drawn)
-    told = _told(trace, drawn) if title is None else ""
+    subtitle = _subtitle(trace, drawn) if title is None else ""
     labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
     with settings():
-        typeface = Typeface([*labels, *names, heading, told, "Σ↓→·×…"])
-        return _page(drawn, typeface, heading, told)
+        typeface = Typeface([*labels, *names, heading, subtitle, "Σ↓→·×…"])
+        return _page(drawn, typeface, heading, subtitle)
 
 
 def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
@@ -106,8 +426,8 @@ def _title(trace: Trace, drawn: Sequence[Panel]) -> str:
     return " · ".join(parts)
 
 
-def _told(trace: Trace, drawn: Sequence[Panel]) -> str:
-    """What was read and what was written, where the trace says so in words; a document is read below."""
+def _subtitle(trace: Trace, drawn: Sequence[Panel]) -> str:
+    """The input and the output, if they are texts; without the input if a document is drawn."""
     words = [trace.about.get(name) for name in ("input", "output")]
     read, *rest = [" ".join(word.split()) for word in words if isinstance(word, str)] or [""]
     shown = any(panel.document is not None for panel in drawn) and bool(rest)
@@ -118,11 +438,11 @@ def _told(trace: Trace, drawn: Sequence[Panel]) -> str:
 
 
 def _blocks(drawn: Sequence[Panel], typeface: Typeface, greatest: float) -> tuple[list[Block], int]:
-    """A block for each panel, and how many of them stand side by side."""
+    """A block per panel, and how many blocks are side by side."""
     count = len(drawn)
     if count == 1:
         return [_block(drawn[0], typeface, greatest, 1, "alone")], 1
-    # How they are arranged depends on their size, and who carries the labels on how they are arranged.
+    # The arrangement depends on the sizes, and which blocks have labels depends on the arrangement.
     labelled = _labelled(drawn)
     blocks = [_block(panel, typeface, greatest, count, "corner" if labelled else "inner") for panel in drawn]
     columns = _columns(blocks, drawn)
@@ -139,7 +459,7 @@ def _alike(one: Panel, other: Panel) -> bool:
 
 
 def _labelled(drawn: Sequence[Panel]) -> bool:
-    """Whether labels find room: on few panels always, on many where each has few tokens."""
+    """Whether there is room for labels: always on few panels, on many only if each has few tokens."""
     few = all(len(axis) <= FEW for panel in drawn for axis in (panel.rows, panel.columns))
     return few or len(drawn) <= MOST_LABELLED_PANELS
 
@@ -162,10 +482,10 @@ def _block(panel: Panel, typeface: Typeface, greatest: float, count: int, place:
 
 
 def _cell(panel: Panel, count: int) -> tuple[float, float]:
-    """The size of a cell: square for characters, wider for words, smaller the more there are."""
+    """The size of a cell: square for characters, wider for words, smaller for many."""
     R, C = max(1, len(panel.rows)), max(1, len(panel.columns))
     if count > MOST_LABELLED_PANELS:
-        # Squares of one size, but cells that have labels are no smaller than these can be read.
+        # Equal squares; cells with labels are large enough to read them.
         least = 0.09 if max(R, C) <= FEW else 0.0
         return max(least, 0.9 / C), max(least, 0.9 / R)
     wide, tall = (0.2, 0.2) if is_spelled(panel.columns) else (0.36, 0.27)
@@ -177,7 +497,7 @@ def _cell(panel: Panel, count: int) -> tuple[float, float]:
 
 
 def _columns(blocks: Sequence[Block], drawn: Sequence[Panel]) -> int:
-    """How many panels stand side by side: a layer's heads in a row, else what comes nearest to a page's shape."""
+    """How many panels are side by side: the heads of a layer in a row, otherwise closest to the shape of a page."""
     if _by_site(drawn):
         return len(drawn) // len({panel.site for panel in drawn})
     wide, tall = max(block.width for block in blocks), max(block.height for block in blocks)
@@ -190,7 +510,7 @@ def _columns(blocks: Sequence[Block], drawn: Sequence[Panel]) -> int:
 
 
 def _by_site(drawn: Sequence[Panel]) -> bool:
-    """Whether there are several sites with equally many heads, more than one, one site after the other."""
+    """Whether there are several sites, each with the same number of heads, one site after the other."""
     sites = [panel.site for panel in drawn]
     heads = len(sites) // max(1, len(set(sites)))
     return 1 < len(set(sites)) < len(sites) and sites == [site for site in dict.fromkeys(sites) for _ in range(heads)]
@@ -199,8 +519,8 @@ def _by_site(drawn: Sequence[Panel]) -> bool:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = "") -> Figure:
-    # One scale for all: heads can be compared.
+def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, subtitle: str = "") -> Figure:
+    # One scale for all panels, so that heads can be compared.
     greatest = max((panel.greatest for panel in drawn), default=0.0)
     blocks, columns = _blocks(drawn, typeface, greatest) if drawn else ([], 1)
     rows = [range(first, min(first + columns, len(blocks))) for first in range(0, len(blocks), columns)]
@@ -215,13 +535,13 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
     width = max(sum(widths) + GAP * (len(widths) - 1), 3.2)
     scaled = any(block.scaled and not panel.is_empty for block, panel in zip(blocks, drawn, strict=True))
     legend = _wrapped(_legend_parts(blocks, drawn), typeface, width, SCALE if scaled else 0.0)
-    above = (0.38 if heading else 0.0) + (0.2 if told else 0.0)
+    above = (0.38 if heading else 0.0) + (0.2 if subtitle else 0.0)
     height = above + sum(heights) + GAP * max(0, len(rows) - 1) + 0.16 + 0.19 * len(legend)
     page = Page(width + 2 * MARGIN, height + 2 * MARGIN, typeface)
     if heading:
         page.text(MARGIN, MARGIN + 0.1, _fitted(typeface, heading, 10.0, width), 10.0, INK)
-    if told:
-        page.text(MARGIN, MARGIN + above - 0.24, _fitted(typeface, told, SMALL, width), SMALL, INK)
+    if subtitle:
+        page.text(MARGIN, MARGIN + above - 0.24, _fitted(typeface, subtitle, SMALL, width), SMALL, INK)
     top = MARGIN + above
     for row, tall in zip(rows, heights, strict=True):
         if sited:
@@ -236,14 +556,14 @@ def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, told: str = 
 
 
 def _name(drawn: Sequence[Panel], number: int) -> str:
-    """What a panel is called: by its head alone where its site is written above it, or is the only one."""
+    """The name of a panel: only its head if its site is written above it or is the only one."""
     panel = drawn[number]
-    told = _by_site(drawn) or len({each.site for each in drawn}) == 1
-    return f"head {panel.heads[0]}" if told and len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
+    known = _by_site(drawn) or len({each.site for each in drawn}) == 1
+    return f"head {panel.heads[0]}" if known and len(panel.heads) == 1 and panel.heads[0] is not None else panel.title
 
 
 def _place(page: Page, block: Block, panel: Panel, left: float, top: float, name: str, named: float) -> None:
-    """Draw a block, under its name where ``named`` says how wide that may be."""
+    """Draw a block, below its name if ``named``, the width for it, is not 0."""
     if named:
         page.text(left + block.left, top + 0.06, _fitted(page.typeface, name, SMALL, named - block.left))
         top += 0.2
@@ -259,12 +579,12 @@ def _legend_parts(blocks: Sequence[Block], drawn: Sequence[Panel]) -> list[str]:
         return ["this trace holds no attention maps"]
     maps = (panel for block, panel in zip(blocks, drawn, strict=True) if isinstance(block, Heatmap))
     names = dict.fromkeys(f"{panel.names[0]} ↓  {panel.names[1]} →" for panel in maps if not panel.is_empty)
-    bare = [] if _labelled(drawn) else ["one head with its labels: save(…, site=…, head=…) or view --site --head"]
+    bare = [] if _labelled(drawn) else ["for one head with labels: save(…, site=…, head=…) or view --site --head"]
     return [*list(names)[:3], *dict.fromkeys(note for block in blocks for note in block.notes), *bare]
 
 
 def _wrapped(parts: Sequence[str], typeface: Typeface, width: float, scale: float) -> list[str]:
-    """The legend in lines; the first leaves room for the scale before it."""
+    """The legend in lines; the first one leaves room for the scale."""
     lines = [""]
     for part in (typeface.write(part)[0] for part in parts):
         longer = f"{lines[-1]}    {part}" if lines[-1] else part
@@ -287,7 +607,7 @@ def _legend(page: Page, lines: Sequence[str], top: float, greatest: float | None
 
 
 def _fitted(typeface: Typeface, text: str, size: float, width: float) -> str:
-    """Text as it can be set, cut with … where it is wider than its place."""
+    """Text shortened with … to ``width`` inches."""
     shown, _ = typeface.write(text)
     if typeface.width(shown, size) <= width:
         return shown

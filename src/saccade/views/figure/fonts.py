@@ -1,6 +1,6 @@
-"""The typeface of the pictures: DejaVu Sans, which comes with matplotlib, and installed fonts for what it lacks.
+"""Chooses fonts for labels: DejaVu Sans, which comes with matplotlib, and installed fonts for characters that it lacks.
 
-A character that no installed font has is written as its code point (``U+5E74``) instead of an empty box.
+A character without any font is written as its code point (``U+5E74``) instead of an empty box.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager
 from saccade.views.labels import DOTTED_CIRCLE, JOINERS, code_point, runs_right_to_left, visible
 
 FACE = "DejaVu Sans"
-# Fonts for one script that agree with the face, before whatever else there is.
+# Families that match DejaVu Sans come before others.
 PREFERRED = ("Noto Sans", "Source Han Sans", "WenQuanYi", "Droid Sans", "Arial Unicode", "Nirmala", "Microsoft")
-# Mathematical fonts whose numbers are not Unicode, fonts of boxes, and fonts of coloured pictures.
+# Mathematical fonts that are not Unicode, fonts of empty boxes, and colour emoji.
 UNFIT = ("cm", "STIXNonUnicode", "STIXSize", "Last Resort", "LastResort", "Noto Color Emoji", "Apple Color Emoji")
-# Since matplotlib 3.11 text is laid out by libraqm, which joins letters and runs them right to left; before, neither.
+# Since matplotlib 3.11 libraqm lays out text: it joins letters and orders right-to-left text.
 LAYS_OUT = getattr(ft2font, "__libraqm_version__", None) is not None
 
 
 class Typeface:
-    """The fonts that a set of labels needs, and how wide text set in them is."""
+    """The fonts that a set of labels needs, and the width of text in them."""
 
     def __init__(self, labels: Iterable[str]) -> None:
         needed = frozenset(character for label in labels for character in visible(label, "escapes"))
@@ -34,7 +34,7 @@ class Typeface:
         self._renderer: Any = RendererAgg(1, 1, 72)
 
     def write(self, label: str) -> tuple[str, float]:
-        """A label as it can be set, and the size it is set in relative to others: code points stand smaller."""
+        """A label as it is drawn, and its relative size: code points are smaller."""
         shown = visible(label, "escapes")
         if self.missing.intersection(shown):
             shown = shown.removeprefix(DOTTED_CIRCLE)
@@ -54,7 +54,7 @@ class Typeface:
 
 
 def _reversed(text: str) -> str:
-    """Right-to-left text in the order in which it is seen, marks behind their letters."""
+    """Right-to-left text in visual order, combining marks after their letters."""
     import unicodedata
 
     clusters: list[str] = []
@@ -68,7 +68,7 @@ def _reversed(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _families(needed: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The face and as few installed families as cover what it lacks, and the characters that none has."""
+    """DejaVu Sans and the installed families that cover what it lacks, and the characters that no font has."""
     missing = {character for character in needed if not character.isascii() and character not in JOINERS}
     missing -= _covered(FACE, frozenset(missing))
     families = [FACE]
@@ -84,8 +84,8 @@ def _families(needed: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
 
 @lru_cache(maxsize=1)
 def _installed() -> tuple[str, ...]:
-    """The installed families in a fixed order, whatever order the system lists them in."""
-    # Only upright fonts of normal weight and width: for others matplotlib would complain on every use.
+    """The installed families in a fixed order."""
+    # Only upright fonts of normal weight and width: matplotlib warns about others on every use.
     regular = (font for font in fontManager.ttflist if (font.style, font.stretch) == ("normal", "normal"))
     names = {font.name for font in regular if font.weight in (400, "normal", "regular", "book")}
     fit = (name for name in names if name != FACE and not name.startswith(UNFIT))
@@ -99,7 +99,7 @@ def _installed() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _covered(family: str, characters: frozenset[str]) -> frozenset[str]:
-    """Those of the characters that the family has glyphs for, in the file that matplotlib would take."""
+    """The characters that the family has glyphs for, in the file that matplotlib would use."""
     try:
         font = ft2font.FT2Font(str(findfont(FontProperties(family=family), fallback_to_default=False)))
         return frozenset(character for character in characters if font.get_char_index(ord(character)))

@@ -1,4 +1,4 @@
-"""A page measured in inches from its top left corner, as one reads, and the labels along the sides of a map."""
+"""Draws on a page measured in inches from its top left corner: text, lines, meshes, and labels along the sides of a map."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, ListedColormap
@@ -35,12 +36,12 @@ def colour_map() -> Colormap:
 
 
 def is_spelled(axis: Axis) -> bool:
-    """Whether the axis runs over characters, with markers such as ``<eos>`` between them."""
+    """Whether the axis consists of characters, and markers such as ``<eos>``."""
     return all(is_character(label) or is_marker(axis, place) for place, label in enumerate(axis.labels))
 
 
 class Page:
-    """A sheet of paper: everything is drawn on one pair of matplotlib axes, whose unit is the inch."""
+    """Everything is drawn on one pair of matplotlib axes, whose unit is the inch."""
 
     def __init__(self, width: float, height: float, typeface: Typeface) -> None:
         self.figure = Figure(figsize=(width, height), facecolor="white")
@@ -70,7 +71,7 @@ class Page:
         self.sheet.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.4, **how)
 
     def bars(self, left: float, base: float, cell: float, heights: ndarray, colour: Any) -> None:
-        """Bars a cell apart, up from ``base`` (down where heights are negative); too many become an outline."""
+        """Bars, one per cell, up from ``base`` (down for negative heights); an outline if there are too many."""
         middles = left + (np.arange(len(heights)) + 0.5) * cell
         if cell > 0.03:
             corners = ((-0.3 * cell, 0), (-0.3 * cell, 1), (0.3 * cell, 1), (0.3 * cell, 0))
@@ -84,7 +85,7 @@ class Page:
 
 
 class Labels:
-    """The labels along one side of a map, a ``cell`` apart: how large, how turned, which of them, how much room."""
+    """The labels along one side of a map, one per ``cell``: their size, rotation, selection and room."""
 
     def __init__(self, axis: Axis, cell: float, typeface: Typeface, side: Side, largest: float = TEXT) -> None:
         self.count, self.cell, self.side, self.ruled = len(axis), cell, side, is_ruled(axis)
@@ -101,12 +102,12 @@ class Labels:
         turned = list(zip(self.places, self.turns, self.widths, strict=True))
         depths = [line * (0.7 if turn else 1.0) + lean[turn] * width for _, turn, width in turned]
         self.depth = max(self.widths, default=0.0) + 0.08 if side == "left" else max(depths, default=0.0)
-        # A turned label leans over the right edge of the map.
+        # A turned label may extend beyond the right edge of the map.
         ends = [(place + 0.5) * cell + 0.71 * width for place, turn, width in turned if turn == 45]
         self.overhang = max(0.0, max(ends, default=0.0) - len(axis) * cell) if side == "top" else 0.0
 
     def _every(self, axis: Axis, typeface: Typeface) -> int:
-        """One label in how many is drawn: all up to a number, and of a ruler what reads well."""
+        """Every how many labels one is drawn: all if they fit, round steps on a ruler."""
         line = self.size / 72 * 1.15
         if not self.ruled:
             return 1 if len(axis) <= MOST_LABELS else max(2, ceil(line / self.cell))
@@ -118,7 +119,7 @@ class Labels:
         return next(step for step in steps if step * self.cell >= max(0.25, needed + 0.15))
 
     def _turns(self, spelled: bool) -> list[int]:
-        """Characters stand upright; words are turned, all of them or none."""
+        """Characters are upright; words are turned, all of them or none."""
         turned = 45 if self.cell >= 0.2 else 90
         if self.side == "left" or self.ruled:
             return [0] * len(self.texts)
@@ -131,7 +132,7 @@ class Labels:
         return f"one label in {self.every}" if self.every > 1 and not self.ruled else ""
 
     def draw(self, page: Page, along: float, edge: float) -> None:
-        """``along`` is where the first cell begins, ``edge`` the edge of the map that the labels stand at."""
+        """``along`` is the start of the first cell, ``edge`` the edge of the map beside the labels."""
         for number, place in enumerate(self.places):
             middle = along + (place + 0.5) * self.cell
             turn = self.turns[number]
@@ -151,3 +152,12 @@ class Labels:
 
 def _shortened(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def quiet_axes(axes: Axes) -> None:
+    """Style the axes of a chart: a hairline at the bottom, no ticks."""
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, labelcolor=INK, labelsize=8, length=0, pad=4)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(HAIRLINE)

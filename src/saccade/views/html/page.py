@@ -1,7 +1,7 @@
-"""A trace as one HTML file that needs nothing else: the explorer, its data, and a policy that lets nothing in or out.
+"""Writes a trace as one self-contained HTML file: the explorer, its data and a Content-Security-Policy.
 
-Nothing of a trace is ever markup: tokens travel as JSON in which ``<`` is written ``\\u003c``, and the page's own script
-is the only one that its Content-Security-Policy lets run. (It may be in parts: see :func:`chunks`.)
+Text of a trace is never markup: it travels as JSON in which ``<`` is written ``\\u003c``, and the policy allows only the
+page's own scripts (:func:`chunks`). In a notebook the same page is shown in a frame.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -23,16 +24,15 @@ from saccade.views.html.payload import PageData, Traces, names, page_data
 
 ASSETS = resources.files("saccade.views").joinpath("assets")  # built from web/
 HEIGHT = 720  # pixels of the frame in a notebook
-MOST_TOLD = 20  # traces that a page without scripts writes out
-LONGEST_TOLD = 2000
+MOST_LISTED, LONGEST_LISTED = 20, 2000  # traces, and characters of each text, for readers without scripts
 
 
 def page(traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | None = None) -> str:
-    """The explorer's page about one trace, several, or several with names of their own (a mapping).
+    """The explorer's page with one trace, several, or a mapping of names to traces.
 
     Args:
-        title: what the page is called; what the trace is about unless given.
-        live: ``{"model": …, "api": …}`` where a server answers the page.
+        title: the title of the page; by default derived from the traces.
+        live: ``{"model": …, "api": …}`` if a server answers the page.
     """
     data = page_data(traces, title=title, live=live)
     carried = chunks(data.header)
@@ -52,14 +52,14 @@ def page(traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | 
         "</head>",
         "<body>",
         '<div id="saccade"></div>',
-        f"<noscript>{_told(traces)}</noscript>",
+        f"<noscript>{_listed(traces)}</noscript>",
         *_data(data),
         *(f"<script>{script}</script>" for script in scripts),
         "</body>",
         "</html>",
         "",
     ]
-    # Half of a surrogate pair is no character, and no file in UTF-8 can hold it.
+    # Half of a surrogate pair cannot be encoded in UTF-8.
     return "\n".join(parts).encode("utf-8", "replace").decode("utf-8")
 
 
@@ -69,9 +69,9 @@ def save(trace: Traces, path: str | Path, *, title: str | None = None) -> None:
 
 
 def chunks(header: Mapping[str, Any]) -> list[str]:
-    """The scripts that a page with this header needs: the explorer, and those of views that few pages have.
+    """The scripts that a page with this header needs: the explorer, and those of rarer views.
 
-    A page that a server answers has them all: the next trace may be another.
+    A live page has all of them: its next trace may need any.
     """
     traces, live = header["traces"], header["live"] is not None
     needed = {
@@ -85,14 +85,14 @@ def chunks(header: Mapping[str, Any]) -> list[str]:
 
 
 def _has_other_sources(trace: Mapping[str, Any]) -> bool:
-    """Whether it has more than texts that were read and written word by word."""
+    """Whether it has more than texts that are read and written token by token."""
     kinds = {name: axis["kind"] for name, axis in trace["axes"].items()}
     pooled = any(map["queries"] == 1 or kinds.get(map["query"]) != "tokens" for map in trace["maps"])
     return pooled or "labels" in trace["about"] or not {"tokens", "positions"}.issuperset(kinds.values())
 
 
 def policy(scripts: Sequence[str], live: bool = False) -> str:
-    """What the page may do: run its own scripts, show what it carries, and ask its own server where there is one."""
+    """The Content-Security-Policy of a page: its own scripts, its own media, and its own server if it is live."""
     digests = (base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode() for script in scripts)
     rules = {
         "default-src": "'none'",
@@ -108,15 +108,15 @@ def policy(scripts: Sequence[str], live: bool = False) -> str:
 
 
 def policy_of(page: str) -> str:
-    """The policy that a page carries, for a server that sends it as a header too."""
-    found = re.search('http-equiv="Content-Security-Policy" content="([^"]+)"', page)
-    if found is None:
+    """The policy in a page, for a server that also sends it as a header."""
+    match = re.search('http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    if match is None:
         raise SaccadeError("expected a page that saccade.views.html.page wrote, found one without a policy")
-    return found[1]
+    return match[1]
 
 
 def asset(name: str) -> str:
-    """The explorer's script or style as it may stand inside a page."""
+    """A script or style of the explorer, safe to include in a page."""
     try:
         text = ASSETS.joinpath(name).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -124,13 +124,13 @@ def asset(name: str) -> str:
             f"the explorer's {name} is not built: run `make setup` in the checkout, or install saccade's wheel, "
             "which carries it"
         ) from None
-    # The parser of HTML ends a script at these letters wherever they stand; in strings a backslash changes nothing.
+    # HTML parsers end a script at these letters even inside strings, where a backslash changes nothing.
     text = re.sub(r"</(?=script|style)", r"<\\/", text, flags=re.IGNORECASE)
     return text.replace("<!--", "\\x3c!--") if name.endswith(".js") else text
 
 
 def _data(data: PageData) -> list[str]:
-    # ASCII alone: every odd character is escaped, the two that end a line in JavaScript among them.
+    # ASCII only: this also escapes the two line separators of JavaScript.
     header = json.dumps(data.header, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     blocks = (
         f'<script type="text/plain" class="saccade-block" data-block="{number}">{base64.b64encode(block).decode()}</script>'
@@ -139,19 +139,27 @@ def _data(data: PageData) -> list[str]:
     return [f'<script type="application/json" id="saccade-data">{header}</script>', *blocks]
 
 
-def _told(traces: Traces) -> str:
-    """What a reader without scripts gets: inputs and outputs."""
+def _listed(traces: Traces) -> str:
+    """The inputs and outputs, for readers without scripts."""
     rows = []
-    for name, trace in list(names(traces))[:MOST_TOLD]:
+    for name, trace in list(names(traces))[:MOST_LISTED]:
         given, output = (trace.about.get(part) for part in ("input", "output"))
-        said = [str(each)[:LONGEST_TOLD] for each in (given if given is not None else name, output) if each is not None]
-        rows.append("<p>" + " → ".join(f'<bdi dir="auto">{escape(each)}</bdi>' for each in said) + "</p>")
-    return "".join(rows) + "<p>Where the model looked is drawn by this page's script: allow JavaScript to see it.</p>"
+        parts = (given if given is not None else name, output)
+        texts = [escape(str(part)[:LONGEST_LISTED]) for part in parts if part is not None]
+        rows.append("<p>" + " → ".join(f'<bdi dir="auto">{text}</bdi>' for text in texts) + "</p>")
+    return "".join(rows) + "<p>This page draws attention with a script: allow JavaScript to see it.</p>"
 
 
 def frame(trace: Trace, *, height: int = HEIGHT) -> str:
-    """The page inside an iframe that carries all of it (``srcdoc``), so that a saved notebook still shows it."""
+    """The page inside an iframe (``srcdoc``), so that a saved notebook still shows it."""
     return (
         f'<iframe srcdoc="{escape(page(trace), quote=True)}" title="Where the model looked" '
         f'style="width: 100%; height: {height}px; border: 0" allow="clipboard-write; fullscreen"></iframe>'
     )
+
+
+def show(trace: Trace) -> None:
+    """Display the trace in a notebook; a console without HTML gets its description."""
+    # A kernel has imported it.
+    display = sys.modules["IPython"].display.display
+    display({"text/html": frame(trace), "text/plain": repr(trace)}, raw=True)

@@ -1,10 +1,18 @@
-"""Traces → the header and the blocks of a page, version 1 (``web/src/types.ts`` says what each field is)."""
+"""Writes traces as the data of a page, version 1: a JSON header and blocks of numbers (fields: ``web/src/types.ts``).
+
+Pictures and sounds become ``data:`` addresses, so that a page needs no other file.
+"""
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
+import struct
+import unicodedata
+import wave
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -12,6 +20,7 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
+import torch
 from numpy import ndarray
 from torch import Tensor
 
@@ -19,16 +28,154 @@ from saccade.errors import SaccadeError
 from saccade.trace.axes import Axis, Frames, Grid, Positions, Tokens
 from saccade.trace.maps import AttentionMap, Outputs, Trace, Tree
 from saccade.views.colours import scale
-from saccade.views.html.binary import THREADS, Array, Blocks, numbers
-from saccade.views.html.head_patterns import habits
-from saccade.views.html.media import image_address, sound_address
-from saccade.views.html.plan import LARGEST_PAGE, Plan, plan
-from saccade.views.html.weights import can_be_quantised, entropy, fewer, quantised, thumbnail, top
-from saccade.views.html.words import spans_in, words_in
+from saccade.views.html.weights import (
+    LARGEST_PAGE,
+    THREADS,
+    Array,
+    Blocks,
+    Plan,
+    can_be_quantised,
+    entropy,
+    fewer,
+    head_patterns,
+    numbers,
+    plan,
+    quantised,
+    thumbnail,
+    top,
+)
+from saccade.views.labels import JOINERS, is_marker, words_of
+
+LONGEST_SIDE = 1024  # pixels of a picture in a page
+LOUDEST = 32767
+FASTEST = 2**31 - 1  # the highest sample rate of a WAV
+
+
+def image_address(image: Tensor) -> str | None:
+    """A picture, uint8 [rows, columns, 3], as a PNG in a ``data:`` address, scaled down if large; None without pixels."""
+    if image.dtype is not torch.uint8 or image.dim() != 3 or image.shape[2] != 3:
+        found = f"{str(image.dtype).removeprefix('torch.')} {list(image.shape)}"
+        raise SaccadeError(f"image of a grid: expected uint8 [rows, columns, 3], found {found}")
+    if not image.numel():
+        return None
+    return "data:image/png;base64," + base64.b64encode(png(_smaller(numbers(image)))).decode()
+
+
+def sound_address(audio: Tensor, rate: int) -> str | None:
+    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address; None without a rate."""
+    if not 0 < rate <= FASTEST:
+        return None
+    samples = numbers(audio).reshape(-1)
+    if samples.dtype.kind == "f":
+        samples = np.rint(np.nan_to_num(samples, posinf=1, neginf=-1).clip(-1, 1) * LOUDEST)
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def png(image: Array) -> bytes:
+    """A picture, uint8 [rows, columns, 3], as a PNG file with unfiltered rows."""
+    height, width = image.shape[:2]
+    rows = np.zeros((height, 1 + width * 3), np.uint8)
+    rows[:, 1:] = image.reshape(height, width * 3)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in parts
+    )
+
+
+def _smaller(image: Array) -> Array:
+    """The picture scaled down to ``LONGEST_SIDE``: each pixel is the mean of a square."""
+    factor = -(-max(image.shape[:2]) // LONGEST_SIDE)
+    if factor == 1:
+        return image
+    # The shorter side of a thin strip may be smaller than a square.
+    down, across = (min(factor, size) for size in image.shape[:2])
+    rows, columns = image.shape[0] // down, image.shape[1] // across
+    squares = image[: rows * down, : columns * across].reshape(rows, down, columns, across, 3)
+    return np.asarray(np.rint(squares.mean((1, 3))), np.uint8)
+
+
+# Scripts that put no spaces between words: there each character stands for itself.
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def words_in(axis: Tokens) -> list[int]:
+    """The number of each token's word: from the axis, else from its place in the text, else from its letters.
+    Empty if every token is a word."""
+    numbers = list(axis.words) if len(axis.words) == len(axis.labels) else _by_place(axis)
+    return numbers if len(set(numbers)) < len(numbers) else []
+
+
+def spans_in(axis: Tokens) -> list[tuple[int, int]] | None:
+    """The characters of each token: from the axis if they lie in its text, else where its label is found, else None."""
+    within = all(0 <= start <= end <= len(axis.text) for start, end in axis.spans)
+    return list(axis.spans) if within and len(axis.spans) == len(axis.labels) else _located(axis)
+
+
+def _by_place(axis: Tokens) -> list[int]:
+    spans = spans_in(axis)
+    if spans is None:
+        return list(words_of(axis))
+    words = _words(axis.text)
+    numbers: list[int] = []
+    last: int | None = None
+    for position, (start, end) in enumerate(spans):
+        begins = next((place for place in range(start, end) if not axis.text[place].isspace()), None)
+        word = None if begins is None or is_marker(axis, position) else words[begins]
+        numbers.append(numbers[-1] + (word is None or word != last) if numbers else 0)
+        last = word
+    return numbers
+
+
+def _located(axis: Tokens) -> list[tuple[int, int]] | None:
+    """The spans of the labels in the text, in order, with only spaces between them; None if they are not there."""
+    spans, place = [], 0
+    for position, label in enumerate(axis.labels):
+        if is_marker(axis, position):
+            spans.append((place, place))
+            continue
+        start = place
+        while not axis.text.startswith(label, start) and axis.text[start : start + 1].isspace():
+            start += 1
+        if not axis.text.startswith(label, start):
+            return None
+        place = start + len(label)
+        spans.append((start, place))
+    return spans
+
+
+def _words(text: str) -> list[int]:
+    """The number of each character's word: letters, marks and digits together, other signs alone."""
+    numbers: list[int] = []
+    last = ""
+    for character in text:
+        kind = _kind(character)
+        # A mark belongs to whatever it is put on.
+        same = bool(numbers) and (kind == "mark" or (kind == "word" and last == "word"))
+        numbers.append(numbers[-1] + (not same) if numbers else 0)
+        last = kind if kind != "mark" else last
+    return numbers
+
+
+def _kind(character: str) -> str:
+    category = unicodedata.category(character)
+    if category[0] == "M" or character in JOINERS:
+        return "mark"
+    if category[0] not in "LN" or unicodedata.name(character, "").startswith(UNSPACED):
+        return ""
+    return "word"
+
 
 FORMAT = "saccade-page"
 VERSION = 1
-KEPT = 16  # weights kept of each row of a very large map
+KEPT = 16  # weights kept per row of a very large map
 LONGEST_NAME = 80
 
 Traces = Trace | Sequence[Trace] | Mapping[str, Trace]
@@ -36,36 +183,35 @@ Traces = Trace | Sequence[Trace] | Mapping[str, Trace]
 
 @dataclass(frozen=True)
 class PageData:
-    """What a page shows: ``header`` is plain data for JSON, ``blocks`` are gzipped numbers that it points to."""
+    """The data of a page: ``header`` for JSON, and the gzipped ``blocks`` of numbers that it refers to."""
 
     header: dict[str, Any]
     blocks: tuple[bytes, ...]
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in a page."""
+        """Its bytes in a page."""
         return len(json.dumps(self.header)) + sum(-(-len(block) // 3) * 4 for block in self.blocks)
 
     def to_json(self) -> dict[str, Any]:
-        """As a server answers: the header, and the blocks in base64."""
+        """For a server's answer: the header, and the blocks in base64."""
         return {"header": self.header, "blocks": [base64.b64encode(block).decode() for block in self.blocks]}
 
 
 def page_data(
     traces: Traces, *, title: str | None = None, live: Mapping[str, Any] | None = None, keep: int = KEPT
 ) -> PageData:
-    """The data of a page about one trace, several, or several with names of their own.
+    """The data of a page with one trace, several, or a mapping of names to traces.
 
     Args:
-        title: what the page is called; the first trace's input and output unless given.
-        live: ``{"model": …, "api": …}`` where a server answers the page.
-        keep: how many weights of each row are kept of maps with more than 512 × 512.
+        title: the title of the page; by default derived from the traces.
+        live: ``{"model": …, "api": …}`` if a server answers the page.
+        keep: weights kept per row in maps larger than 512 × 512.
 
-    No page is larger than 64 megabytes: of the largest weights of each row fewer are kept, and the page says so; what is
-    too large all the same is an error.
+    Raises if the page would exceed 64 megabytes even with fewer weights per row.
     """
     if keep < 1:
-        raise SaccadeError(f"keep: expected 1 weight a row or more, found {keep}")
+        raise SaccadeError(f"keep: expected 1 or more weights per row, found {keep}")
     named = dict(names(traces))
     blocks = Blocks()
     planned = plan(list(named.values()), keep)
@@ -96,20 +242,20 @@ def _too_large(named: Mapping[str, Trace]) -> SaccadeError:
 
 
 def names(traces: Traces) -> Iterable[tuple[str, Trace]]:
-    """Each trace and what a menu calls it: its input, numbered where two are alike."""
+    """Each trace with its name in the menu: its input, numbered if two are equal."""
     if isinstance(traces, Mapping):
         return traces.items()
-    found: dict[str, Trace] = {}
+    named: dict[str, Trace] = {}
     for trace in [traces] if isinstance(traces, Trace) else traces:
-        said = trace.about.get("input")
-        name = shortened(said) if isinstance(said, str) and said.strip() else "trace"
+        text = trace.about.get("input")
+        name = shortened(text) if isinstance(text, str) and text.strip() else "trace"
         numbered = (f"{name} · {number}" for number in count(2))
-        found[next(each for each in chain([name], numbered) if each not in found)] = trace
-    return found.items()
+        named[next(free for free in chain([name], numbered) if free not in named)] = trace
+    return named.items()
 
 
 def title_of(named: Mapping[str, Trace]) -> str:
-    """What a page is called that was given no title: whose traces it shows."""
+    """The default title of a page: the model, and the input or the number of inputs."""
     models = {str(trace.about.get("recipe") or trace.about.get("model") or "") for trace in named.values()} - {""}
     whose = f"{models.pop()} · " if len(models) == 1 else ""
     return f"{whose}{next(iter(named), 'no trace')}" if len(named) <= 1 else f"{whose}{len(named)} inputs"
@@ -121,14 +267,14 @@ def shortened(text: str) -> str:
 
 
 def plain(content: Any) -> Any:
-    """Content as JSON knows it: numbers that are none (NaN, infinity) become null, what has no form its text."""
+    """Content for JSON: NaN and infinity become null, unknown types their text."""
     if isinstance(content, Tensor | ndarray | np.generic):
         content = numbers(content).tolist() if not isinstance(content, np.generic) else content.item()
     if isinstance(content, Mapping):
         return {str(name): plain(part) for name, part in content.items()}
     if isinstance(content, list | tuple):
         return [plain(part) for part in content]
-    if isinstance(content, set | frozenset):  # in an order of its own at each start of Python
+    if isinstance(content, set | frozenset):  # whose order changes with every start of Python
         return sorted((plain(part) for part in content), key=repr)
     if isinstance(content, float):
         return content if math.isfinite(content) else None
@@ -140,7 +286,7 @@ def _scale(dark: bool) -> str:
 
 
 class _Writer:
-    """Writes the parts of traces as plain data, their numbers into ``blocks``."""
+    """Writes traces as plain data, and their numbers into ``blocks``."""
 
     def __init__(self, blocks: Blocks, plan: Plan) -> None:
         self.blocks, self.plan = blocks, plan
@@ -149,8 +295,8 @@ class _Writer:
         about = plain(trace.about)
         if "probabilities" in about:  # of a classifier's labels
             about.setdefault("labels", about["probabilities"])
-        said = about.get("notes") or []
-        notes = [*(said if isinstance(said, list) else [said]), *self.plan.notes(trace, number)]
+        own = about.get("notes") or []
+        notes = [*(own if isinstance(own, list) else [own]), *self.plan.notes(trace, number)]
         kept = self.plan.signals[number]
         return {
             "name": name,
@@ -192,7 +338,7 @@ class _Writer:
         return {name: content for name, content in written.items() if content is not None or name == "parent"}
 
     def maps(self, trace: Trace) -> list[dict[str, Any]]:
-        """All maps of a trace. NumPy lets other threads run while it works, so several are at it."""
+        """All maps of a trace, prepared by several threads (NumPy releases the interpreter lock)."""
         with ThreadPoolExecutor(max_workers=THREADS) as pool:
             prepared = list(pool.map(self.prepared, trace.maps))
         thumbs = [each.thumb.reshape(-1) for each in prepared if each.thumb is not None]
@@ -215,7 +361,7 @@ class _Writer:
                     "keys": map.keys,
                     "tensors": {name: self.tensor(part) for name, part in each.tensors.items()},
                     "entropy": each.entropy,
-                    "habits": habits(map, trace.axes),
+                    "habits": head_patterns(map, trace.axes),
                     "thumb": thumb,
                 }
             )
@@ -232,7 +378,7 @@ class _Writer:
         arrays: dict[str, Array | Bytes] = {name: numbers(tensor) for name, tensor in tensors.items()}
         weights = arrays.get("weights")
         if self.plan.large and isinstance(weights, ndarray) and weights.ndim == 2 and can_be_quantised(weights):
-            # Of the largest few of each row none is small.
+            # The largest weights of a row need no rounding of small ones.
             arrays["weights"] = quantised(weights, self.plan.levels if kind == "dense" else None)
         return _Prepared(kind, arrays, entropy(map), thumbnail(map))
 
@@ -243,12 +389,12 @@ class _Writer:
         return self.blocks.add(part, "f32" if part.dtype.kind == "f" else "i32")
 
 
-Bytes = tuple[Array, Array]  # weights as bytes, and the largest of each row
+Bytes = tuple[Array, Array]  # weights as bytes, and the largest weight of each row
 
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """What a page says of a map, before it has its place there."""
+    """A map as a page keeps it, before it is written."""
 
     kind: str
     tensors: Mapping[str, Array | Bytes]
@@ -262,7 +408,7 @@ def _tree(tree: Tree) -> dict[str, Any]:
 
 
 def _axes(trace: Trace) -> dict[str, Axis]:
-    """The trace's axes, and bare positions for those that its maps and signals name and nobody labelled."""
+    """The trace's axes, and numbered positions for axes of maps and signals that have no labels."""
     sizes: dict[str, int] = {}
     for map in trace.maps:
         for name, size in ((map.query, map.step + map.queries), (map.key, map.keys)):

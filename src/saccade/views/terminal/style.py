@@ -1,4 +1,4 @@
-"""What a terminal can show, and how to write on it: 16 million colours, 256, shade characters or plain ASCII."""
+"""Detects what a terminal can show (true colour, 256 colours, shade characters or ASCII) and writes text and cells in it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ ASCII_SHADES = " .:-=+*#%@"
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 RESET = "\x1b[0m"
-# Below this a colour cannot be told from a background that is only guessed, and nothing is written.
+# Below this strength a colour cannot be distinguished from the background, which is only guessed: nothing is drawn.
 FAINTEST = 0.025
 
 
 def colours_of(stream: TextIO) -> Colour:
-    """The colours a stream may be given (https://no-color.org; COLORTERM and TERM as terminals set them)."""
+    """The colours that a stream supports (https://no-color.org; COLORTERM and TERM as terminals set them)."""
     name = os.environ.get("TERM", "").lower()
     forced = os.environ.get("FORCE_COLOR", "0") not in ("", "0")
     if os.environ.get("NO_COLOR") or name == "dumb" or not (forced or stream.isatty()):
         return "none"
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or name.endswith("-direct"):
         return "truecolor"
-    if "WT_SESSION" in os.environ:  # Windows Terminal says no more than this
+    if "WT_SESSION" in os.environ:  # the only variable that Windows Terminal sets
         return "truecolor"
     return "256" if "256color" in name or forced else "none"
 
@@ -51,14 +51,14 @@ def writes_unicode(stream: TextIO) -> bool:
 
 
 def background_of_terminal() -> Background:
-    """Terminals that tell put it last in COLORFGBG (``15;0``); most are dark."""
+    """The last number of COLORFGBG (``15;0``) where a terminal sets it; dark otherwise, like most terminals."""
     last = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return "light" if last in ("7", "15") else "dark"
 
 
 @dataclass(frozen=True)
-class Ink:
-    """Writes labels, cells and bars as far as the terminal allows. Strengths lie between 0 (nothing) and 1."""
+class Style:
+    """Writes labels, cells and bars in the colours and characters of a terminal. Strengths are between 0 and 1."""
 
     width: int
     colour: Colour
@@ -66,8 +66,8 @@ class Ink:
     background: Background
 
     @classmethod
-    def of(cls, width: int | None, colour: Colour | None, unicode: bool | None, background: Background | None) -> Ink:
-        """The ink asked for; what is None is found out about standard output."""
+    def of(cls, width: int | None, colour: Colour | None, unicode: bool | None, background: Background | None) -> Style:
+        """The style with these settings; None means as standard output allows."""
         if colour not in (None, "truecolor", "256", "none"):
             raise SaccadeError(f"colour must be 'truecolor', '256' or 'none': got {colour!r}")
         if background not in (None, "dark", "light"):
@@ -82,11 +82,11 @@ class Ink:
     # Text ---------------------------------------------------------------------------------------------------------
 
     def label(self, text: str) -> str:
-        """Foreign text, made safe to print."""
+        """Text of a trace, made safe to print."""
         return visible(text) if self.unicode else plain(visible(text, "escapes"))
 
     def own(self, text: str) -> str:
-        """Our own words, which need no more than the right characters."""
+        """Our own text, which is safe but may need ASCII replacements."""
         return text if self.unicode else plain(text)
 
     def quiet(self, text: str) -> str:
@@ -96,12 +96,12 @@ class Ink:
         return f"\x1b[1m{text}{RESET}" if self.colour != "none" and text.strip() else text
 
     def red(self, text: str) -> str:
-        """Text in red, which stands for no weight of the scale."""
+        """Text in red, a colour outside the scale of weights."""
         colour = {"truecolor": "38;2;205;62;58", "256": "38;5;167", "none": ""}[self.colour]
         return f"\x1b[{colour}m{text}{RESET}" if colour and text.strip() else text
 
     def fit(self, text: str, width: int, align: Literal["left", "right", "centre"] = "left") -> str:
-        """Safe text in exactly ``width`` cells, shortened with … if it must be; right-to-left text keeps its place."""
+        """Safe text in exactly ``width`` cells, shortened with … if too long; right-to-left text keeps its place."""
         text = self.short(text, width)
         room = width - cell_len(text)
         before = {"left": 0, "right": room, "centre": room // 2}[align]
@@ -110,7 +110,7 @@ class Ink:
         return " " * before + text + " " * (room - before)
 
     def short(self, text: str, width: int) -> str:
-        text = text[: 8 * width]  # marks take no room of their own, but there is no end to how many may be stacked
+        text = text[: 8 * width]  # combining marks have no width, so that any number of them would fit
         if cell_len(text) <= width:
             return text
         return set_cell_size(text, width - 1).rstrip() + ("…" if self.unicode else "~")
@@ -118,15 +118,15 @@ class Ink:
     # Strength -----------------------------------------------------------------------------------------------------
 
     def row(self, cells: Iterable[tuple[float, str]]) -> str:
-        """A row of cells: each a strength (NaN: unknown) and the text, as wide as the cell, that stands in it."""
-        styled = (self._style(strength, text) for strength, text in cells)
+        """A row of cells, each a strength (NaN: unknown) and a text as wide as the cell."""
+        styled = (self._cell(strength, text) for strength, text in cells)
         parts = []
         for style, run in groupby(styled, key=lambda cell: cell[0]):
             text = "".join(text for _, text in run)
             parts.append(f"\x1b[{style}m{text}{RESET}" if style else text)
         return "".join(parts)
 
-    def _style(self, strength: float, text: str) -> tuple[str, str]:
+    def _cell(self, strength: float, text: str) -> tuple[str, str]:
         width = cell_len(text)
         if math.isnan(strength):
             return "", text if text.strip() else self.fit("?", width, "centre")
@@ -148,7 +148,7 @@ class Ink:
         return f"48;2;{red};{green};{blue}{letters}", text
 
     def height(self, strength: float) -> str:
-        """One cell filled from below."""
+        """One cell filled from the bottom."""
         if math.isnan(strength):
             return "?"
         ramp = EIGHTHS if self.unicode else ASCII_SHADES
@@ -165,5 +165,5 @@ class Ink:
         return ("█" * whole + (BAR_EIGHTHS[eighths] if eighths else "")).ljust(width)
 
     def scale(self, width: int) -> str:
-        """The scale itself, from nothing to strong."""
+        """The colour scale from 0 to 1."""
         return self.row((step / max(width - 1, 1), " ") for step in range(width))
