@@ -34,14 +34,17 @@ MODELS: dict[str, str] = {
     "bert": "saccade.models.bert:Bert",
     "bert_classifier": "saccade.models.bert:BertClassifier",
     "bert_tagger": "saccade.models.bert:BertTagger",
+    "retain": "saccade.models.retain:Retain",
+    "visit_gru": "saccade.models.visit_baselines:VisitGru",
+    "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
 }
 
-# Networks that can begin with what another one was pre-trained to, though they do something else.
+# Networks that can start from the weights of another, pre-trained one.
 BEGINS_WITH: dict[str, tuple[str, ...]] = {"bert_classifier": ("bert",), "bert_tagger": ("bert",)}
 
 
 def network_class(name: str) -> Any:
-    """The network that a recipe's ``model.name`` means."""
+    """The network class for a recipe's ``model.name``."""
     if is_own(name):
         return _own_network(name)
     if name not in MODELS:
@@ -51,7 +54,7 @@ def network_class(name: str) -> Any:
 
 
 def name_of(network: Any) -> str:
-    """What a recipe calls a network: :func:`network_class` the other way round."""
+    """The name of a network class in a recipe: the inverse of :func:`network_class`."""
     written = f"{network.__module__}:{network.__name__}"
     return next((name for name, place in MODELS.items() if place == written), written)
 

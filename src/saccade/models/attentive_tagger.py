@@ -7,8 +7,8 @@
     emissions  Pₜ = W_p zₜ + b_p                           of ``attention: none``: W_p hₜ + b_p
     tags       a CRF over P (:mod:`saccade.nn.crf`), or each tag by its own softmax
 
-Words that are far apart meet in the attention: mentions of one name get one tag. ``compare: words`` scores the xₜ instead
-of the states: a word then looks at its repeats wherever they stand.
+Attention connects distant words: mentions of one name get one tag. ``compare: words`` scores the xₜ instead of the states: a
+word then attends to its repetitions anywhere.
 
 Legend: B batch, S words, L characters, m embedding, c of characters, n states each way, K tags.
 """
@@ -40,7 +40,7 @@ UNKNOWN = 3  # the id of <unk> in every vocabulary of words
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes after NCRF++ (Yang & Zhang 2018) unless said otherwise, with attention."""
+    """Sizes of NCRF++ (Yang & Zhang 2018), with attention."""
 
     embedding: int = 100
     characters: Literal["cnn", "lstm", "none"] = "cnn"
@@ -119,7 +119,7 @@ class AttentiveTagger(Tagger):
     def words(
         self, tokens: Int[Tensor, "B S"], characters: Int[Tensor, "B S L"] | None = None
     ) -> Float[Tensor, "B S mc"]:
-        """xₜ: the word's vector, and what its characters say."""
+        """xₜ: the word's vector and the vector of its characters."""
         if self.training and self.config.word_dropout:
             unread = torch.rand(tokens.shape, device=tokens.device) < self.config.word_dropout
             tokens = tokens.masked_fill(unread, UNKNOWN)
@@ -158,7 +158,7 @@ class Spelling(nn.Module):
         lengths = (flat != 0).sum(1)
         embedded = self.dropout(self.embedding(flat))  # [BS, L, wide]
         if isinstance(self.encoder, Convolution):
-            # Padding comes out as 0, which is no more than any relu.
+            # Padding is 0, which never exceeds a relu.
             spelt: Tensor = self.encoder(embedded, lengths).amax(1)
         else:
             _, (hidden, _) = self.encoder(embedded, lengths.clamp_min(1))

@@ -1,15 +1,24 @@
-"""The long short-term memory-network: an LSTM that looks at all of its own past (Cheng, Dong & Lapata 2016).
+"""The long short-term memory-network: an LSTM that attends to all of its past states (Cheng, Dong & Lapata 2016).
 
     score     aᵗᵢ = vᵀ tanh(W_h hᵢ + W_x xₜ + W_h̃ h̃ₜ₋₁)      over the tape of earlier states, i < t
     look      sᵗ = softmaxᵢ(aᵗ),   [h̃ₜ; c̃ₜ] = Σᵢ sᵗᵢ [hᵢ; cᵢ]  one set of weights for both tapes
     gates     i, f, o = σ(W [h̃ₜ; xₜ]),   ĉ = tanh(W [h̃ₜ; xₜ])
     state     cₜ = f ⊙ c̃ₜ + i ⊙ ĉ,   hₜ = o ⊙ tanh(cₜ)          written behind the others
 
-It is an LSTM cell whose last state is what the look found. The tape is empty at first: the sum over nothing is 0, so the first
-step is that of an LSTM from zeros (the authors' code begins with a slot of zeros, which can be looked at for ever). The
+It is an LSTM cell whose previous state is the result of the attention. The tape is empty at first, and a sum over nothing is 0,
+so the first step is that of an LSTM from zeros (the authors' code starts with a slot of zeros, which stays visible). The
 authors' encoder has no W_h̃ term: ``query: code``.
 
-Legend: B batch, T tokens, L places of a tape, m embedding, n hidden, V vocabulary, C labels.
+The tape (:class:`Tape`) keeps past states in one tensor, which is written once per position and read again at every step:
+
+    write(t): tape[t] ← eₜ        read(t): tape[0 … t−1]        ∂L/∂eₜ = Σ over the reads after t of their gradient at t
+
+Stacking the states anew at every step would copy them. For autograd, writes and reads are linked by a mark, an empty tensor
+that goes from each write to what follows; gradients are summed in a second tape, and an entry takes its gradient when all of
+its readers have contributed.
+
+Legend: B batch, T tokens, L positions of a tape, K entries written at once, N positions read, m embedding, n hidden, V
+vocabulary, C labels.
 """
 
 from __future__ import annotations
@@ -68,11 +77,11 @@ class ClassifierConfig:
 
 
 class State(NamedTuple):
-    """How many tokens each row has read; of each layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
-    summary h̃ [B, n]. What lies beyond ``read`` is never looked at.
+    """The number of tokens each row has read; per layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
+    summary h̃ [B, n]. Positions beyond ``read`` are never attended to.
 
-    ``begun`` is None where a read makes the tapes longer and leaves these as they are. Else they have room, in which a read
-    writes, and at step t of a search at most ``begun`` + t places are taken.
+    ``begun`` is None where a read copies the tapes to longer ones. Otherwise they have room, which a read writes in place,
+    and at step t of a search at most ``begun`` + t positions are used.
     """
 
     read: Int[Tensor, " B"]
@@ -87,7 +96,7 @@ class State(NamedTuple):
 
 
 class Layer(nn.Module):
-    """One LSTMN: inputs [B, T, m] → states [B, T, n], by looks at what it wrote before."""
+    """One LSTMN: inputs [B, T, m] → states [B, T, n], by attention over its earlier states."""
 
     def __init__(self, inputs: int, hidden: int, query: Query) -> None:
         super().__init__()
@@ -105,8 +114,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T m"], state: State, number: int, *, offset: int, lens: Lens | None, site: Site
     ) -> tuple[Float[Tensor, "B T n"], Float[Tensor, "B T n"], tuple[Tensor, ...]]:
-        """What is known after each input, the summaries h̃ that it was made of, and the tapes. ``number`` is the layer's
-        place in the state."""
+        """States after each input, their summaries h̃, and the tapes. ``number`` is the layer's index in the state."""
         queries, inputs = self.query(x).unbind(1), x.unbind(1)
         tape = self._tape(state, number, queries[0], len(inputs))
         summary, states, summaries = state.summaries[number], [], []
@@ -142,28 +150,28 @@ class Layer(nn.Module):
         lens: Lens | None,
         site: Site,
     ) -> tuple[Float[Tensor, "B n"], Float[Tensor, "B n"]]:
-        """[h̃ₜ; c̃ₜ] of what stands before each row's own place."""
-        asked, score = query.unsqueeze(1), additive(self.v)
+        """[h̃ₜ; c̃ₜ] over the entries before each row's own position."""
+        queries, score = query.unsqueeze(1), additive(self.v)
         if lens is None and state.begun is None and not state.places:
-            # All rows stand at one place, and before it is nothing but what they read: no window is needed. Nor one launch:
-            # the program for it is compiled anew as the tape grows.
+            # All rows are at the same position, so no window is needed. The fused kernel is not used here: its program
+            # would be compiled anew as the tape grows.
             if not step:
                 return torch.zeros_like(query), torch.zeros_like(query)
             keys, values = tape.read(step)
-            found = read(weigh(asked, Prepared(keys), score=score), values)
+            found = read(weigh(queries, Prepared(keys), score=score), values)
         else:
             keys, values = tape.read(state.places + (step + 1 if state.begun is None else 0))
             where: dict[str, Any] = {"window": padding(state.read + step), "offset": offset + step}
-            _, found = look(asked, Prepared(keys), values, score=score, **where, lens=lens, site=site)
+            _, found = look(queries, Prepared(keys), values, score=score, **where, lens=lens, site=site)
         summary, memory = found.squeeze(1).to(query.dtype).chunk(2, dim=-1)
         return summary, memory
 
 
 class Stack(nn.Module):
-    """LSTMNs on one another: the states of one are the inputs of the next.
+    """A stack of LSTMNs: the states of one are the inputs of the next.
 
     Args:
-        sites: where each layer looks; there is a layer for each.
+        sites: where each layer attends, one per layer.
     """
 
     def __init__(self, inputs: int, hidden: int, query: Query, dropout: float, sites: tuple[Site, ...]) -> None:
@@ -172,7 +180,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(Layer(hidden if number else inputs, hidden, query) for number in range(len(sites)))
 
     def blank(self, batch: int, like: Tensor) -> State:
-        """The state before anything was read, on the device and in the type of ``like``."""
+        """The state before the first input, on the device and in the dtype of ``like``."""
         nothing = tuple(like.new_zeros(batch, 0, width) for width in (self.hidden, 2 * self.hidden))
         read = torch.zeros(batch, dtype=torch.int64, device=like.device)
         layers = len(self.layers)
@@ -189,8 +197,8 @@ class Stack(nn.Module):
     ) -> tuple[Float[Tensor, "B T n"], State]:
         """The top layer's states, and the state after each row's last real input.
 
-        A row is padded behind its last input, and a place is looked at from later ones alone: padding is never seen by what is
-        real, and the next read writes over it.
+        Padding follows a row's last input, and entries are visible to later ones only, so real inputs never see padding, and
+        the next read overwrites it.
         """
         keys, values, last = [], [], []
         for number, layer in enumerate(self.layers):
@@ -209,7 +217,7 @@ class Stack(nn.Module):
 def _last(
     summaries: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"] | None, before: Float[Tensor, "B n"]
 ) -> Float[Tensor, "B n"]:
-    """The summary at each row's last real input; of a row that has none, the one before."""
+    """The summary at each row's last real input; for an empty row the previous one."""
     if lengths is None:
         return summaries[:, -1]
     return torch.where(lengths.unsqueeze(-1) > 0, at_end(summaries, lengths.clamp(min=1)), before)
@@ -240,7 +248,7 @@ class LstmnLM(LanguageModel):
 
     def make_room(self, state: State, step: int) -> State:
         taken = state.places
-        # A little more than was taken, so that prompts of many lengths share few recordings.
+        # Rounded up, so that prompts of many lengths share few captured graphs.
         begun = -(-(taken - step) // SAME) * SAME if state.begun is None else state.begun
         if state.begun is not None and begun + step < taken:
             return state
@@ -279,7 +287,7 @@ class LstmnLM(LanguageModel):
 class Lstmn(Classifier):
     """p(label | text): tokens [B, T] → logits [B, C], W₂ max(0, W₁ h̄ + b₁) + b₂ of the mean h̄ of the top tape.
 
-    A pair of texts is read in one row; what is learned of being the second is added to its embeddings.
+    A pair of texts is one row; a learned vector is added to the embeddings of the second text.
     """
 
     config_class = ClassifierConfig
@@ -320,15 +328,15 @@ class Lstmn(Classifier):
 
 
 class _Places:
-    """What is written, a tensor [B, L, w] for each part, and what flows back to it."""
+    """The contents, a tensor [B, L, w] per part, and their gradients."""
 
     def __init__(self, contents: tuple[Tensor, ...]) -> None:
         self.contents = contents
         self.gradients: tuple[Tensor, ...] | None = None
 
-    def flowing_back(self) -> tuple[Tensor, ...]:
+    def gradient_sums(self) -> tuple[Tensor, ...]:
         if self.gradients is None:
-            # In float32 at least: many small parts are added up.
+            # At least float32: many small terms are summed.
             self.gradients = tuple(
                 torch.zeros_like(content, dtype=torch.promote_types(content.dtype, torch.float32))
                 for content in self.contents
@@ -343,17 +351,17 @@ class _Places:
             else:
                 content.scatter_(1, place[:, None, None].expand_as(entry), entry)
 
-    def seen(self, count: int) -> tuple[Tensor, ...]:
-        # .data counts its own versions: what is written behind these places later leaves them as they were, but autograd,
-        # which counts changes by the tensor, would refuse to go back through what was read.
+    def first(self, count: int) -> tuple[Tensor, ...]:
+        # .data has its own version counter: later writes do not touch these positions, but autograd, which counts changes
+        # per tensor, would refuse to backpropagate through the read.
         return tuple(content.data[:, :count] for content in self.contents)
 
 
 class Tape:
-    """Places for entries of several parts, all empty (0) at first.
+    """Positions for entries of several parts, initially 0.
 
     Args:
-        contents: a tensor [B, L, w] for each part, which the tape writes in. It must carry no gradient of its own.
+        contents: a tensor [B, L, w] per part, which the tape writes to. It must not require gradients.
     """
 
     def __init__(self, *contents: Float[Tensor, "B L _"]) -> None:
@@ -362,12 +370,12 @@ class Tape:
 
     @classmethod
     def empty(cls, batch: int, places: int, widths: Sequence[int], like: Tensor) -> Tape:
-        """A tape of so many places, on the device and in the type of ``like``."""
+        """A tape of ``places`` positions, on the device and in the dtype of ``like``."""
         return cls(*(like.new_zeros(batch, places, width) for width in widths))
 
     def write(self, *entries: Float[Tensor, "B K _"], place: int | Int[Tensor, " B"]) -> None:
-        """Put an entry of each part at ``place`` and the places behind it; each row at its own where it is a tensor, of which
-        an entry is then one (K = 1). A place is written once."""
+        """Write entries of each part from position ``place`` on, or, if it is a tensor, one entry per row at its own position
+        (K = 1). A position is written once."""
         if not torch.is_grad_enabled():
             self._places.put(place, entries)
             return
@@ -375,18 +383,18 @@ class Tape:
         self._mark = _Write.apply(self._mark, self._places, place, first, *entries)
 
     def read(self, count: int) -> tuple[Float[Tensor, "B N _"], ...]:
-        """The first ``count`` places of each part."""
+        """The first ``count`` positions of each part."""
         if not torch.is_grad_enabled():
-            return self._places.seen(count)
-        found: tuple[Tensor, ...] = _Read.apply(self._mark, self._places, count)
-        return found
+            return self._places.first(count)
+        contents: tuple[Tensor, ...] = _Read.apply(self._mark, self._places, count)
+        return contents
 
 
 class _Write(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mark: Tensor, places: _Places, place: int | Tensor, first: bool, *entries: Tensor) -> Tensor:
         places.put(place, entries)
-        # The mark is not kept: it would keep the graph, of which this is a part, alive for ever.
+        # The mark is not saved: that would be a reference cycle with the graph.
         ctx.places, ctx.place, ctx.first = places, place, first
         ctx.sizes = [(entry.shape, entry.dtype) for entry in entries]
         return mark.new_empty(0)
@@ -395,14 +403,14 @@ class _Write(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, mark: Tensor) -> tuple[Tensor | None, ...]:
         found, place = [], ctx.place
-        for gradient, (shape, dtype) in zip(ctx.places.flowing_back(), ctx.sizes, strict=True):
+        for gradient, (shape, dtype) in zip(ctx.places.gradient_sums(), ctx.sizes, strict=True):
             if isinstance(place, int):
                 part = gradient[:, place : place + shape[1]]
             else:
                 part = gradient.gather(1, place[:, None, None].expand(shape))
             found.append(part.to(dtype))
         if ctx.first:
-            ctx.places.gradients = None  # nothing is left to flow back: another pass begins anew
+            ctx.places.gradients = None  # the first write is the last in the backward pass: reset for the next one
         return mark, None, None, None, *found
 
 
@@ -410,12 +418,12 @@ class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mark: Tensor, places: _Places, count: int) -> tuple[Tensor, ...]:
         ctx.places, ctx.count = places, count
-        return places.seen(count)
+        return places.first(count)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *parts: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = ctx.places.flowing_back()
+        gradients = ctx.places.gradient_sums()
         for gradient, part in zip(gradients, parts, strict=True):
             gradient[:, : ctx.count] += part
         return gradients[0].new_empty(0), None, None

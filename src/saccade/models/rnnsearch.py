@@ -91,7 +91,7 @@ class RNNSearch(EncoderDecoder):
         self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
         self.copying = Copying(n + m + 2 * n, source_size, target_size) if config.copy else None
         self.reset_parameters()
-        # A user's parts come last: they initialise themselves.
+        # A user's parts come last, since they initialise themselves.
         self.normalise = normaliser(config.normalise)
         if is_own(config.score):
             self.own_score = OwnScore(config.score, n, 2 * n)
@@ -118,7 +118,7 @@ class RNNSearch(EncoderDecoder):
         return additive(self.v, self.query_weight, self.key_weight)
 
     def window(self, state: Float[Tensor, "B 1 n"], real: Bool[Tensor, "B S"]) -> Window:
-        """What a state may look at: the words, or what a user's window shows of them."""
+        """The words visible to a state: all, or those of a user's window."""
         if not is_own(self.config.window):
             return padding(real)
         shown: Window = self.own_window(state, real.sum(-1))
@@ -159,9 +159,9 @@ class RNNSearch(EncoderDecoder):
         return self._read_out(known, torch.cat(looks, dim=1), memory)
 
     def _steps(self, memory: Memory, count: int) -> Steps | None:
-        """All looks of a sentence together, where kernels know its score, normaliser and window."""
+        """Attention for all steps together, where kernels support the score, normaliser and window."""
         if is_own(self.config.window) or type(self).window is not RNNSearch.window:
-            return None  # each step may look elsewhere
+            return None  # the window may differ per step
         keys, window = Prepared(memory.keys), padding(memory.real)
         return steps_over(
             keys, memory.annotations, score=self.score, normalise=self.normalise, window=window, steps=count
@@ -200,7 +200,7 @@ class RNNSearch(EncoderDecoder):
     def _read_out(
         self, known: Float[Tensor, "B T width"], weights: Float[Tensor, "B T S"], memory: Memory
     ) -> Float[Tensor, "B T V"]:
-        """Logits of what each step knows, [sᵢ₋₁; E yᵢ₋₁; cᵢ]."""
+        """Logits from [sᵢ₋₁; E yᵢ₋₁; cᵢ] of each step."""
         logits: Tensor = self.output(self._drop(maxout(self.readout(known))))
         return logits if self.copying is None else self.copying(logits, weights, memory.source, known)
 
@@ -209,7 +209,7 @@ class RNNSearch(EncoderDecoder):
 
 
 class Copying(nn.Module):
-    """Mixes a network's logits with its attention weights; what it returns are log-probabilities, which are logits too."""
+    """Mixes a network's output distribution with its attention weights; returns log-probabilities, which serve as logits."""
 
     def __init__(self, width: int, source_size: int, target_size: int) -> None:
         super().__init__()

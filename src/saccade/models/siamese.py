@@ -1,5 +1,5 @@
-"""A siamese network for questions and candidate answers: one encoder reads both, attention says which words count, a small
-network compares.
+"""A siamese network for questions and candidate answers: one encoder for both, attention over their words, and an MLP that
+compares them.
 
     states     h = encoder(E x)                         of question and candidate, the same parameters
 
@@ -9,12 +9,12 @@ network compares.
     score      s = MLP([q; c; |q − c|; q ⊙ c])
 
 ``compare: alignment`` (after Parikh et al. 2016)
-    align      βₜₛ = softmaxₛ(f(hₜ)ᵀ f(hₛ) / √n),  h̃ₜ = Σₛ βₜₛ hₛ                  a candidate's word looks at the question
+    align      βₜₛ = softmaxₛ(f(hₜ)ᵀ f(hₛ) / √n),  h̃ₜ = Σₛ βₜₛ hₛ                  each candidate word attends to the question
     compare    mₜ = relu(W [hₜ; h̃ₜ; |hₜ − h̃ₜ|; hₜ ⊙ h̃ₜ])
     aggregate  αₜ = softmaxₜ(uᵀ tanh(W mₜ + b)),  m = [Σₜ αₜ mₜ; maxₜ mₜ]
     score      s = MLP(m)
 
-With ``overlap`` the MLP also reads what the two texts have in common by the letter.
+With ``overlap`` the MLP also gets counts of the words that both texts share.
 
 Legend: B pairs, S tokens of the question, T of the candidate, m embedding, n states, F features.
 """
@@ -57,7 +57,7 @@ class Config:
     compare: Literal["pooled", "alignment"] = "pooled"
     mlp: int = 64  # width of the comparison's hidden layer
     normalise: NormaliserName = "softmax"  # of every look
-    overlap: bool = False  # also read how many words the two share, and how rare those are
+    overlap: bool = False  # also use the number and rarity of shared words
     dropout: float = 0.0  # of embeddings, between layers, of what is compared
 
     def __post_init__(self) -> None:
@@ -113,19 +113,24 @@ class Siamese(Ranker):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, " B"]:
-        asked, said = self.states(question, question_lengths), self.states(candidate, candidate_lengths)
+        question_states, candidate_states = (
+            self.states(question, question_lengths),
+            self.states(candidate, candidate_lengths),
+        )
         if lens is not None and lens.wants("state"):
-            lens.signal("question.state", "question", asked)
-            lens.signal("candidate.state", "candidate", said)
+            lens.signal("question.state", "question", question_states)
+            lens.signal("candidate.state", "candidate", candidate_states)
         compare = self.pooled if self.config.compare == "pooled" else self.aligned
-        compared = self._drop(compare(asked, question_lengths, said, candidate_lengths, lens=lens))
+        compared = self._drop(
+            compare(question_states, question_lengths, candidate_states, candidate_lengths, lens=lens)
+        )
         if self.config.overlap:
             compared = torch.cat([compared, features.to(compared.dtype)], dim=-1)
         score: Tensor = self.output(self._drop(torch.relu(self.judge(compared))))
         return score.squeeze(-1)
 
     def states(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N n"]:
-        """A state for each word of a text, by the one encoder that reads both."""
+        """States of the words of a text, by the shared encoder."""
         embedded = self._drop(self.embedding(tokens))
         if self.encoder is None:
             return embedded
@@ -134,27 +139,29 @@ class Siamese(Ranker):
         return states
 
     def pooled(
-        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
-        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+        self, question_states: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidate_states: Float[Tensor,
+        "B T n"], candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """[q; c; |q − c|; q ⊙ c]: one vector of each text, and how they differ and agree."""
-        q = self.question_pool(asked, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
+        """[q; c; |q − c|; q ⊙ c] of the pooled question and candidate."""
+        q = self.question_pool(question_states, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
         window = padding(candidate_lengths)
-        c = self.candidate_pool(q.unsqueeze(1), said, window=window, lens=lens, site=CANDIDATE).squeeze(1)
+        c = self.candidate_pool(q.unsqueeze(1), candidate_states, window=window, lens=lens, site=CANDIDATE).squeeze(1)
         return _beside(q, c)
 
     def aligned(
-        self, asked: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], said: Float[Tensor, "B T n"],
-        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+        self, question_states: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidate_states: Float[Tensor,
+        "B T n"], candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """Each word of the candidate beside what it looks at in the question, brought together: [Σₜ αₜ mₜ; maxₜ mₜ]."""
+        """Each candidate word compared with its aligned question words, then aggregated: [Σₜ αₜ mₜ; maxₜ mₜ]."""
         look: dict[str, Any] = {"score": scaled_dot, "normalise": normaliser(self.config.normalise), "lens": lens}
-        query, key = torch.relu(self.project(said)), torch.relu(self.project(asked))
-        found = attend(query, key, asked, window=padding(question_lengths), site=ALIGNMENT, **look)  # [B, T, n]
-        compared = torch.relu(self.pair(self._drop(_beside(said, found))))  # [B, T, mlp]
+        query, key = torch.relu(self.project(candidate_states)), torch.relu(self.project(question_states))
+        found = attend(
+            query, key, question_states, window=padding(question_lengths), site=ALIGNMENT, **look
+        )  # [B, T, n]
+        compared = torch.relu(self.pair(self._drop(_beside(candidate_states, found))))  # [B, T, mlp]
         whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=CANDIDATE)
-        # What is compared is never below 0, so padding set to 0 is never the largest unless all are 0.
-        real = mask_of(candidate_lengths, said.shape[1]).unsqueeze(-1)
+        # Compared values are never negative, so padding set to 0 never changes the maximum.
+        real = mask_of(candidate_lengths, candidate_states.shape[1]).unsqueeze(-1)
         return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""Skip-gram with negative sampling (Mikolov et al. 2013, 2.2): a word's vector tells which words stand near it.
+"""Skip-gram with negative sampling (Mikolov et al. 2013, 2.2): a word's vector predicts the words near it.
 
     score(centre, context) = u_context · v_centre
-    −log σ(u_o · v_c) − Σₖ log σ(−u_k · v_c)        o stands near c; K words k are drawn, whatever the text
+    −log σ(u_o · v_c) − Σₖ log σ(−u_k · v_c)        o occurs near c; K words k are drawn at random
 
-The vectors v are what is kept; u serves to learn them. A word that is drawn and is the very one that is there is left out.
+The vectors v are the result; u is only used in training. A drawn word that equals the context word is ignored.
 
 Legend: P pairs, K words drawn against each, D width.
 """
@@ -22,7 +22,7 @@ from saccade.trace.lens import Site
 
 @dataclass(frozen=True)
 class Config:
-    """How many numbers a vector has."""
+    """Width of the vectors."""
 
     embedding: int = 100
 
@@ -32,10 +32,10 @@ class Config:
 
 class Skipgram(nn.Module):
     """Two tables of vectors: of words as centres (``embedding``) and as contexts. Gradients are dense, so that any optimiser
-    serves and updates can be recorded."""
+    works and updates can be captured in CUDA graphs."""
 
     config_class = Config
-    sites: tuple[Site, ...] = ()  # it looks nowhere
+    sites: tuple[Site, ...] = ()  # no attention
 
     def __init__(self, config: Config, vocabulary: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Skipgram(nn.Module):
     def forward(
         self, centres: Int[Tensor, " P"], contexts: Int[Tensor, " P"], against: Int[Tensor, "P K"]
     ) -> tuple[Float[Tensor, " P"], Float[Tensor, "P K"]]:
-        """Scores of the words that are there, and of those drawn against them: −∞ where one of these is the word itself."""
+        """Scores of the context words, and of the drawn ones: −∞ where a drawn word equals the context word."""
         others = torch.cat([contexts.unsqueeze(1), against], dim=1)  # [P, 1 + K]
         scores = torch.bmm(self.context(others), self.embedding(centres).unsqueeze(-1)).squeeze(-1)
         same = against == contexts.unsqueeze(1)

@@ -1,14 +1,14 @@
-"""The Transformer's encoder (Vaswani et al. 2017) as a reader: a label of a text or of two, or a tag of every word.
+"""The Transformer's encoder (Vaswani et al. 2017) as a classifier of texts and pairs, or as a tagger of words.
 
     input       x = Drop(√D E[token] + PE(place))           W_e E[token] where ``embedding`` gives words a width of their own
-    states      h = encoder(x)                              N layers of: look at the text, think (:mod:`saccade.nn.transformer`)
+    states      h = encoder(x)                              N encoder layers (:mod:`saccade.nn.transformer`)
     pooling     αₛ = softmaxₛ(uᵀ tanh(W hₛ + b))           ``additive`` (Yang et al. 2016); or ``dot``: αₛ = softmaxₛ(uᵀ hₛ)
                 d = Σₛ αₛ hₛ                                or the ``mean``, the ``max``, the ``first`` word's state
     label       p(label) = softmax(W_o Drop(d) + b_o)
     tags        Pₜ = W_o Drop(hₜ) + b_o, each by its own softmax, or a CRF over them (:mod:`saccade.nn.crf`)
 
-A pair of texts is read in one row, ``first <eos> second``; what is learned of being the second is added to its embeddings. With
-one label, whose logit is the score, the classifier ranks candidates.
+A pair of texts is one row, ``first <eos> second``; a learned vector is added to the embeddings of the second text. With one
+label, whose logit is the score, the classifier ranks candidates.
 
 Legend: B batch, S positions, m embedding, D width, C labels, L characters.
 """
@@ -40,7 +40,7 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config(Sizes):
-    """What both readers have. Small, and with pre-norm, which needs no long warm-up; ``norm: post`` is as published."""
+    """Settings of both. Small, and with pre-norm, which needs no long warm-up; ``norm: post`` is as published."""
 
     width: int = 128
     heads: int = 4
@@ -56,20 +56,20 @@ class Config(Sizes):
 
 @dataclass(frozen=True)
 class ClassifierConfig(Config):
-    """One label a text, by additive pooling unless said otherwise."""
+    """One label per text, with additive pooling by default."""
 
     pool: Literal["additive", "dot", "mean", "max", "first"] = "additive"
 
 
 @dataclass(frozen=True)
 class TaggerConfig(Config):
-    """A tag a word, each by itself unless said otherwise."""
+    """One tag per word, independent by default."""
 
     output: Literal["softmax", "crf"] = "softmax"
 
 
 class _Reader(nn.Module):
-    """Words, where they stand, and the layers over them: tokens [B, S] → states [B, S, D]."""
+    """Embeddings, positions and encoder layers: tokens [B, S] → states [B, S, D]."""
 
     longest: int | None
     sites: tuple[Site, ...]
@@ -86,16 +86,16 @@ class _Reader(nn.Module):
         self.sites, self.longest = self.encoder.sites, self.positions.longest
 
     def words(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """What each word is, wherever it stands."""
+        """Word embeddings, without positions."""
         embedded: Tensor = self.embedding(tokens)  # [B, S, m]
-        # Vectors from elsewhere are as long as they are: √D would drown the places in them.
+        # Given word vectors have their own scale: √D would make the positions negligible.
         words: Tensor = embedded * self.config.width**0.5 if self.widen is None else self.widen(embedded)
         return words
 
     def states(
         self, words: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B S D"]:
-        """What each word is here, beside the others."""
+        """Contextual states of the words."""
         places = places_of(None, words.shape[1], words.device)
         entering = self.drop(self.positions.add(words, places))
         rotation = self.positions.rotation(places, entering.dtype)
@@ -156,7 +156,7 @@ class TransformerClassifier(_Reader, Classifier):
 class TransformerTagger(_Reader, Tagger):
     """p(tags | words), for the task ``label``: tokens [B, S] → emissions [B, S, C], 0 beyond a row's end.
 
-    Characters are not read: words, or pieces of them, of which the first is tagged.
+    It reads words, or pieces of them, of which the first is tagged; no characters.
     """
 
     config_class = TaggerConfig

@@ -150,3 +150,16 @@ def read(folder, text):
 def test_data_that_contradicts_itself_is_refused(bad):
     with pytest.raises(ValueError, match="must be"):
         PairData(**bad)
+
+
+def test_pairs_are_read_in_the_recipes_encoding(tmp_path):
+    (tmp_path / "a.tsv").write_bytes("".join(f"Kühe {n}\tcows {n}\n" for n in range(30)).encode("latin-1"))
+    with pytest.raises(InputError, match=r"a\.tsv:1: expected UTF-8 text.*data\.encoding: latin-1"):
+        load_splits(PairData(train="a.tsv"), tmp_path, seed=1)
+    splits = load_splits(PairData(train="a.tsv", encoding="latin-1"), tmp_path, seed=1)
+    assert all(pair.source.startswith("Kühe ") for pair in splits.train)
+    (tmp_path / "a.de").write_bytes("Kühe\n".encode("latin-1"))
+    (tmp_path / "a.en").write_text("cows\n")
+    files = PairFiles("a.de", "a.en")
+    aligned = PairData(train=files, valid=files, test=files, encoding="latin-1")
+    assert load_splits(aligned, tmp_path, seed=1).train == [Pair("Kühe", "cows")]

@@ -180,3 +180,11 @@ def test_a_recipe_that_cannot_be_meant_is_refused(data: dict[str, Any], message:
 def test_points_are_read_without_torch() -> None:
     code = "import sys, saccade.data.points.records; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_malformed_points_are_dropped_and_counted_where_the_recipe_says_so(tmp_path: Path) -> None:
+    lines = [json.dumps({"points": [number, number + 1], "order": [0]}) for number in range(40)]
+    write(tmp_path, "\n".join([*lines, '{"points": [], "order": []}', "[]"]), "train.jsonl")
+    splits = load_points(PointData(train="train.jsonl", faults="drop"), tmp_path, 3)
+    assert len(splits.train) + len(splits.valid) + len(splits.test) == 40
+    assert "dropped 2 of 42 records: 1 malformed points or order (first: 41), 1 not JSON" in splits.notes[0]

@@ -197,3 +197,17 @@ def test_settings_of_pretraining_that_do_not_fit_are_refused(fields, word):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"gone\.txt"):
         load_texts(PretrainData(train="gone.txt"), Path(tmp_path), 1)
+
+
+def test_encoding_and_faults_are_those_of_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("drei Kühe\n".encode("latin-1") + b"ein Hund\n" * 30)
+    assert read(tmp_path / "a.txt", encoding="latin-1")[0] == "drei Kühe"
+    with pytest.raises(InputError, match=r"a\.txt:1: expected UTF-8 text.*data\.faults: drop leaves such texts out"):
+        load_texts(data(train="a.txt"), tmp_path, 1)
+    texts = [f'{{"text": "text {n}"}}\n' for n in range(30)]
+    (tmp_path / "b.jsonl").write_text("".join([*texts, '{"text": 3}\n', "[]\n"]))
+    splits = load_texts(data(train="b.jsonl", faults="drop"), tmp_path, 1)
+    assert len(splits.train) + len(splits.valid) + len(splits.test) == 30
+    assert "dropped 2 of 32 texts: 1 not text (first: 31), 1 not JSON (first: 32)" in splits.notes[0]
+    with pytest.raises(InputError, match=r"b\.jsonl:31"):
+        read_texts(tmp_path / "b.jsonl", data(faults="drop"))

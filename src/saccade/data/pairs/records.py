@@ -135,7 +135,7 @@ def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
         columns = data.columns if split == "train" else replace(data.columns, group=None)
         settings = replace(data, columns=columns)
         pairs, notes = gather(path, settings)
-        if not isinstance(path, tuple) and without_header(path, columns.source, data.format):
+        if not isinstance(path, tuple) and without_header(path, columns.source, data.format, data.encoding):
             # A header by other names looks like a pair.
             headless = f"no header names {columns.source!r} and {columns.target!r}: the first line was read as a pair"
             notes.insert(0, f"{path}: {headless}")
@@ -248,11 +248,13 @@ def header_of(path: str | Path, format: str | None = None) -> list[str] | None:
     return columnar.header_of(path, "" if on_hub(path) else format_of(path, format))
 
 
-def without_header(path: str | Path, source: str | int = SOURCE, format: str | None = None) -> bool:
+def without_header(
+    path: str | Path, source: str | int = SOURCE, format: str | None = None, encoding: Encoding = "utf-8"
+) -> bool:
     """Whether a TSV or CSV begins with a pair rather than with a header that names ``source``."""
     if on_hub(path) or isinstance(source, int):
         return False
-    first = first_row(path, format_of(path, format))
+    first = first_row(path, format_of(path, format), encoding)
     return first is not None and source not in first
 
 
