@@ -131,10 +131,10 @@ def test_the_data_is_read_once(saccade, monkeypatch):
     Path("my.yaml").write_text(
         "task: translate\ndata: {train: pairs.tsv}\nmodel: {name: rnnsearch, hidden: 5}\ntrain: {updates: 1}\n"
     )
-    import saccade.tasks.translate as page
+    from saccade.tasks.translate import Translate
 
-    real, reads = page.load_splits, []
-    monkeypatch.setattr(page, "load_splits", lambda *given: reads.append(given) or real(*given))
+    real, reads = Translate.load, []
+    monkeypatch.setattr(Translate, "load", staticmethod(lambda *given: reads.append(given) or real(*given)))
     status, out, err = saccade("train", "my.yaml")
     assert status == 0, err
     assert len(reads) == 1

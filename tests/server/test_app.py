@@ -166,7 +166,7 @@ BAD_EDITS = {
     "step": ([{"edit": "mask", "keys": [0], "step": -1}], "edits[0]", "step must be 0 or a positive whole number"),
     "beyond the input": ([{"edit": "mask", "keys": [10**30]}], "edits", "found key 1000"),
     "another row": ([{"edit": "set", "row": [1.0]}], "edits", "expected 5 weights, one per key, found 1"),
-    "another site": ([{"edit": "mask", "keys": [0], "site": "x"}], "edits", "sites decoder.attention"),
+    "another site": ([{"edit": "mask", "keys": [0], "site": "x"}], "edits", "the model has sites decoder.attention"),
     "a step that never came": ([{"edit": "mask", "keys": [0], "step": 99}], "edits", "never applied"),
     "too many": ([{"edit": "mask", "keys": [0]}] * 1001, "edits", "expected at most 1,000 edits, found 1,001"),
 }  # fmt: skip

@@ -115,7 +115,7 @@ def _begin(
     if origin is not None:
         what = "what it was pre-trained to" if pretrained else "its network"
         notes += [
-            f"begun from {origin['folder']}: {what} and its vocabulary",
+            f"started from {origin['folder']}: {what} and its vocabulary",
             *taken,
             *_frozen_untrained(network, untrained, recipe),
             *task.unknown_tokens(corpora["train"]),

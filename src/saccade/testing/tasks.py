@@ -382,17 +382,17 @@ def _examples(subject: _Subject) -> None:
 
 
 PROMISES: dict[str, Callable[[_Subject], None]] = {
-    "it declares its data, its metrics and how inputs and outputs look, as TASKS does": _declared,
+    "it declares Data, metrics, input and output, and TASKS agrees": _declared,
     "load gives records, the same each time, and a corpus of all of them": _records,
     "a plan has every record once, and is a function of its arguments alone": _plan,
-    "several ranks share a plan: none visits what another does, and together they visit all": _ranks,
+    "ranks share a plan: their batches are disjoint and cover every record": _ranks,
     "the loss does not depend on how records are cut into batches": _loss,
     "the loss has finite gradients": _gradients,
     "each input gets its prediction, alone as among others": _predictions,
-    "what it cannot read or do is refused, with the input's place": _refusals,
-    "what it tells of itself and of its predictions is JSON": _described,
-    "how likely an output is can be asked, and is what its prediction says": _scores,
-    "what it says that it can do, it does": _capabilities,
+    "inputs that it cannot read are refused by their place, and searches that it does not do": _refusals,
+    "describe(), about and predictions are JSON": _described,
+    "a scorer's log-probabilities sum to the prediction's": _scores,
+    "the methods of its capabilities work": _capabilities,
     "under a lens a prediction carries a labelled trace, and is the same": _traces,
     "the metrics that were asked for are computed, and know which way is better": _figures,
     "predicting and evaluating leave the network as it was": _untouched,
