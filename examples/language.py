@@ -27,7 +27,7 @@ bundle = saccade.train(
     data=texts,
     folder=folder / "run",
     model={"width": 32, "hidden": 64},
-    train={"epochs": 8, "batch_records": 16, "warmup": 20, "device": "cpu"},
+    train={"epochs": 8, "batch_records": 16, "warmup": 20, "threads": 1, "device": "cpu"},
 )
 
 # 3. Continue a prompt, and record where the network looked. The verb must agree with "hens", not with "cow".

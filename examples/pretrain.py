@@ -18,7 +18,7 @@ small = {"data.topics.train": 300, "data.topics.valid": 40, "data.topics.test": 
 # 2. Train: masked words and next sentences, with a network of one layer.
 bundle = saccade.train(
     "bert_topics", folder=folder / "bert", model={"layers": 1, "width": 32, "feed_forward": 64},
-    train={"epochs": 8, "warmup": 20, "lr": 5e-3, "device": "cpu"}, **small
+    train={"epochs": 8, "warmup": 20, "lr": 5e-3, "threads": 1, "device": "cpu"}, **small
 )  # fmt: skip
 
 # 3. Predict: the likeliest words of a blank, and where the network looked.

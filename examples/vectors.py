@@ -16,10 +16,9 @@ from saccade.api import save_vectors
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
 
 # 1. Data: the built-in toy source `topics`. Your own texts: data=["a text", …], or a recipe with `data: {train: texts.txt}`.
-small = {"data.topics.train": 2000}
-
-# 2. Train: skip-gram, by a shipped recipe. The run is written to `folder`.
-bundle = saccade.train("skipgram_topics", folder=folder / "run", train={"epochs": 3, "device": "cpu"}, **small)
+# 2. Train: skip-gram, by a shipped recipe, on 2,000 documents. The run is written to `folder`.
+settings = {"data.topics.train": 2000, "train.epochs": 3, "train.threads": 1, "train.device": "cpu"}
+bundle = saccade.train("skipgram_topics", folder=folder / "run", **settings)
 
 # 3. Predict: the nearest words, with their cosines.
 nearest = bundle.predict("dog")[0].choices[0]

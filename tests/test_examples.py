@@ -19,6 +19,7 @@ ANSWERS = {  # how the first line of output begins
     "pretrain": r"\w+ dogs wait \. \{'",
     "rank": r"my bike is red ",
     "translate": r"forty-two → 42$",
+    "visits": r"risk 0\.[5-9]|risk 1\.0",
     "vectors": r"dog: \{'(?:dogs|horses?|cats?)'",
 }
 

@@ -81,10 +81,10 @@ def test_what_cannot_be_calibrated_is_one_line(command, runs, run) -> None:
     for words, message in (
         (
             (runs / "texts",),
-            "error: calibration is for the task classify, which says how likely each label is: found 'trans",
+            "error: calibration needs a task that gives every label a probability, such as classify: found 'trans",
         ),
         ((run, "--undo"), "expected a calibrated run, found one that is not"),
-        ((run, "x.tsv", "--undo"), "error: command line: --undo takes a calibration back: it needs no data"),
+        ((run, "x.tsv", "--undo"), "error: command line: --undo removes a calibration: expected no data"),
         ((run, "nowhere.tsv"), "error: nowhere.tsv"),
     ):
         status, _, err = command("calibrate", *words)

@@ -49,7 +49,7 @@ def test_predictions_say_the_probabilities(command, runs) -> None:
 
 def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
     for words, message in (
-        (("predict", runs / "looking", "x", "--sample"), "error: the task classify says the likeliest label"),
+        (("predict", runs / "looking", "x", "--sample"), "error: the task classify predicts the likeliest output"),
         (
             ("predict", runs / "looking", "x", "--beam", "5"),
             "error: command line: --beam is for tasks that search: the task",
@@ -65,9 +65,9 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
         ),
         (
             ("compare", runs / "looking", "--metric", "bleu"),
-            "error: unknown metric 'bleu': those of labels are accuracy, f1",
+            "error: unknown metric 'bleu': those of outputs of classify are accuracy, f1",
         ),
-        (("view", runs / "mean", "x"), "does not look back at its input"),
+        (("view", runs / "mean", "x"), "has no attention"),
     ):
         status, _, err = command(*words)
         assert status == 1 and message in err and "Traceback" not in err

@@ -67,7 +67,7 @@ def test_json_holds_everything(saccade, runs) -> None:
 def test_the_plot_is_written(saccade, runs, ending: str) -> None:
     status, out, err = saccade(*runs[:2], "--data", runs[2], *QUICK, "--plot", f"lengths.{ending}")
     assert status == 0, err
-    assert f"drawn in lengths.{ending}" in out
+    assert f"plot: lengths.{ending}" in out
     assert Path(f"lengths.{ending}").stat().st_size > 1000
 
 

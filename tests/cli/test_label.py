@@ -60,16 +60,19 @@ def test_figures_are_printed_with_those_of_each_type(command, runs) -> None:
 
 def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
     for words, message in (
-        (("predict", runs / "looking", "x", "--sample"), "error: the task label says the likeliest tags"),
-        (("predict", runs / "looking", "x", "--n-best", "3"), "error: the task label says the likeliest tags"),
+        (("predict", runs / "looking", "x", "--sample"), "error: the task label predicts the likeliest output"),
+        (("predict", runs / "looking", "x", "--n-best", "3"), "error: the task label has no n-best list"),
         (("predict", runs / "looking", "x", "--beam", "5"), "--beam is for tasks that search: the task label"),
         (
             ("predict", runs / "looking", "x", "--prefix", "y"),
             "error: the task 'label' does not take prefix, require or forbid",
         ),
         (("evaluate", runs / "looking", "--metric", "f1"), "expected any of accuracy, found 'f1' (f1, precision"),
-        (("compare", runs / "looking", "--metric", "bleu"), "unknown metric 'bleu': those of labels are accuracy"),
-        (("view", runs / "blind", "x"), "does not look back at its input"),
+        (
+            ("compare", runs / "looking", "--metric", "bleu"),
+            "unknown metric 'bleu': those of outputs of label are accuracy",
+        ),
+        (("view", runs / "blind", "x"), "has no attention"),
         (("data", runs / "x.conll", "--column", "source=1"), "expected a file of pairs"),
         (("data", "tagger_repeats"), "data.train: expected a file of your own, found a built-in source"),
     ):

@@ -219,7 +219,7 @@ def test_a_network_without_attention_cannot_cover_or_copy(saccade) -> None:
     for words in (("--coverage", "0.2"), ("--unknown", "copy")):
         status, _, err = saccade("predict", "plain", TEXT, *words)
         assert status == 1
-        assert "needs a network that looks back at its source: Seq2Seq looked nowhere" in err
+        assert "needs a network with attention on its source: Seq2Seq has none" in err
 
 
 def test_help_lists_options_in_groups(saccade) -> None:

@@ -51,7 +51,7 @@ def test_what_a_ranker_cannot_do_is_one_line(command, runs) -> None:
             ("predict", runs / "pooled", "where does anna live ?"),
             "error: input 1: expected at least one candidate, found none",
         ),
-        (("predict", runs / "pooled", INPUT, "--sample"), "error: the task rank orders the candidates it is given"),
+        (("predict", runs / "pooled", INPUT, "--sample"), "error: the task rank predicts the likeliest output"),
         (
             ("predict", runs / "pooled", INPUT, "--beam", "5"),
             "error: command line: --beam is for tasks that search",
@@ -59,7 +59,7 @@ def test_what_a_ranker_cannot_do_is_one_line(command, runs) -> None:
         (("evaluate", runs / "pooled", "--metric", "f1"), "expected any of map, mrr, precision_at_1, found 'f1'"),
         (
             ("compare", runs / "pooled", "--metric", "bleu"),
-            "error: unknown metric 'bleu': those of rankings are map, mrr",
+            "error: unknown metric 'bleu': those of outputs of rank are map, mrr",
         ),
         (("train", "siamese_facts", "model.name=luong", "--dry-run"), "error"),
     ):

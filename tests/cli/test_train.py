@@ -131,10 +131,10 @@ def test_the_data_is_read_once(saccade, monkeypatch):
     Path("my.yaml").write_text(
         "task: translate\ndata: {train: pairs.tsv}\nmodel: {name: rnnsearch, hidden: 5}\ntrain: {updates: 1}\n"
     )
-    import saccade.tasks.translate as page
+    from saccade.tasks.translate import Translate
 
-    real, reads = page.load_splits, []
-    monkeypatch.setattr(page, "load_splits", lambda *given: reads.append(given) or real(*given))
+    real, reads = Translate.load, []
+    monkeypatch.setattr(Translate, "load", staticmethod(lambda *given: reads.append(given) or real(*given)))
     status, out, err = saccade("train", "my.yaml")
     assert status == 0, err
     assert len(reads) == 1
@@ -215,7 +215,7 @@ def test_of_many_maps_one_site_of_one_example_is_shown_and_how_to_see_others(sac
     shown = out[out.index("held-out test set") :]
     assert shown.count("decoder.0.cross · head 0") == 1
     assert "encoder.0.self ·" not in shown
-    assert "this is decoder.0.cross, one of 3 sites; another, or one head: saccade view t" in shown
+    assert "this is decoder.0.cross, one of 3 sites; to see another, or one head: saccade view t" in shown
     assert "--site encoder.0.self --head 0" in shown
     assert shown.count(" → ") >= 3
     assert Path("t/alignment.png").is_file()

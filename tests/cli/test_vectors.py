@@ -43,7 +43,7 @@ def test_a_file_that_exists_is_only_replaced_with_force(run, tmp_path, command):
     path.write_text("what I had\n")
     status, out, err = command("vectors", run, "--out", path)
     assert (status, out) == (1, "") and path.read_text() == "what I had\n"
-    assert err == f"error: {path}: --out: expected a new file, found one that exists (add --force)\n"
+    assert f"{path}: --out: expected a new file" in err and "--force" in err
     assert command("vectors", run, "--out", path, "--force")[0] == 0 and "dog" in path.read_text()
 
 

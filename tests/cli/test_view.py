@@ -164,7 +164,7 @@ def test_the_gallery_is_a_page_that_needs_no_run(saccade, tmp_path) -> None:
     assert {"tokens", "sentences", "grid", "frames", "nodes", "visits", "reviews"} <= kinds
     for words, told in (
         (("one", "--demo"), "expected no run, found one"),
-        (("--demo", "--out", "x.png"), "is a page"),
+        (("--demo", "--out", "x.png"), "expected a file ending in .html"),
         ((), "expected RUN"),
     ):
         status, _, err = saccade("view", *words)

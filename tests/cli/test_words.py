@@ -71,7 +71,7 @@ def test_a_file_that_exists_is_only_replaced_with_force(command, runs, tmp_path,
     path.write_text("text,label\n")
     status, out, err = command("words", runs / "looking", "--out", path)
     assert (status, out) == (1, "") and path.read_text() == "text,label\n"
-    assert err == f"error: {path}: --out: expected a new file, found one that exists (add --force)\n"
+    assert f"{path}: --out: expected a new file" in err and "--force" in err
     assert command("words", runs / "looking", "--out", path, "--force")[0] == 0
     assert path.stat().st_size > 500
 

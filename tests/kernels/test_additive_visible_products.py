@@ -267,7 +267,7 @@ def test_wrong_shapes_and_types_are_told() -> None:
         products.scores_of(of_query.float(), of_key, Visibility())
     with pytest.raises(SaccadeError, match=r"expected weights \(2, 5, 7\).*found \(2, 5, 6\)"):
         products.weighted(half(2, 5, 6), of_key, Visibility())
-    with pytest.raises(SaccadeError, match="expected rows of out without gaps"):
+    with pytest.raises(SaccadeError, match="expected contiguous rows of out"):
         products.scores_of(of_query, of_key, Visibility(), out=torch.zeros(2, 7, 5, device=DEVICE).mT)
-    with pytest.raises(SaccadeError, match="expected out without gaps"):
+    with pytest.raises(SaccadeError, match="expected a contiguous out"):
         products.weighted(half(2, 5, 7), of_key, Visibility(), out=half(2, 5, 16)[..., :8])

@@ -47,7 +47,7 @@ def test_two_windows_together_show_kernels_what_they_show_in_full(names: tuple[s
     extent = Extent(T, S, offset, torch.device("cpu"), torch.float32)
     if offset is None and "causal" in names:
         return  # T ≠ S: the window itself refuses
-    assert torch.equal(dense(window.seen(extent), T, S), shown(window, extent))
+    assert torch.equal(dense(window.visibility(extent), T, S), shown(window, extent))
 
 
 def test_rows_of_a_band_keep_their_diagonal_and_of_a_mask_their_place() -> None:
@@ -66,7 +66,7 @@ def test_keys_of_a_band_keep_their_diagonal_of_a_mask_their_place_and_lengths_co
 
 def test_lengths_and_bands_reach_kernels_as_such() -> None:
     extent = Extent(5, 7, 1, torch.device("cpu"), torch.float32)
-    seen = (causal & padding(LENGTHS) & band(3)).seen(extent)
+    seen = (causal & padding(LENGTHS) & band(3)).visibility(extent)
     assert (seen.shift, seen.before, seen.after, seen.mask) == (1, 3, 0, None)
     assert seen.lengths is LENGTHS
 

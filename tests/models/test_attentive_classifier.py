@@ -83,7 +83,7 @@ def test_parameters_are_those_of_the_parts() -> None:
     ("fields", "message"),
     [
         ({"width": 4}, "width must be odd: got 4"),
-        ({"encoder": "none", "pool": "last"}, "pool must be another than last without an encoder"),
+        ({"encoder": "none", "pool": "last"}, "pool must not be last without an encoder"),
         ({"pool": "mean", "attention": 4}, "attention must be left out unless pool is additive"),
         ({"pool": "sum"}, "pool must be one of additive, dot, mean, max, last: got 'sum'"),
         ({"hidden": 0}, "hidden must be at least 1: got 0"),

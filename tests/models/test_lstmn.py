@@ -112,7 +112,7 @@ def test_steps_in_a_room_keep_their_shapes_and_write_in_it() -> None:
 @pytest.mark.parametrize("members", [1, 2])
 @torch.no_grad()
 def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "policy_of", lambda device: AHEAD)
     each = [network(1), network(2, query="code", layers=1)][:members]
     model: Any = each[0] if members == 1 else Ensemble(each).eval()
     recorder, options = Recorder(EagerDevice()), {"bos": 1, "eos": -1, "forbidden": (0, 1)}

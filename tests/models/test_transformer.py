@@ -130,7 +130,7 @@ def test_learned_places_must_reach_as_far_as_the_texts() -> None:
     ("options", "fault"),
     [
         ({"heads": 3}, "heads must divide width=8: got 3"),
-        ({"heads": 8, "positions": "rotary"}, "width must give every head an even part with rotary positions: got 8"),
+        ({"heads": 8, "positions": "rotary"}, "width / heads must be even with rotary positions: got 8"),
         ({"attention_dropout": 1.0}, "attention_dropout must be at least 0 and below 1"),
         ({"norm": "both"}, "norm must be one of post, pre: got 'both'"),
         ({"positions": "none"}, "positions must be one of sinusoidal, learned, rotary"),
@@ -171,7 +171,7 @@ def test_an_ensemble_keeps_a_cache_for_each_member() -> None:
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("members", [1, 2])
 def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "policy_of", lambda device: AHEAD)
     each = [network(seed, positions=positions) for seed, positions in ((1, "sinusoidal"), (2, "rotary"))][:members]
     model: Any = each[0] if members == 1 else Ensemble(each).eval()
     recorder = Recorder(EagerDevice())
@@ -189,7 +189,7 @@ def test_recorded_steps_write_the_same_also_when_the_room_grows(members: int, mo
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("first", [0, 1])
 def test_an_ensemble_shares_its_memory_only_if_all_members_do(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "policy_of", lambda device: AHEAD)
     other = RNNSearch(RNNSearchConfig(hidden=5, embedding=4, maxout=3), 9, 11).eval()
     together = Ensemble([network(1), other][:: 1 - 2 * first]).eval()
     assert not together.shares_memory and Ensemble([network(1), network(2)]).shares_memory
@@ -212,9 +212,7 @@ def test_a_look_of_another_kind_is_honoured_in_every_beam() -> None:
         layer.attention.__class__ = layer.cross.__class__ = Doubled
     for each in (model, twice):
         assert not each.decoder.layers[0].cross.looks_once
-        with pytest.raises(
-            SaccadeError, match="look_once takes scaled_dot and softmax alone, without dropout: use look"
-        ):
+        with pytest.raises(SaccadeError, match="look_once supports only scaled_dot with softmax"):
             each.decoder.layers[0].cross.look_once(torch.zeros(1, 2, 1, 4), *[torch.zeros(1, 2, 3, 4)] * 2, LENGTHS[:1])
         agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3)))
         agrees_with_teaching(each, searched(each, Search(beam=3, n_best=3), recorder=Recorder(EagerDevice())))
@@ -334,7 +332,7 @@ def test_recorded_beams_continue_prompts_of_unequal_length_as_others_do(monkeypa
     asked: dict[str, Any] = {"bos": BOS, "eos": -1}
     how = Search(beam=3, n_best=3)
     plain = search(model, memory, limits, how, **asked)
-    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(sys.modules["saccade.nn.search.beam_search"], "policy_of", lambda device: AHEAD)
     for _ in range(2):
         for ours, theirs in zip(search(model, memory, limits, how, **asked, recorder=recorder), plain, strict=True):
             assert [one.tokens for one in ours] == [other.tokens for other in theirs]

@@ -189,7 +189,7 @@ def test_dropout_acts_in_training_alone(rows) -> None:
         (TaggerConfig, {"output": "mean"}, "output must be one of softmax, crf: got 'mean'"),
         (TaggerConfig, {"embedding": 0}, "embedding must be at least 1: got 0"),
         (ClassifierConfig, {"heads": 3}, "heads must divide width=128: got 3"),
-        (TaggerConfig, {"width": 12, "positions": "rotary"}, "an even part with rotary positions: got 12"),
+        (TaggerConfig, {"width": 12, "positions": "rotary"}, "must be even with rotary positions: got 12"),
     ],
 )
 @pytest.mark.usefixtures("shapes_unchecked")

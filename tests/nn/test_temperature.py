@@ -43,7 +43,7 @@ def test_the_answer_and_the_order_of_the_labels_stay(temperature: float) -> None
 
 def test_where_all_are_right_there_is_no_best_temperature() -> None:
     logits = torch.randn(9, 3)
-    with pytest.raises(SaccadeError, match="all of the 9 records are labelled rightly"):
+    with pytest.raises(SaccadeError, match="all of the 9 records are classified correctly"):
         fit_temperature(logits, logits.argmax(-1))
 
 
@@ -59,6 +59,6 @@ def test_logits_too_small_to_be_mended_are_made_as_sure_as_can_be() -> None:
 
 
 def test_nothing_to_fit_by_is_refused() -> None:
-    with pytest.raises(SaccadeError, match="got no records"):
+    with pytest.raises(SaccadeError, match="needs records: got none"):
         fit_temperature(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
     assert math.isfinite(fit_temperature(torch.tensor([[1e4, -1e4], [1e4, -1e4]]), torch.tensor([0, 1])))

@@ -165,8 +165,8 @@ BAD_EDITS = {
     "huge": ([{"edit": "set", "row": [10**400]}], "edits[0]", "expected numbers that a float can hold"),
     "step": ([{"edit": "mask", "keys": [0], "step": -1}], "edits[0]", "step must be 0 or a positive whole number"),
     "beyond the input": ([{"edit": "mask", "keys": [10**30]}], "edits", "found key 1000"),
-    "another row": ([{"edit": "set", "row": [1.0]}], "edits", "expected 5 weights, found 1"),
-    "another site": ([{"edit": "mask", "keys": [0], "site": "x"}], "edits", "the model looked at sites decoder.attention"),
+    "another row": ([{"edit": "set", "row": [1.0]}], "edits", "expected 5 weights, one per key, found 1"),
+    "another site": ([{"edit": "mask", "keys": [0], "site": "x"}], "edits", "the model has sites decoder.attention"),
     "a step that never came": ([{"edit": "mask", "keys": [0], "step": 99}], "edits", "never applied"),
     "too many": ([{"edit": "mask", "keys": [0]}] * 1001, "edits", "expected at most 1,000 edits, found 1,001"),
 }  # fmt: skip

@@ -372,7 +372,7 @@ def test_a_bundle_predicts_evaluates_and_is_driven_from_the_command_line(tmp_pat
     status, out, _ = command("predict", run, "the cat", "--sample", "--seed", "3", "--json")
     assert status == 0 and json.loads(out)["input"] == "the cat"
     status, _, err = command("view", run, "the cat")
-    assert status != 0 and "does not look back" in err
+    assert status != 0 and "has no attention" in err
     status, _, err = command("train", recipe, "metrics=[bleu]", "--out", tmp_path / "other")
     assert status != 0 and "expected one of perplexity, word_perplexity, bits_per_character" in err
     assert command("train", recipe, "--dry-run")[0] == 0

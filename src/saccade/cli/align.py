@@ -48,7 +48,7 @@ def align(
     trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Align the words of translated pairs by a model's attention, with forced decoding of the given target.
+    """Align the words of translated pairs by attention. Targets are given: decoding is forced.
 
     Prints one line per pair, such as 0-0 1-2: source word 0 with target word 0, 1 with 2. With --gold, the alignment error
     rate is printed on standard error.

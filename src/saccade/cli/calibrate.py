@@ -30,7 +30,7 @@ def calibrate(
     trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Calibrate the probabilities of a classifier by temperature scaling.
+    """Calibrate a classifier by temperature scaling.
 
     Of all predictions with a probability of 80 %, 80 % should be right. Predicted labels never change. The run keeps the
     temperature for all later predictions, and RUN/reliability.png shows the calibration before and after.

@@ -55,7 +55,7 @@ def compare(
     trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs on one test set: figures with intervals, p-values, size, speed, figures by length.
+    """Compare runs on one test set. Figures with intervals, p-values, size, speed, figures by length.
 
     \b
     saccade compare runs/rnnsearch runs/seq2seq

@@ -65,7 +65,7 @@ def view(
     *,
     options: Steering,
 ) -> None:
-    """Show a model's attention: in the terminal, as a picture, or as a page.
+    """Show a model's attention. In the terminal, as a picture, or as a page.
 
     \b
     saccade view runs/my "a text"

@@ -51,7 +51,7 @@ def words(
     trust: Trust = None,
     as_json: Json = False,
 ) -> None:
-    """Show the words with the greatest attention of a classifier, by label.
+    """Show the words with the most attention, by label.
 
     \b
     saccade words runs/my

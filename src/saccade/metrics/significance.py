@@ -114,7 +114,7 @@ def statistics(
 def bootstrap(of: Statistics, *, samples: int = SAMPLES, seed: int = 0) -> Float[ndarray, " samples"]:
     """The metric of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
     _check(samples)
-    drawn = [counts @ of.rows for counts in _draws(len(of), samples, seed)]
+    drawn = [counts @ of.rows for counts in draws(len(of), samples, seed)]
     return np.array([of.figure(sums) for block in drawn for sums in block])
 
 
@@ -161,7 +161,7 @@ def _p(differences: Float[ndarray, " samples"], observed: float) -> float:
     return float((1 + (differences >= abs(observed) - 1e-10).sum()) / (1 + len(differences)))
 
 
-def _draws(sentences: int, samples: int, seed: int) -> Iterator[Float[ndarray, "block N"]]:
+def draws(sentences: int, samples: int, seed: int) -> Iterator[Float[ndarray, "block N"]]:
     """How often each sentence was drawn, one row per sample."""
     generator = np.random.default_rng(seed)
     for size in _blocks(sentences, samples):

@@ -1,6 +1,6 @@
-"""Registers the networks by name: one file per paper, with a frozen ``Config`` and the network, loaded when first used.
+"""One paper = one file = a frozen ``Config`` and the network. A name loads its file when first used.
 
-A name with a colon, ``package.module:Name``, is a custom network: a torch.nn.Module with a ``config_class``.
+A name with a colon, ``package.module:Name``, is a user's own network: a torch.nn.Module with a ``config_class``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ MODELS: dict[str, str] = {
     "bert": "saccade.models.bert:Bert",
     "bert_classifier": "saccade.models.bert:BertClassifier",
     "bert_tagger": "saccade.models.bert:BertTagger",
+    "retain": "saccade.models.retain:Retain",
+    "visit_gru": "saccade.models.visit_baselines:VisitGru",
+    "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
 }
 
-# Networks that can start from the trunk of a network that was pre-trained for another task.
+# Networks that can start from the weights of another, pre-trained one.
 BEGINS_WITH: dict[str, tuple[str, ...]] = {"bert_classifier": ("bert",), "bert_tagger": ("bert",)}
 
 
 def network_class(name: str) -> Any:
-    """The class of the network with this name."""
+    """The network class for a recipe's ``model.name``."""
     if is_own(name):
         return _own_network(name)
     if name not in MODELS:
@@ -51,7 +54,7 @@ def network_class(name: str) -> Any:
 
 
 def name_of(network: Any) -> str:
-    """The name of a network in recipes: the inverse of :func:`network_class`."""
+    """The name of a network class in a recipe: the inverse of :func:`network_class`."""
     written = f"{network.__module__}:{network.__name__}"
     return next((name for name, place in MODELS.items() if place == written), written)
 

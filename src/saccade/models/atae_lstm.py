@@ -9,9 +9,9 @@
 
 The aspect cancels in the printed scorer: wᵀ tanh [W_h hₜ; W_v v_a] = w₁ᵀ tanh(W_h hₜ) + w₂ᵀ tanh(W_v v_a), whose second term is
 the same for every t, so the softmax takes it out, and its gradient is 0. ``at`` as printed cannot see the aspect at all, and in
-``atae`` it acts through the LSTM's input alone. ``summed`` is the variant in which the aspect chooses the words.
+``atae`` it acts through the LSTM's input alone. In ``summed`` the aspect affects the weights.
 
-A record is a pair, read in one row, ``sentence <eos> aspect``: the LSTM and the look end with the sentence.
+A record is a pair in one row, ``sentence <eos> aspect``: the LSTM and the attention cover the sentence only.
 
 Legend: B batch, S positions of a row, m embedding, n states, C labels.
 """
@@ -39,14 +39,14 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's model and sizes by default."""
+    """The defaults are the paper's."""
 
     variant: Literal["atae", "ae", "at", "lstm"] = "atae"  # aspect at the input and attention, one of the two, neither
     scorer: Literal["printed", "summed"] = "printed"  # at, atae
     embedding: int = 300  # of a word, and so of an aspect
     hidden: int = 300
     dropout: float = 0.0  # of word vectors, of the aspect's, and before the output
-    whole: bool = False  # also read texts without an aspect, for a network that others start from
+    whole: bool = False  # read single texts without an aspect: for pre-training
 
     def __post_init__(self) -> None:
         check(self, "embedding", "hidden")
@@ -57,7 +57,7 @@ class Config:
 
     @property
     def reads_aspect(self) -> bool:
-        """Whether the aspect is concatenated to each input of the LSTM."""
+        """Whether the aspect is part of the LSTM's inputs."""
         return self.variant in ("ae", "atae")
 
 
@@ -71,7 +71,7 @@ class AtaeLstm(Classifier):
         m, n = config.embedding, config.hidden
         self.config = config
         self.needs_second = None if config.variant == "lstm" or config.whole else "aspect"
-        # Initialised with N(0, 1): with small vectors it takes long until the network distinguishes aspects.
+        # Initialised from N(0, 1): with small vectors, aspects are slow to separate.
         self.embedding = nn.Embedding(vocabulary, m)
         self.encoder = Recurrent("lstm", 2 * m if config.reads_aspect else m, n)
         if config.looks:
@@ -112,9 +112,9 @@ class AtaeLstm(Classifier):
     def parted(
         self, tokens: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], segments: Int[Tensor, "B S"] | None
     ) -> tuple[Float[Tensor, "B S m"], Float[Tensor, "B m"], Int[Tensor, " B"]]:
-        """Word vectors of the rows, the mean vector of each aspect, and the lengths of the sentences at the start of the rows.
+        """Word vectors of the rows, the mean vector of each aspect, and the lengths of the sentences, which come first.
 
-        A row without an aspect is a whole sentence; its aspect vector is 0.
+        A row without an aspect is all sentence, and its aspect is 0.
         """
         words = self.embedding(tokens)  # [B, S, m]
         if segments is None:
@@ -122,12 +122,12 @@ class AtaeLstm(Classifier):
         second = (segments > 0) & mask_of(lengths, tokens.shape[1])  # [B, S]
         count = second.sum(-1)
         total = (words * second.unsqueeze(-1)).sum(1)
-        # One special token stands before an aspect.
+        # One mark precedes an aspect.
         return words, total / count.clamp(min=1).unsqueeze(-1), lengths - count - (count > 0).long()
 
     @property
     def score(self) -> Additive:
-        """The attention score, with the aspect as its query."""
+        """The scorer of the look, with the aspect as its query."""
         if self.config.scorer == "summed":
             return additive(self.w, self.aspect_weight, self.state_weight)
         # tanh [W_h h; W_v v_a] is tanh of the sum of two vectors, each of which is 0 where the other is not.

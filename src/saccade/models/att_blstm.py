@@ -4,10 +4,10 @@
     look      αₜ = softmaxₜ(wᵀ tanh(hₜ)),  r = Σₜ αₜ hₜ     one vector w, no matrix; r is of the states as they are
     output    p(label) = softmax(W tanh(r) + b)
 
-``pool: last`` and ``max`` are the same network without the look, for comparing. Dropout acts in three places: on the word
+``pool: last`` and ``max`` are the same network without attention, for comparison. Dropout acts in three places: on the word
 vectors, on the states before the look, before the output.
 
-The marks of the two nouns are words of the sentence, which ``data.tokens.whole`` keeps: they say which words are meant.
+The marks of the two nouns are words of the sentence, which ``data.tokens.whole`` keeps.
 
 Legend: B batch, S positions, m embedding, n states, C labels.
 """
@@ -35,7 +35,7 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's model and sizes by default."""
+    """The defaults are the paper's."""
 
     embedding: int = 100
     hidden: int = 100  # of each direction
@@ -61,7 +61,7 @@ class AttBlstm(Classifier):
         super().__init__()
         self.config = config
         states = config.hidden if config.directions == "sum" else 2 * config.hidden
-        # Initialised with N(0, 1), about the scale of pre-trained vectors, which lack the entity markers.
+        # Initialised from N(0, 1), the scale of pre-trained vectors, which lack the marks.
         self.embedding = nn.Embedding(vocabulary, config.embedding)
         self.second = nn.Parameter(torch.zeros(config.embedding))  # added to the embeddings of a second text
         self.encoder = Recurrent("lstm", config.embedding, config.hidden, bidirectional=True)
@@ -90,7 +90,7 @@ class AttBlstm(Classifier):
     def pooled(
         self, both: Float[Tensor, "B S both"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B n"]:
-        """r, the vector of the sentence, from the states of both directions."""
+        """r, one vector for the whole sentence, from the states of both directions."""
         if self.config.pool == "last":
             ahead, behind = both.chunk(2, dim=-1)  # the backward direction reads the first word last
             return self._joined(torch.cat([at_end(ahead, lengths), behind[:, 0]], dim=-1))

@@ -1,11 +1,11 @@
-"""A text classifier that shows what it went by: states of the words, one vector of them by attention, a linear layer.
+"""A text classifier with attention: states of the words, pooled to one vector by attention, and a linear layer.
 
     states    h = encoder(E x)                       an LSTM or GRU (both ways), convolutions, or the embeddings themselves
     pooling   αₛ = softmaxₛ(uᵀ tanh(W hₛ + b))      ``additive`` (Yang et al. 2016); or ``dot``: αₛ = softmaxₛ(uᵀ hₛ)
-              d = Σₛ αₛ hₛ                           or the ``mean``, the ``max``, the ``last`` state, which look nowhere
+              d = Σₛ αₛ hₛ                           or the ``mean``, ``max`` or ``last`` state, without attention
     output    p(label) = softmax(W_o d + b_o)
 
-A pair of texts is read in one row, ``first <eos> second``; what is learned of being the second is added to its embeddings.
+A pair of texts is one row, ``first <eos> second``; a learned vector is added to the embeddings of the second text.
 
 Legend: B batch, S positions, m embedding, n states, C labels.
 """
@@ -34,7 +34,7 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config:
-    """One bidirectional layer and additive pooling by default."""
+    """By default one bidirectional layer and additive pooling."""
 
     embedding: int = 128
     encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"
@@ -52,9 +52,7 @@ class Config:
         if self.width % 2 == 0:
             raise ValueError(f"width must be odd: got {self.width}")
         if self.encoder == "none" and self.pool == "last":
-            raise ValueError(
-                "pool must be another than last without an encoder, where one word alone would count: got last"
-            )
+            raise ValueError("pool must not be last without an encoder, where only one word would count: got last")
         if self.attention is not None and self.pool != "additive":
             raise ValueError(f"attention must be left out unless pool is additive: got {self.attention}")
 
@@ -82,7 +80,7 @@ class AttentiveClassifier(Classifier):
 
     @staticmethod
     def _encoder(config: Config) -> tuple[nn.Module | None, int]:
-        """The encoder and the width of its states."""
+        """The encoder, and how wide its states are."""
         m, n = config.embedding, config.hidden
         match config.encoder:
             case "none":
@@ -112,7 +110,7 @@ class AttentiveClassifier(Classifier):
         return logits
 
     def states(self, embedded: Float[Tensor, "B S m"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S n"]:
-        """One state per position."""
+        """A state for each position."""
         if self.encoder is None:
             return embedded
         found = self.encoder(embedded, lengths)
@@ -135,7 +133,7 @@ class AttentiveClassifier(Classifier):
                 return self._last(states, lengths)
 
     def _last(self, states: Float[Tensor, "B S n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-        """The final states of both directions: the backward one ends at the first word."""
+        """The final state; the backward direction ends at the first word."""
         if not (isinstance(self.encoder, Recurrent) and self.encoder.bidirectional):
             return at_end(states, lengths)
         ahead, behind = states.chunk(2, dim=-1)

@@ -7,8 +7,8 @@
     emissions  Pₜ = W_p zₜ + b_p                           of ``attention: none``: W_p hₜ + b_p
     tags       a CRF over P (:mod:`saccade.nn.crf`), or each tag by its own softmax
 
-Words that are far apart meet in the attention: mentions of one name get one tag. ``compare: words`` scores the xₜ instead
-of the states: a word then looks at its repeats wherever they stand.
+Attention connects distant words: mentions of one name get one tag. ``compare: words`` scores the xₜ instead of the states: a
+word then attends to its repetitions anywhere.
 
 Legend: B batch, S words, L characters, m embedding, c of characters, n states each way, K tags.
 """
@@ -40,12 +40,12 @@ UNKNOWN = 3  # the id of <unk> in every vocabulary of words
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of NCRF++ (Yang & Zhang 2018) by default, with attention."""
+    """Sizes of NCRF++ (Yang & Zhang 2018), with attention."""
 
     embedding: int = 100
     characters: Literal["cnn", "lstm", "none"] = "cnn"
     character_embedding: int = 30
-    character_hidden: int = 50  # c: width of the character vector of a word
+    character_hidden: int = 50  # c: width of what is read off a word's characters
     width: int = 3  # cnn: characters that it sees at once, an odd number
     hidden: int = 100  # n: of the BiLSTM, each way
     layers: int = 1
@@ -137,7 +137,7 @@ class AttentiveTagger(Tagger):
 class Spelling(nn.Module):
     """A word's characters as one vector: characters [B, S, L], 0 in padding → [B, S, c]; zeros where there are none.
 
-    ``cnn``: maxₗ relu(W [eₗ₋₁; eₗ; eₗ₊₁] + b); ``lstm``: the final states of both directions.
+    ``cnn``: maxₗ relu(W [eₗ₋₁; eₗ; eₗ₊₁] + b); ``lstm``: the states in which both directions end.
     """
 
     def __init__(self, config: Config, characters: int) -> None:
@@ -158,7 +158,7 @@ class Spelling(nn.Module):
         lengths = (flat != 0).sum(1)
         embedded = self.dropout(self.embedding(flat))  # [BS, L, wide]
         if isinstance(self.encoder, Convolution):
-            # Padding comes out as 0, which is no more than any relu.
+            # Padding is 0, which never exceeds a relu.
             spelt: Tensor = self.encoder(embedded, lengths).amax(1)
         else:
             _, (hidden, _) = self.encoder(embedded, lengths.clamp_min(1))

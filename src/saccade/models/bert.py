@@ -1,15 +1,16 @@
-"""BERT: an encoder that is taught to fill in words, then to do something else (Devlin, Chang, Lee & Toutanova 2019).
+"""BERT: an encoder pre-trained to fill in masked words, then fine-tuned (Devlin, Chang, Lee & Toutanova 2019).
 
     input       x = Drop(LN(E[token] + P[place] + S[segment]))                                 row: [CLS] A [SEP] B [SEP]
     layers      N times:  y = LN(x + Drop(MultiHead(x))),  x ← LN(y + Drop(W₂ gelu(W₁ y)))
     pooled      tanh(W_p h_[CLS] + b_p)
-    masked word p(w) = softmax(E · LN(gelu(W h + b)) + c), at the places that were chosen alone; E is that of the input
-    next text   p(B follows A) = softmax(W_n pooled + b_n), class 0; class 1: B comes from elsewhere
+    masked word p(w) = softmax(E · LN(gelu(W h + b)) + c), at the chosen positions; E is that of the input
+    next text   p(B follows A) = softmax(W_n pooled + b_n), class 0; class 1: B is from another place
     label       softmax(W_l Drop(pooled) + b_l); of each token: softmax(W_t Drop(h) + b_t)
 
-All weights start as a normal of σ = 0.02, cut at 2σ (``init``). :class:`Trunk` is what pre-training and fine-tuning share.
+All weights are initialised from a normal of σ = 0.02 (``init``), truncated at 2σ. :class:`Trunk` is shared by pre-training and
+fine-tuning.
 
-Legend: B batch, S positions, K chosen places, D width, V vocabulary, C labels, L characters.
+Legend: B batch, S positions, K chosen positions, D width, V vocabulary, C labels, L characters.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FOLLOWS, ELSEWHERE = 0, 1  # classes of the next-text head
 
 @dataclass(frozen=True)
 class Config:
-    """BERT base by default. Large is layers=24, width=1024, heads=16, feed_forward=4096."""
+    """BERT base. Large is layers=24, width=1024, heads=16, feed_forward=4096."""
 
     layers: int = 12
     width: int = 768
@@ -104,9 +105,9 @@ class Trunk(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """The states. Rows are padded on the right; positions beyond ``lengths`` have no influence."""
+        """The states. Rows are padded on the right; positions beyond ``lengths`` have no effect."""
         S = tokens.shape[1]
-        # Of one text every segment is 0, and no table is looked up.
+        # A single text has segment 0 everywhere: no lookup needed.
         segment = self.segments.weight[0] if segments is None else self.segments(segments)
         embedded = self.words(tokens) + self.positions.weight[:S] + segment
         states: Tensor = self.encoder(self.drop(self.norm(embedded)), lengths, lens=lens)
@@ -123,7 +124,7 @@ class Trunk(nn.Module):
 
 
 def start(network: nn.Module, sigma: float) -> None:
-    """A normal of σ cut at 2σ for weights, 0 for biases; LN is left at 1 and 0."""
+    """Initialise weights from a normal of σ truncated at 2σ, biases with 0; LN stays at 1 and 0."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.trunc_normal_(module.weight, std=sigma, a=-2 * sigma, b=2 * sigma)
@@ -132,7 +133,7 @@ def start(network: nn.Module, sigma: float) -> None:
 
 
 class Bert(nn.Module):
-    """The network that is pre-trained, for the task ``pretrain``: masked words, and whether the second text follows."""
+    """The network for pre-training (task ``pretrain``): masked words, and whether the second text follows."""
 
     config_class = Config
     layout: ClassVar[Literal["plain", "marked"]] = "marked"
@@ -159,7 +160,7 @@ class Bert(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B K V"], Float[Tensor, "B 2"]]:
-        """Logits of the words at the chosen positions, and of (follows, does not follow)."""
+        """Logits of the words at the chosen positions, and of (follows, from elsewhere)."""
         states = self.trunk(tokens, lengths, segments, lens=lens)
         D = states.shape[-1]
         there = states.gather(1, chosen.unsqueeze(-1).expand(-1, -1, D))  # [B, K, D]
@@ -172,7 +173,7 @@ class Bert(nn.Module):
 
 
 class _Finetuned(nn.Module):
-    """A trunk with a new head."""
+    """A trunk with its own output layer."""
 
     config_class = Config
     longest: int | None
@@ -187,8 +188,8 @@ class _Finetuned(nn.Module):
         self.sites = self.trunk.encoder.sites
 
     def begin_with(self, pretrained: Mapping[str, Tensor], untrained: Sequence[str] = ()) -> tuple[str, ...]:
-        """Load the trunk of a pre-trained network's state; returns a message on what was copied, what of it was never trained
-        (``untrained`` parts of that network) and what is initialised at random."""
+        """Copy the trunk of a pre-trained network's state; returns a note on what was copied, what of it was never trained
+        (parts of that network in ``untrained``) and what is newly initialised."""
         trunk = {name.removeprefix("trunk."): part for name, part in pretrained.items() if name.startswith("trunk.")}
         self.trunk.load_state_dict(trunk)
         taken, new = (sum(part.numel() for part in each.parameters()) for each in (self.trunk, self.output))
@@ -226,7 +227,7 @@ class BertClassifier(_Finetuned, Classifier):
 class BertTagger(_Finetuned, Tagger):
     """p(label | token, its text), for the task ``label``: tokens [B, S] → logits [B, S, C], 0 beyond a row's end.
 
-    Each tag has its own softmax. The pooler and characters are not used.
+    Each tag has its own softmax. The pooler is not used; the inputs are pieces of words, not characters.
     """
 
     layout = "marked"

@@ -1,11 +1,12 @@
-"""The hierarchical attention network (Yang et al. 2016): words make a sentence, sentences make a document, each by attention.
+"""The hierarchical attention network (Yang et al. 2016): words are pooled to sentences, sentences to a document, both by
+attention.
 
     words      hᵢₜ = BiGRU(E xᵢₜ)          αᵢₜ = softmaxₜ(u_wᵀ tanh(W_w hᵢₜ + b_w))      sᵢ = Σₜ αᵢₜ hᵢₜ
     sentences  hᵢ  = BiGRU(s₁ … s_S)ᵢ      αᵢ  = softmaxᵢ(u_sᵀ tanh(W_s hᵢ + b_s))       v  = Σᵢ αᵢ hᵢ
     output     p(label) = softmax(W_c v + b_c)
 
-``pool: mean`` and ``max`` are its HN-AVE and HN-MAX: the same network without attention. A sentence that is padding is exactly
-0 and seen by nobody, wherever it stands.
+``pool: mean`` and ``max`` are its HN-AVE and HN-MAX: the same network without attention. A padding sentence is exactly
+0 and never visible, wherever it is.
 
 Legend: B batch, S sentences, W words of a sentence, N words of a document, R sentences of a batch, m embedding, n states,
 C labels.
@@ -94,28 +95,28 @@ class Han(Classifier):
     def sentence_vectors(
         self, tokens: Int[Tensor, "B S W"], lengths: Int[Tensor, "B S"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B S n"]:
-        """One vector per sentence; 0 for padding."""
+        """A vector for each sentence; 0 for padding."""
         B, S, W = tokens.shape
         flat, sizes = tokens.flatten(0, 1), lengths.flatten()  # [R, W], [R]
         if lens is not None:
             states = self.word_states(flat, sizes).view(B, S, W, -1)
             return self._vectors_under(states, lengths, lens)
         if tokens.device.type != "cpu" or torch.compiler.is_compiling():
-            # Padding sentences are not removed: that would need a device-to-host synchronisation, and shapes would change.
+            # Selecting the real sentences would synchronise with the device and make shapes dynamic.
             return self._pooled(self.word_pool, self.word_states(flat, sizes), sizes).view(B, S, -1)
         real = sizes.nonzero().squeeze(1)
         found = self._pooled(self.word_pool, self.word_states(flat[real], sizes[real]), sizes[real])
         return found.new_zeros(B * S, found.shape[1]).index_copy(0, real, found).view(B, S, -1)
 
     def word_states(self, tokens: Int[Tensor, "R W"], lengths: Int[Tensor, " R"]) -> Float[Tensor, "R W n"]:
-        """One state per word, in the context of its sentence."""
+        """States of the words within their sentences."""
         states: Tensor = self.word_encoder(self._drop(self.embedding(tokens)), lengths.clamp(min=1))[0]
         return states
 
     def _vectors_under(
         self, states: Float[Tensor, "B S W n"], lengths: Int[Tensor, "B S"], lens: Lens
     ) -> Float[Tensor, "B S n"]:
-        """The same vectors under a lens: each sentence attends to the words of the whole text, masked to its own."""
+        """The same vectors under a lens: each sentence attends to the words of the whole text, of which its own are visible."""
         B, S, W, n = states.shape
         real = mask_of(lengths.flatten(), W).view(B, S * W)
         order = (~real).long().argsort(dim=1, stable=True)[:, : int(real.sum(1).max())]  # [B, N]
@@ -136,7 +137,7 @@ class Han(Classifier):
         lengths: Int[Tensor, " R"],
         lens: Lens | None = None,
     ) -> Float[Tensor, "R n"]:
-        """One vector per row of states; 0 for an empty row."""
+        """One vector per row; 0 for an empty row."""
         if pool is not None:
             found: Tensor = pool(states, window=padding(lengths), lens=lens, site=SENTENCES)
             return found
@@ -166,7 +167,7 @@ def real_first(
 
 @dataclass(frozen=True, eq=False)
 class _Alike:
-    """A score for identical queries: it is computed for the first one only."""
+    """A score for identical queries: computed once, for the first."""
 
     score: Score
 

@@ -1,15 +1,24 @@
-"""The long short-term memory-network: an LSTM that looks at all of its own past (Cheng, Dong & Lapata 2016).
+"""The long short-term memory-network: an LSTM that attends to all of its past states (Cheng, Dong & Lapata 2016).
 
     score     aᵗᵢ = vᵀ tanh(W_h hᵢ + W_x xₜ + W_h̃ h̃ₜ₋₁)      over the tape of earlier states, i < t
     look      sᵗ = softmaxᵢ(aᵗ),   [h̃ₜ; c̃ₜ] = Σᵢ sᵗᵢ [hᵢ; cᵢ]  one set of weights for both tapes
     gates     i, f, o = σ(W [h̃ₜ; xₜ]),   ĉ = tanh(W [h̃ₜ; xₜ])
     state     cₜ = f ⊙ c̃ₜ + i ⊙ ĉ,   hₜ = o ⊙ tanh(cₜ)          written behind the others
 
-It is an LSTM cell whose last state is what the look found. The tape is empty at first: the sum over nothing is 0, so the first
-step is that of an LSTM from zeros (the authors' code begins with a slot of zeros, which can be looked at for ever). The
+It is an LSTM cell whose previous state is the result of the attention. The tape is empty at first, and a sum over nothing is 0,
+so the first step is that of an LSTM from zeros (the authors' code starts with a slot of zeros, which stays visible). The
 authors' encoder has no W_h̃ term: ``query: code``.
 
-Legend: B batch, T tokens, L places of a tape, m embedding, n hidden, V vocabulary, C labels.
+The tape (:class:`Tape`) keeps past states in one tensor, which is written once per position and read again at every step:
+
+    write(t): tape[t] ← eₜ        read(t): tape[0 … t−1]        ∂L/∂eₜ = Σ over the reads after t of their gradient at t
+
+Stacking the states anew at every step would copy them. For autograd, writes and reads are linked by a mark, an empty tensor
+that goes from each write to what follows; gradients are summed in a second tape, and an entry takes its gradient when all of
+its readers have contributed.
+
+Legend: B batch, T tokens, L positions of a tape, K entries written at once, N positions read, m embedding, n hidden, V
+vocabulary, C labels.
 """
 
 from __future__ import annotations
@@ -44,7 +53,7 @@ class Config:
     hidden: int = 256
     embedding: int = 128
     layers: int = 1
-    query: Query = "paper"  # the query: the word and the last summary; code: only the word
+    query: Query = "paper"  # what looks: the word and the last summary; code: the word alone
     output: Literal["own", "tied"] = "own"  # tied: the output layer's matrix is the embedding
     dropout: float = 0.0  # of embeddings, between layers and before the output; never on a tape
 
@@ -68,18 +77,18 @@ class ClassifierConfig:
 
 
 class State(NamedTuple):
-    """The number of tokens read per row; per layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last summary
-    h̃ [B, n]. Positions beyond ``read`` are never attended to.
+    """The number of tokens each row has read; per layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
+    summary h̃ [B, n]. Positions beyond ``read`` are never attended to.
 
-    With ``used_before`` None, a read returns longer tapes and leaves these unchanged. Otherwise a read writes into the spare
-    room of these tapes, and at step t of a search at most ``used_before`` + t places are used.
+    ``begun`` is None where a read copies the tapes to longer ones. Otherwise they have room, which a read writes in place,
+    and at step t of a search at most ``begun`` + t positions are used.
     """
 
     read: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     summaries: tuple[Tensor, ...]
-    used_before: int | None = None
+    begun: int | None = None
 
     @property
     def places(self) -> int:
@@ -87,7 +96,7 @@ class State(NamedTuple):
 
 
 class Layer(nn.Module):
-    """One LSTMN: inputs [B, T, m] → states [B, T, n], with attention on its earlier states."""
+    """One LSTMN: inputs [B, T, m] → states [B, T, n], by attention over its earlier states."""
 
     def __init__(self, inputs: int, hidden: int, query: Query) -> None:
         super().__init__()
@@ -105,8 +114,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T m"], state: State, number: int, *, offset: int, lens: Lens | None, site: Site
     ) -> tuple[Float[Tensor, "B T n"], Float[Tensor, "B T n"], tuple[Tensor, ...]]:
-        """What is known after each input, the summaries h̃ that it was made of, and the tapes. ``number`` is the layer's
-        place in the state."""
+        """States after each input, their summaries h̃, and the tapes. ``number`` is the layer's index in the state."""
         queries, inputs = self.query(x).unbind(1), x.unbind(1)
         tape = self._tape(state, number, queries[0], len(inputs))
         summary, states, summaries = state.summaries[number], [], []
@@ -114,17 +122,17 @@ class Layer(nn.Module):
             query = queries[step] if self.summary is None else queries[step] + self.summary(summary)
             summary, memory = self._look(tape, query, state, step, offset=offset, lens=lens, site=site)
             hidden, memory = self.cell(given, (summary, memory))
-            place = step if state.used_before is None and not state.places else state.read + step
+            place = step if state.begun is None and not state.places else state.read + step
             entry = torch.cat([hidden, memory], dim=-1)
             tape.write(self.key(hidden).unsqueeze(1), entry.unsqueeze(1), place=place)
             states.append(hidden)
             summaries.append(summary)
-        places = state.places + (len(inputs) if state.used_before is None else 0)
+        places = state.places + (len(inputs) if state.begun is None else 0)
         return torch.stack(states, dim=1), torch.stack(summaries, dim=1), tape.read(places)
 
     def _tape(self, state: State, number: int, like: Float[Tensor, "B n"], steps: int) -> Tape:
         before = state.keys[number], state.values[number]
-        if state.used_before is not None:
+        if state.begun is not None:
             return Tape(*before)
         tape = Tape.empty(len(like), state.places + steps, (self.hidden, 2 * self.hidden), like)
         if state.places:
@@ -144,15 +152,15 @@ class Layer(nn.Module):
     ) -> tuple[Float[Tensor, "B n"], Float[Tensor, "B n"]]:
         """[h̃ₜ; c̃ₜ] over the entries before each row's own position."""
         queries, score = query.unsqueeze(1), additive(self.v)
-        if lens is None and state.used_before is None and not state.places:
-            # All rows are at the same place and everything before it is real: no window is needed. No fused kernel either: it
-            # would be recompiled as the tape grows.
+        if lens is None and state.begun is None and not state.places:
+            # All rows are at the same position, so no window is needed. The fused kernel is not used here: its program
+            # would be compiled anew as the tape grows.
             if not step:
                 return torch.zeros_like(query), torch.zeros_like(query)
             keys, values = tape.read(step)
             found = read(weigh(queries, Prepared(keys), score=score), values)
         else:
-            keys, values = tape.read(state.places + (step + 1 if state.used_before is None else 0))
+            keys, values = tape.read(state.places + (step + 1 if state.begun is None else 0))
             where: dict[str, Any] = {"window": padding(state.read + step), "offset": offset + step}
             _, found = look(queries, Prepared(keys), values, score=score, **where, lens=lens, site=site)
         summary, memory = found.squeeze(1).to(query.dtype).chunk(2, dim=-1)
@@ -163,7 +171,7 @@ class Stack(nn.Module):
     """A stack of LSTMNs: the states of one are the inputs of the next.
 
     Args:
-        sites: the attention site of each layer.
+        sites: where each layer attends, one per layer.
     """
 
     def __init__(self, inputs: int, hidden: int, query: Query, dropout: float, sites: tuple[Site, ...]) -> None:
@@ -172,7 +180,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(Layer(hidden if number else inputs, hidden, query) for number in range(len(sites)))
 
     def blank(self, batch: int, like: Tensor) -> State:
-        """The initial state, with the device and dtype of ``like``."""
+        """The state before the first input, on the device and in the dtype of ``like``."""
         nothing = tuple(like.new_zeros(batch, 0, width) for width in (self.hidden, 2 * self.hidden))
         read = torch.zeros(batch, dtype=torch.int64, device=like.device)
         layers = len(self.layers)
@@ -189,7 +197,8 @@ class Stack(nn.Module):
     ) -> tuple[Float[Tensor, "B T n"], State]:
         """The top layer's states, and the state after each row's last real input.
 
-        Rows are padded on the right and attention is causal: real inputs never see padding, and the next read overwrites it.
+        Padding follows a row's last input, and entries are visible to later ones only, so real inputs never see padding, and
+        the next read overwrites it.
         """
         keys, values, last = [], [], []
         for number, layer in enumerate(self.layers):
@@ -202,13 +211,13 @@ class Stack(nn.Module):
             values.append(tapes[1])
             last.append(_last(summaries, lengths, state.summaries[number]))
         read = state.read + (x.shape[1] if lengths is None else lengths)
-        return x, State(read, tuple(keys), tuple(values), tuple(last), state.used_before)
+        return x, State(read, tuple(keys), tuple(values), tuple(last), state.begun)
 
 
 def _last(
     summaries: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"] | None, before: Float[Tensor, "B n"]
 ) -> Float[Tensor, "B n"]:
-    """The summary at each row's last real input; for an empty row, the previous one."""
+    """The summary at each row's last real input; for an empty row the previous one."""
     if lengths is None:
         return summaries[:, -1]
     return torch.where(lengths.unsqueeze(-1) > 0, at_end(summaries, lengths.clamp(min=1)), before)
@@ -239,18 +248,18 @@ class LstmnLM(LanguageModel):
 
     def make_room(self, state: State, step: int) -> State:
         taken = state.places
-        # A little more than needed, so that prompts of many lengths share few recordings.
-        used_before = -(-(taken - step) // SAME) * SAME if state.used_before is None else state.used_before
-        if state.used_before is not None and used_before + step < taken:
+        # Rounded up, so that prompts of many lengths share few captured graphs.
+        begun = -(-(taken - step) // SAME) * SAME if state.begun is None else state.begun
+        if state.begun is not None and begun + step < taken:
             return state
         size = ROOM
-        while size <= used_before + step:
+        while size <= begun + step:
             size *= 2
         keys, values = (
             tuple(functional.pad(part, (0, 0, 0, size - taken)) for part in parts)
             for parts in (state.keys, state.values)
         )
-        return state._replace(keys=keys, values=values, used_before=used_before)
+        return state._replace(keys=keys, values=values, begun=begun)
 
     def read(
         self,
@@ -278,7 +287,7 @@ class LstmnLM(LanguageModel):
 class Lstmn(Classifier):
     """p(label | text): tokens [B, T] → logits [B, C], W₂ max(0, W₁ h̄ + b₁) + b₂ of the mean h̄ of the top tape.
 
-    A pair of texts is read in one row; a learned segment vector is added to the embeddings of the second.
+    A pair of texts is one row; a learned vector is added to the embeddings of the second text.
     """
 
     config_class = ClassifierConfig
@@ -319,13 +328,13 @@ class Lstmn(Classifier):
 
 
 class _Places:
-    """The contents, one tensor [B, L, w] per part, and their gradients."""
+    """The contents, a tensor [B, L, w] per part, and their gradients."""
 
     def __init__(self, contents: tuple[Tensor, ...]) -> None:
         self.contents = contents
         self.gradients: tuple[Tensor, ...] | None = None
 
-    def flowing_back(self) -> tuple[Tensor, ...]:
+    def gradient_sums(self) -> tuple[Tensor, ...]:
         if self.gradients is None:
             # At least float32: many small terms are summed.
             self.gradients = tuple(
@@ -342,17 +351,17 @@ class _Places:
             else:
                 content.scatter_(1, place[:, None, None].expand_as(entry), entry)
 
-    def seen(self, count: int) -> tuple[Tensor, ...]:
-        # .data counts its own versions: what is written behind these places later leaves them as they were, but autograd,
-        # which counts changes by the tensor, would refuse to go back through what was read.
+    def first(self, count: int) -> tuple[Tensor, ...]:
+        # .data has its own version counter: later writes do not touch these positions, but autograd, which counts changes
+        # per tensor, would refuse to backpropagate through the read.
         return tuple(content.data[:, :count] for content in self.contents)
 
 
 class Tape:
-    """A memory of entries with several parts, all 0 at first.
+    """Positions for entries of several parts, initially 0.
 
     Args:
-        contents: one tensor [B, L, w] per part, which the tape overwrites. It must not require a gradient.
+        contents: a tensor [B, L, w] per part, which the tape writes to. It must not require gradients.
     """
 
     def __init__(self, *contents: Float[Tensor, "B L _"]) -> None:
@@ -361,12 +370,12 @@ class Tape:
 
     @classmethod
     def empty(cls, batch: int, places: int, widths: Sequence[int], like: Tensor) -> Tape:
-        """An empty tape of so many places, with the device and dtype of ``like``."""
+        """A tape of ``places`` positions, on the device and in the dtype of ``like``."""
         return cls(*(like.new_zeros(batch, places, width) for width in widths))
 
     def write(self, *entries: Float[Tensor, "B K _"], place: int | Int[Tensor, " B"]) -> None:
-        """Write entries of each part from ``place`` on. If ``place`` is a tensor, each row has its own place and one entry
-        (K = 1). Each place is written once."""
+        """Write entries of each part from position ``place`` on, or, if it is a tensor, one entry per row at its own position
+        (K = 1). A position is written once."""
         if not torch.is_grad_enabled():
             self._places.put(place, entries)
             return
@@ -374,18 +383,18 @@ class Tape:
         self._mark = _Write.apply(self._mark, self._places, place, first, *entries)
 
     def read(self, count: int) -> tuple[Float[Tensor, "B N _"], ...]:
-        """The first ``count`` places of each part."""
+        """The first ``count`` positions of each part."""
         if not torch.is_grad_enabled():
-            return self._places.seen(count)
-        found: tuple[Tensor, ...] = _Read.apply(self._mark, self._places, count)
-        return found
+            return self._places.first(count)
+        contents: tuple[Tensor, ...] = _Read.apply(self._mark, self._places, count)
+        return contents
 
 
 class _Write(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mark: Tensor, places: _Places, place: int | Tensor, first: bool, *entries: Tensor) -> Tensor:
         places.put(place, entries)
-        # The mark is not stored: it would keep the autograd graph, which contains this node, alive.
+        # The mark is not saved: that would be a reference cycle with the graph.
         ctx.places, ctx.place, ctx.first = places, place, first
         ctx.sizes = [(entry.shape, entry.dtype) for entry in entries]
         return mark.new_empty(0)
@@ -394,14 +403,14 @@ class _Write(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, mark: Tensor) -> tuple[Tensor | None, ...]:
         found, place = [], ctx.place
-        for gradient, (shape, dtype) in zip(ctx.places.flowing_back(), ctx.sizes, strict=True):
+        for gradient, (shape, dtype) in zip(ctx.places.gradient_sums(), ctx.sizes, strict=True):
             if isinstance(place, int):
                 part = gradient[:, place : place + shape[1]]
             else:
                 part = gradient.gather(1, place[:, None, None].expand(shape))
             found.append(part.to(dtype))
         if ctx.first:
-            ctx.places.gradients = None  # all gradients have flowed back: another pass starts from scratch
+            ctx.places.gradients = None  # the first write is the last in the backward pass: reset for the next one
         return mark, None, None, None, *found
 
 
@@ -409,12 +418,12 @@ class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mark: Tensor, places: _Places, count: int) -> tuple[Tensor, ...]:
         ctx.places, ctx.count = places, count
-        return places.seen(count)
+        return places.first(count)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *parts: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = ctx.places.flowing_back()
+        gradients = ctx.places.gradient_sums()
         for gradient, part in zip(gradients, parts, strict=True):
             gradient[:, : ctx.count] += part
         return gradients[0].new_empty(0), None, None

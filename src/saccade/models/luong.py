@@ -6,7 +6,7 @@
     local-m     the window [t − D, t + D]
     local-p     pₜ = S σ(v_pᵀ tanh(W_p hₜ)),  aₜ(s) · exp(−(s − pₜ)² / 2σ²) in [⌊pₜ⌋ − D, ⌊pₜ⌋ + D], σ = D/2, not renormalised
 
-The source may be read reversed; annotations are turned back, so windows and traces use the original order.
+The source may be read reversed; annotations are reversed back, so windows and pictures refer to the original order.
 
 Legend: B batch, S source, T target, n hidden, V vocabulary, L layers, D radius.
 """
@@ -73,9 +73,9 @@ class Config:
 
 class Memory(NamedTuple):
     annotations: Float[Tensor, "B S n"]
-    keys: Float[Tensor, "B S a"]  # the keys prepared by the score, once per sentence
+    keys: Float[Tensor, "B S a"]  # prepared for the score, once per sentence
     real: Bool[Tensor, "B S"]
-    lengths: Int[Tensor, " B"]  # the same as `real`, by which kernels skip
+    lengths: Int[Tensor, " B"]  # the same as `real`, for kernels that skip padding
     start: State
 
 
@@ -101,7 +101,7 @@ class Luong(EncoderDecoder):
         self.encoder = Recurrent(config.cell, m, n // ways, bidirectional=config.bidirectional, **options)
         self.decoder = Recurrent(config.cell, m + n if config.input_feeding else m, n, **options)
         if config.bidirectional:
-            # Two half-size states per layer must be mapped to the decoder's initial state: by a bridge.
+            # Each layer has two half-size final states; a bridge turns them into the decoder's first state.
             parts = 2 if config.cell == "lstm" else 1
             self.bridge = nn.ModuleList(nn.Linear(n, n, bias=config.bias) for _ in range(parts))
         normalise = normaliser(config.normalise)
@@ -118,7 +118,7 @@ class Luong(EncoderDecoder):
             for parameter in shipped_parameters(self):
                 nn.init.uniform_(parameter, -0.1, 0.1)
         elif config.score == "general":
-            # W_a = I is the dot score: attention follows similarity from the first update.
+            # W_a = I is the dot score: a good starting point.
             nn.init.eye_(self.attention.weight)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
@@ -151,7 +151,7 @@ class Luong(EncoderDecoder):
     def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         embedded = self._drop(self.target_embedding(target))  # [B, T, m]
         if not self.config.input_feeding:
-            # Without input feeding: all states in one call, all queries in one attention.
+            # Without input feeding, all states and all attention are computed in one call each.
             hidden, _ = self.decoder(embedded, initial=memory.start)
             attentional = self._look(hidden, memory, 0, lens)
             if lens is not None and lens.wants("state"):
@@ -167,7 +167,7 @@ class Luong(EncoderDecoder):
         return logits
 
     def _steps(self, memory: Memory, count: int) -> Steps | None:
-        """The attention of all steps at once, where a kernel supports the score, normaliser and window."""
+        """Attention for all steps together, where kernels support the score, normaliser and window."""
         if self.config.window != "global" or self.attention.dropout:
             return None
         look, keys, window = self.attention, Prepared(memory.keys), padding(memory.real)
@@ -217,7 +217,7 @@ class Luong(EncoderDecoder):
             return band(radius) & padding(within)
         if kind == "local-p":
             return gaussian(self.centre(hidden, within), radius) & padding(within)
-        # Kernels for many queries skip by lengths; for a single query the mask is as fast.
+        # Kernels for many queries skip padding by lengths; for a single query the existing mask is as good.
         return padding(real if hidden.shape[1] == 1 else within)
 
     def centre(self, hidden: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T"]:

@@ -2,7 +2,7 @@
 
     uᵢⱼ = vᵀ tanh(W₁ eⱼ + W₂ dᵢ),   p(Cᵢ = j) = softmaxⱼ uᵢⱼ,   the next decoder input is the chosen input vector x_{Cᵢ}
 
-There is no context vector. Position 0 is a learned end mark: to point at it is to stop. Points count from 1.
+There is no context vector. Position 0 is a learned end mark: pointing at it ends the output. Points are numbered from 1.
 
 Legend: B batch, S points, T steps, n hidden, d width of a point.
 """
@@ -34,7 +34,7 @@ class Config:
 
     hidden: int = 256
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
-    revisit: bool = True  # False: a point that was chosen is not visible any more (later work, not the paper)
+    revisit: bool = True  # False: a chosen point is no longer visible (later work, not the paper)
     init: Literal["default", "paper"] = "default"
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
     hₜ = RNN(E xₜ, hₜ₋₁)        p(xₜ₊₁ | x₍≤ₜ₎) = softmax(W hₜ + b)        tied: W = E P (Press & Wolf 2017)
 
-It summarises the text in one state of fixed size, without attention: the baseline of models with attention.
+Its state has a fixed size; it has no attention. A baseline for models that do.
 
 Legend: B batch, T tokens, V vocabulary, m embedding, n hidden, L layers.
 """
@@ -71,7 +71,7 @@ class RecurrentLM(LanguageModel):
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B T n"], State]:
         before = self.blank(len(tokens)) if state is None else state
-        # A layer reads at least one token of each row; the state of an empty row is restored.
+        # A layer reads at least one token per row; empty rows get their old state back.
         read = None if lengths is None else lengths.clamp(min=1)
         states, after = self.cells(self._drop(self.embedding(tokens)), read, before)
         if lengths is not None:

@@ -51,7 +51,7 @@ class Config:
     window: Annotated[str, Choices(("global",), own_window)] = "global"
     normalise: NormaliserName = "softmax"
     cell: Literal["gru", "paper"] = "gru"
-    copy: bool = False  # copy words of the source; needs a shared vocabulary
+    copy: bool = False  # words of the source may be copied; needs one vocabulary for both sides
     dropout: float = 0.0
     init: Literal["default", "paper"] = "default"
     bias: bool = True
@@ -62,7 +62,7 @@ class Config:
 
 class Memory(NamedTuple):
     annotations: Float[Tensor, "B S 2*n"]
-    keys: Float[Tensor, "B S a"]  # U h, once per sentence
+    keys: Float[Tensor, "B S a"]  # U h, once a sentence
     real: Bool[Tensor, "B S"]
     start: Float[Tensor, "B n"]
     source: Int[Tensor, "B S"]
@@ -91,7 +91,7 @@ class RNNSearch(EncoderDecoder):
         self.output = nn.Linear(config.maxout, target_size, bias=config.bias)
         self.copying = Copying(n + m + 2 * n, source_size, target_size) if config.copy else None
         self.reset_parameters()
-        # Custom parts come last: they initialise themselves.
+        # A user's parts come last, since they initialise themselves.
         self.normalise = normaliser(config.normalise)
         if is_own(config.score):
             self.own_score = OwnScore(config.score, n, 2 * n)
@@ -112,13 +112,13 @@ class RNNSearch(EncoderDecoder):
 
     @property
     def score(self) -> Score:
-        """The alignment model eᵢⱼ over this network's parameters; ``prepare`` is U hⱼ, once per sentence."""
+        """The alignment model eᵢⱼ over this network's parameters; ``prepare`` is U hⱼ, once a sentence."""
         if is_own(self.config.score):
             return self.own_score
         return additive(self.v, self.query_weight, self.key_weight)
 
     def window(self, state: Float[Tensor, "B 1 n"], real: Bool[Tensor, "B S"]) -> Window:
-        """The visible keys: the words, or those that a custom window leaves visible."""
+        """The words visible to a state: all, or those of a user's window."""
         if not is_own(self.config.window):
             return padding(real)
         shown: Window = self.own_window(state, real.sum(-1))
@@ -159,9 +159,9 @@ class RNNSearch(EncoderDecoder):
         return self._read_out(known, torch.cat(looks, dim=1), memory)
 
     def _steps(self, memory: Memory, count: int) -> Steps | None:
-        """The attention of all steps at once, where a kernel supports the score, normaliser and window."""
+        """Attention for all steps together, where kernels support the score, normaliser and window."""
         if is_own(self.config.window) or type(self).window is not RNNSearch.window:
-            return None  # a custom window may change at each step
+            return None  # the window may differ per step
         keys, window = Prepared(memory.keys), padding(memory.real)
         return steps_over(
             keys, memory.annotations, score=self.score, normalise=self.normalise, window=window, steps=count
@@ -209,7 +209,7 @@ class RNNSearch(EncoderDecoder):
 
 
 class Copying(nn.Module):
-    """Mixes a network's logits with its attention weights; what it returns are log-probabilities, which are logits too."""
+    """Mixes a network's output distribution with its attention weights; returns log-probabilities, which serve as logits."""
 
     def __init__(self, width: int, source_size: int, target_size: int) -> None:
         super().__init__()

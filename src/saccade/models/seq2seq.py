@@ -5,7 +5,7 @@
     context="start" (Sutskever)      h'₀ = the encoder's final states, layer by layer,  h'ₜ = RNN(E yₜ₋₁, h'ₜ₋₁)
                                      p(yₜ) = softmax(W_o h'ₜ)
 
-Whatever the source's length, the decoder sees a vector of one size: the bottleneck that attention removes.
+The decoder gets a vector of fixed size whatever the source's length: the bottleneck that attention removes.
 
 Legend: B batch, S source, T target, n hidden, m embedding, V vocabulary, L layers.
 """
@@ -85,7 +85,7 @@ class Seq2Seq(EncoderDecoder):
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         if self.config.reverse:
-            # The source is closed by EOS, which stays last: c b a EOS.
+            # EOS stays last: c b a EOS.
             source = reverse_within(source, lengths - 1)
         states, final = self.encoder(self._drop(self.source_embedding(source)), lengths)
         if lens is not None and lens.wants("state"):

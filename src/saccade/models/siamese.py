@@ -1,4 +1,5 @@
-"""A siamese network for questions and candidate answers: a shared encoder, attention, and an MLP that compares.
+"""A siamese network for questions and candidate answers: one encoder for both, attention over their words, and an MLP that
+compares them.
 
     states     h = encoder(E x)                         of question and candidate, the same parameters
 
@@ -8,12 +9,12 @@
     score      s = MLP([q; c; |q − c|; q ⊙ c])
 
 ``compare: alignment`` (after Parikh et al. 2016)
-    align      βₜₛ = softmaxₛ(f(hₜ)ᵀ f(hₛ) / √n),  h̃ₜ = Σₛ βₜₛ hₛ                  a candidate's word looks at the question
+    align      βₜₛ = softmaxₛ(f(hₜ)ᵀ f(hₛ) / √n),  h̃ₜ = Σₛ βₜₛ hₛ                  each candidate word attends to the question
     compare    mₜ = relu(W [hₜ; h̃ₜ; |hₜ − h̃ₜ|; hₜ ⊙ h̃ₜ])
     aggregate  αₜ = softmaxₜ(uᵀ tanh(W mₜ + b)),  m = [Σₜ αₜ mₜ; maxₜ mₜ]
     score      s = MLP(m)
 
-With ``overlap`` the MLP also reads word-overlap features of the two texts.
+With ``overlap`` the MLP also gets counts of the words that both texts share.
 
 Legend: B pairs, S tokens of the question, T of the candidate, m embedding, n states, F features.
 """
@@ -46,7 +47,7 @@ ALIGNMENT = Site("alignment", query="candidate", key="question")
 
 @dataclass(frozen=True)
 class Config:
-    """One bidirectional layer, attentive pooling of both texts and no overlap features by default."""
+    """One layer both ways, attentive pooling of both texts, no counts, unless said otherwise."""
 
     embedding: int = 128
     encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"
@@ -56,7 +57,7 @@ class Config:
     compare: Literal["pooled", "alignment"] = "pooled"
     mlp: int = 64  # width of the comparison's hidden layer
     normalise: NormaliserName = "softmax"  # of every look
-    overlap: bool = False  # also read the number of shared words and their rarity
+    overlap: bool = False  # also use the number and rarity of shared words
     dropout: float = 0.0  # of embeddings, between layers, of what is compared
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class Siamese(Ranker):
 
     @staticmethod
     def _encoder(config: Config) -> tuple[nn.Module | None, int]:
-        """The encoder and the width of its states."""
+        """The encoder, and how wide its states are."""
         m, n = config.embedding, config.hidden
         match config.encoder:
             case "none":
@@ -112,19 +113,24 @@ class Siamese(Ranker):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, " B"]:
-        questions, candidates = self.states(question, question_lengths), self.states(candidate, candidate_lengths)
+        question_states, candidate_states = (
+            self.states(question, question_lengths),
+            self.states(candidate, candidate_lengths),
+        )
         if lens is not None and lens.wants("state"):
-            lens.signal("question.state", "question", questions)
-            lens.signal("candidate.state", "candidate", candidates)
+            lens.signal("question.state", "question", question_states)
+            lens.signal("candidate.state", "candidate", candidate_states)
         compare = self.pooled if self.config.compare == "pooled" else self.aligned
-        compared = self._drop(compare(questions, question_lengths, candidates, candidate_lengths, lens=lens))
+        compared = self._drop(
+            compare(question_states, question_lengths, candidate_states, candidate_lengths, lens=lens)
+        )
         if self.config.overlap:
             compared = torch.cat([compared, features.to(compared.dtype)], dim=-1)
         score: Tensor = self.output(self._drop(torch.relu(self.judge(compared))))
         return score.squeeze(-1)
 
     def states(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N n"]:
-        """One state per word, by the shared encoder."""
+        """States of the words of a text, by the shared encoder."""
         embedded = self._drop(self.embedding(tokens))
         if self.encoder is None:
             return embedded
@@ -133,27 +139,29 @@ class Siamese(Ranker):
         return states
 
     def pooled(
-        self, questions: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidates: Float[Tensor, "B T n"],
-        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+        self, question_states: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidate_states: Float[Tensor,
+        "B T n"], candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """[q; c; |q − c|; q ⊙ c] of the two text vectors."""
-        q = self.question_pool(questions, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
+        """[q; c; |q − c|; q ⊙ c] of the pooled question and candidate."""
+        q = self.question_pool(question_states, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
         window = padding(candidate_lengths)
-        c = self.candidate_pool(q.unsqueeze(1), candidates, window=window, lens=lens, site=CANDIDATE).squeeze(1)
+        c = self.candidate_pool(q.unsqueeze(1), candidate_states, window=window, lens=lens, site=CANDIDATE).squeeze(1)
         return _beside(q, c)
 
     def aligned(
-        self, questions: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidates: Float[Tensor, "B T n"],
-        candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
+        self, question_states: Float[Tensor, "B S n"], question_lengths: Int[Tensor, " B"], candidate_states: Float[Tensor,
+        "B T n"], candidate_lengths: Int[Tensor, " B"], *, lens: Lens | None = None,
     ) -> Float[Tensor, "B w"]:  # fmt: skip
-        """Each candidate word compared with its attention on the question, then pooled: [Σₜ αₜ mₜ; maxₜ mₜ]."""
+        """Each candidate word compared with its aligned question words, then aggregated: [Σₜ αₜ mₜ; maxₜ mₜ]."""
         look: dict[str, Any] = {"score": scaled_dot, "normalise": normaliser(self.config.normalise), "lens": lens}
-        query, key = torch.relu(self.project(candidates)), torch.relu(self.project(questions))
-        found = attend(query, key, questions, window=padding(question_lengths), site=ALIGNMENT, **look)  # [B, T, n]
-        compared = torch.relu(self.pair(self._drop(_beside(candidates, found))))  # [B, T, mlp]
+        query, key = torch.relu(self.project(candidate_states)), torch.relu(self.project(question_states))
+        found = attend(
+            query, key, question_states, window=padding(question_lengths), site=ALIGNMENT, **look
+        )  # [B, T, n]
+        compared = torch.relu(self.pair(self._drop(_beside(candidate_states, found))))  # [B, T, mlp]
         whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=CANDIDATE)
-        # Values are at least 0 after the ReLU, so padding set to 0 does not change the maximum.
-        real = mask_of(candidate_lengths, candidates.shape[1]).unsqueeze(-1)
+        # Compared values are never negative, so padding set to 0 never changes the maximum.
+        real = mask_of(candidate_lengths, candidate_states.shape[1]).unsqueeze(-1)
         return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:

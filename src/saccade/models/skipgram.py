@@ -1,11 +1,11 @@
-"""Skip-gram with negative sampling (Mikolov et al. 2013, 2.2): a word's vector predicts its neighbouring words.
+"""Skip-gram with negative sampling (Mikolov et al. 2013, 2.2): a word's vector predicts the words near it.
 
     score(centre, context) = u_context · v_centre
-    −log σ(u_o · v_c) − Σₖ log σ(−u_k · v_c)        o is a neighbour of c; k are K negative samples
+    −log σ(u_o · v_c) − Σₖ log σ(−u_k · v_c)        o occurs near c; K words k are drawn at random
 
-The vectors v are the result; u is only used in training. A negative sample that equals the true word is ignored.
+The vectors v are the result; u is only used in training. A drawn word that equals the context word is ignored.
 
-Legend: P pairs, K negative samples per pair, D width.
+Legend: P pairs, K words drawn against each, D width.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from saccade.trace.lens import Site
 
 @dataclass(frozen=True)
 class Config:
-    """The width of a vector."""
+    """Width of the vectors."""
 
     embedding: int = 100
 
@@ -31,8 +31,8 @@ class Config:
 
 
 class Skipgram(nn.Module):
-    """Two tables of vectors: of words as centres (``embedding``) and as contexts. Gradients are dense, so that every optimiser
-    works and updates can be CUDA graphs."""
+    """Two tables of vectors: of words as centres (``embedding``) and as contexts. Gradients are dense, so that any optimiser
+    works and updates can be captured in CUDA graphs."""
 
     config_class = Config
     sites: tuple[Site, ...] = ()  # no attention
@@ -48,7 +48,7 @@ class Skipgram(nn.Module):
     def forward(
         self, centres: Int[Tensor, " P"], contexts: Int[Tensor, " P"], against: Int[Tensor, "P K"]
     ) -> tuple[Float[Tensor, " P"], Float[Tensor, "P K"]]:
-        """Scores of the true words and of the negative samples, −∞ for a sample that equals the true word."""
+        """Scores of the context words, and of the drawn ones: −∞ where a drawn word equals the context word."""
         others = torch.cat([contexts.unsqueeze(1), against], dim=1)  # [P, 1 + K]
         scores = torch.bmm(self.context(others), self.embedding(centres).unsqueeze(-1)).squeeze(-1)
         same = against == contexts.unsqueeze(1)

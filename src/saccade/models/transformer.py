@@ -1,13 +1,13 @@
 """The Transformer: attention is all you need (Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser & Polosukhin 2017).
 
     input       x = Drop(√D E[token] + PE(place))
-    encoder     N layers: self-attention, feed-forward            x ← LN(x + Drop(F(x)))
-    decoder     N layers: causal self-attention, attention on the source, feed-forward
+    encoder     N layers: self-attention, feed-forward              x ← LN(x + Drop(F(x)))
+    decoder     N layers: self-attention, cross-attention, feed-forward
     attention   MultiHead(Q, K, V) = [head₁; …; head_H] W_O,  headᵢ = softmax(Q W_Qⁱ (K W_Kⁱ)ᵀ / √d) V W_Vⁱ
     output      p(yₜ) = softmax(E x)                               E tied to the embeddings, as ``tied`` says
 
 :class:`TransformerLM` is the decoder alone, as a language model. Layers are in :mod:`saccade.nn.transformer`, positions in
-:mod:`saccade.nn.positions`, the cache of keys and values in :mod:`saccade.nn.cache`.
+:mod:`saccade.nn.positions`, the cache between steps in :mod:`saccade.nn.cache`.
 
 Legend: B batch, S source, T target, D width, H heads, d = D / H, V vocabulary.
 """
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.nn import cache as kv_cache
+from saccade.nn import cache as caches
 from saccade.nn.cache import Cache, Room, places_of
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
@@ -45,7 +45,7 @@ class Config(Sizes):
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether source and target must share their tokens."""
+        """Whether source and target must share a vocabulary."""
         return self.tied == "all"
 
 
@@ -64,7 +64,7 @@ BIG = Config(width=1024, heads=16, hidden=4096, dropout=0.3, tied="all")
 class Transformer(EncoderDecoder):
     """p(yₜ | y₍<ₜ₎, x): source [B, S] and target [B, T] → logits [B, T, V].
 
-    Its state is the keys and values of the target so far (:class:`saccade.nn.cache.Cache`), its memory those of the source.
+    Its state is the cache of the output's keys and values (:class:`saccade.nn.cache.Cache`), its memory those of the source.
     """
 
     config_class = Config
@@ -89,7 +89,7 @@ class Transformer(EncoderDecoder):
         self.longest = self.target_positions.longest
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Crossed:
-        """The keys and values of the source for the decoder's layers, once per sentence."""
+        """The source's keys and values for the decoder's layers, computed once per sentence."""
         places = places_of(None, source.shape[1], source.device)
         embedding = self.target_embedding if self.source_embedding is None else self.source_embedding
         states = self._drop(self.source_positions.add(embedding(source) * self.config.width**0.5, places))
@@ -101,10 +101,10 @@ class Transformer(EncoderDecoder):
 
     def start(self, memory: Crossed) -> Cache:
         B, H, _, d = memory.keys[0].shape
-        return kv_cache.empty(B, len(memory.keys), H, d, memory.keys[0])
+        return caches.empty(B, len(memory.keys), H, d, memory.keys[0])
 
     def make_room(self, state: Cache | Room, step: int) -> Room:
-        return kv_cache.make_room(state, step)
+        return caches.make_room(state, step)
 
     def step(
         self,
@@ -160,10 +160,10 @@ class TransformerLM(LanguageModel):
 
     def blank(self, batch: int) -> Cache:
         config = self.config
-        return kv_cache.empty(batch, config.layers, config.heads, config.width // config.heads, self.embedding.weight)
+        return caches.empty(batch, config.layers, config.heads, config.width // config.heads, self.embedding.weight)
 
     def make_room(self, state: Cache | Room, step: int) -> Room:
-        return kv_cache.make_room(state, step)
+        return caches.make_room(state, step)
 
     def read(
         self,

@@ -1,14 +1,14 @@
-"""The Transformer's encoder (Vaswani et al. 2017) as a classifier of texts or pairs of texts, and as a tagger of words.
+"""The Transformer's encoder (Vaswani et al. 2017) as a classifier of texts and pairs, or as a tagger of words.
 
     input       x = Drop(√D E[token] + PE(place))           W_e E[token] where ``embedding`` gives words a width of their own
-    states      h = encoder(x)                              N layers of self-attention and feed-forward
+    states      h = encoder(x)                              N encoder layers (:mod:`saccade.nn.transformer`)
     pooling     αₛ = softmaxₛ(uᵀ tanh(W hₛ + b))           ``additive`` (Yang et al. 2016); or ``dot``: αₛ = softmaxₛ(uᵀ hₛ)
                 d = Σₛ αₛ hₛ                                or the ``mean``, the ``max``, the ``first`` word's state
     label       p(label) = softmax(W_o Drop(d) + b_o)
     tags        Pₜ = W_o Drop(hₜ) + b_o, each by its own softmax, or a CRF over them (:mod:`saccade.nn.crf`)
 
-A pair of texts is read in one row, ``first <eos> second``; a learned segment vector is added to the embeddings of the
-second. With one label, whose logit is the score, the classifier ranks candidates.
+A pair of texts is one row, ``first <eos> second``; a learned vector is added to the embeddings of the second text. With one
+label, whose logit is the score, the classifier ranks candidates.
 
 Legend: B batch, S positions, m embedding, D width, C labels, L characters.
 """
@@ -40,14 +40,14 @@ SITE = Site("pool", query="label", key="text")
 
 @dataclass(frozen=True)
 class Config(Sizes):
-    """What both readers have. Small, and with pre-norm, which needs no long warm-up; ``norm: post`` is as published."""
+    """Settings of both. Small, and with pre-norm, which needs no long warm-up; ``norm: post`` is as published."""
 
     width: int = 128
     heads: int = 4
     hidden: int = 256
     layers: int = 2
     norm: Norm = "pre"
-    embedding: int | None = None  # m: width of the word embeddings, e.g. of pre-trained vectors; width unless given
+    embedding: int | None = None  # m: of the words, as wide as vectors from elsewhere; width unless given
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,20 +56,20 @@ class Config(Sizes):
 
 @dataclass(frozen=True)
 class ClassifierConfig(Config):
-    """One label per text, by additive pooling by default."""
+    """One label per text, with additive pooling by default."""
 
     pool: Literal["additive", "dot", "mean", "max", "first"] = "additive"
 
 
 @dataclass(frozen=True)
 class TaggerConfig(Config):
-    """One tag per word, predicted independently by default."""
+    """One tag per word, independent by default."""
 
     output: Literal["softmax", "crf"] = "softmax"
 
 
 class _Reader(nn.Module):
-    """Embeddings, positions and layers: tokens [B, S] → states [B, S, D]."""
+    """Embeddings, positions and encoder layers: tokens [B, S] → states [B, S, D]."""
 
     longest: int | None
     sites: tuple[Site, ...]
@@ -88,7 +88,7 @@ class _Reader(nn.Module):
     def words(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Word embeddings, without positions."""
         embedded: Tensor = self.embedding(tokens)  # [B, S, m]
-        # Pre-trained vectors are not scaled: with √D the position encodings would be negligible.
+        # Given word vectors have their own scale: √D would make the positions negligible.
         words: Tensor = embedded * self.config.width**0.5 if self.widen is None else self.widen(embedded)
         return words
 
@@ -156,7 +156,7 @@ class TransformerClassifier(_Reader, Classifier):
 class TransformerTagger(_Reader, Tagger):
     """p(tags | words), for the task ``label``: tokens [B, S] → emissions [B, S, C], 0 beyond a row's end.
 
-    Reads words or word pieces (of which the first is tagged), not characters.
+    It reads words, or pieces of them, of which the first is tagged; no characters.
     """
 
     config_class = TaggerConfig

@@ -1,4 +1,4 @@
-"""Parts that networks are built of."""
+"""Building blocks of networks."""
 
 from saccade.attention.layers import Attention, AttentionPool, MultiHead
 from saccade.attention.spatial import SelfAttention2d

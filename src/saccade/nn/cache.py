@@ -1,12 +1,12 @@
-"""What a decoder keeps of the tokens it has read, so that a step costs O(T) and not O(T²): their keys and values.
+"""Key-value caches of decoders, so that a step costs O(T) and not O(T²).
 
-    kₜ, vₜ are computed once, at step t; later steps look at k₁ … kₜ, v₁ … vₜ
+    kₜ, vₜ are computed once, at step t; later steps attend to k₁ … kₜ, v₁ … vₜ
 
-:class:`Cache` grows by what is read and changes nothing that was there: states of a search can be kept, reordered and gone
-on from twice. :class:`Room` has empty places behind, in which a step writes: its shapes stay, so that steps can be recorded
-(:mod:`saccade.nn.cuda_graphs`). Each row stands at its own place, ``read``; what lies beyond it is never looked at.
+:class:`Cache` is immutable: reading tokens makes a new one, so states of a search can be kept, reordered and continued twice.
+:class:`Room` has empty positions at the end, which a step writes in place: its shapes stay, so that steps can be captured in
+CUDA graphs (:mod:`saccade.nn.cuda_graphs`). Row b has read ``read[b]`` tokens; positions beyond are never attended to.
 
-Legend: B batch, H heads, L places kept, T new tokens, d width of a head.
+Legend: B batch, H heads, L cached positions, T new tokens, d width of a head.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from torch.nn import functional
 from saccade.attention.windows import Window, causal, mask, padding
 
 ROOM = 32
-"""Places there are at first where steps are recorded; they are doubled when they are full."""
-
+"""Initial number of positions where steps are captured; doubled when they are full."""
 
 SAME = 8
-"""What was read before the first step counts in multiples of this."""
+"""The number of tokens before the first step is rounded up to a multiple of this."""
 
 
 class Cache(NamedTuple):
-    """How many tokens each row has read, and the keys and values [B, H, L, d] of every layer."""
+    """The number of tokens each row has read, and the keys and values [B, H, L, d] of every layer."""
 
     read: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
@@ -37,11 +36,11 @@ class Cache(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A cache with empty places behind. At step n of a search at most ``begun`` + n places are taken.
+    """A cache with empty positions at the end. At step n of a search at most ``begun`` + n positions are used.
 
-    What row b kept at place l lies in row b + ``line[b, l]``: a row that goes on from another does not copy what that one
-    kept (:mod:`saccade.kernels.beam_kv.reference`). Rows may be moved in whole groups, or one by one as long as
-    none went on from another.
+    What row b cached at position l lies in row b + ``line[b, l]``: a row that continues another does not copy its cache
+    (:mod:`saccade.kernels.beam_kv.reference`). Rows may be moved in whole groups, or one by one as long as none continues
+    another.
     """
 
     read: Int[Tensor, " B"]
@@ -51,7 +50,7 @@ class Room(NamedTuple):
     begun: int
 
     def followed(self, rows: Int[Tensor, " B"]) -> Room:
-        """As many rows, each of which goes on from one of these."""
+        """As many rows, each of which continues one of these."""
         read = self.read.index_select(0, rows)
         moved = (rows - torch.arange(len(rows), device=rows.device)).to(self.line.dtype)
         line = self.line.index_select(0, rows) + moved.unsqueeze(1)
@@ -60,16 +59,16 @@ class Room(NamedTuple):
 
 
 def empty(batch: int, layers: int, heads: int, width: int, like: Tensor) -> Cache:
-    """The cache of ``layers`` layers before anything was read, on the device and in the type of ``like``."""
+    """An empty cache of ``layers`` layers, on the device and in the dtype of ``like``."""
     nothing = like.new_zeros(batch, heads, 0, width)
     read = torch.zeros(batch, dtype=torch.int64, device=like.device)
     return Cache(read, (nothing,) * layers, (nothing,) * layers)
 
 
 def make_room(cache: Cache | Room, step: int) -> Room:
-    """The same cache with a place for the tokens of step number ``step``; itself, where there is one."""
+    """The same cache with a position for the tokens of step number ``step``; itself, if it has one."""
     taken = cache.keys[0].shape[2]
-    # A little more than was taken, so that prompts of many lengths share few recordings.
+    # Rounded up, so that prompts of many lengths share few captured graphs.
     begun = cache.begun if isinstance(cache, Room) else -(-(taken - step) // SAME) * SAME
     if isinstance(cache, Room) and begun + step < taken:
         return cache
@@ -82,18 +81,18 @@ def make_room(cache: Cache | Room, step: int) -> Room:
 
 
 def places_of(cache: Cache | Room | None, count: int, device: torch.device) -> Int[Tensor, "b T"]:
-    """Where ``count`` new tokens stand: [1, T] where every row begins at 0, else [B, T]."""
+    """The positions of ``count`` new tokens: [1, T] where every row starts at 0, else [B, T]."""
     ahead = torch.arange(count, device=device).unsqueeze(0)
     return ahead if is_empty(cache) or cache is None else cache.read.unsqueeze(1) + ahead
 
 
 def is_empty(cache: Cache | Room | None) -> bool:
-    """Whether nothing was read, as far as the shapes say."""
+    """Whether the cache has no positions."""
     return cache is None or cache.keys[0].shape[2] == 0
 
 
 def window_of(cache: Cache | Room | None, places: Int[Tensor, "b T"]) -> Window:
-    """New tokens see those that were read before them, and themselves."""
+    """New tokens see themselves and all tokens before them."""
     if cache is None or is_empty(cache):
         return causal
     if places.shape[1] == 1:
@@ -106,16 +105,16 @@ def written(
     cache: Cache | Room | None, layer: int, keys: Float[Tensor, "B H T d"], values: Float[Tensor, "B H T d"],
     places: Int[Tensor, "b T"],
 ) -> tuple[Float[Tensor, "B H L d"], Float[Tensor, "B H L d"]]:  # fmt: skip
-    """A layer's keys and values with the new ones at their places."""
+    """A layer's keys and values with the new ones written at their positions."""
     if cache is None or is_empty(cache):
         return keys, values
-    T, found = keys.shape[2], []
+    T, updated = keys.shape[2], []
     index = places[:, None, :, None].expand_as(keys)
     for old, new in ((cache.keys[layer], keys), (cache.values[layer], values)):
-        # In a room the places of a recorded step are its own; elsewhere a state that was given stays as it is.
+        # A room is written in place; a cache is copied, so that the given state stays as it is.
         grown = old if isinstance(cache, Room) else _padded(old, T)
-        found.append(grown.scatter_(2, index, new.to(grown.dtype)))
-    return found[0], found[1]
+        updated.append(grown.scatter_(2, index, new.to(grown.dtype)))
+    return updated[0], updated[1]
 
 
 def after(
@@ -124,7 +123,7 @@ def after(
     values: tuple[Tensor, ...],
     read: Int[Tensor, " B"] | int,
 ) -> Cache | Room:
-    """The cache when ``read`` tokens more of each row were read, of which every layer made these keys and values."""
+    """The cache after ``read`` more tokens per row, with these keys and values of every layer."""
     if cache is None:
         count = read if isinstance(read, Tensor) else torch.full((len(keys[0]),), read, device=keys[0].device)
         return Cache(count, keys, values)

@@ -1,4 +1,4 @@
-"""What every network has that reads a text, or two, and says one label: p(label | text) = softmax(logits).
+"""Base class of networks that assign one label to a text, or to a pair: p(label | text) = softmax(logits).
 
 Legend: B batch, S positions, W words of a sentence, C labels.
 """
@@ -14,16 +14,16 @@ from saccade.trace.lens import Lens, Site
 
 
 class Classifier(nn.Module):
-    """Base of the networks for the task ``classify``, made by ``(config, vocabulary, classes)``.
+    """Base of the networks for the task ``classify``, constructed from ``(config, vocabulary, classes)``.
 
     Attributes:
-        layout: how the network wants its rows: ``plain`` (a text as it is, one mark between two), ``marked`` (a mark before the
-            row and one after each text, as BERT reads it), or ``sentences``: tokens [B, S, W] and lengths [B, S], the words of
-            each sentence, 0 where a document has no more; segments are None.
-        longest: how many positions it can read at most, marks counted; None: any number.
-        needs_second: what the second text of a pair is, for a network that cannot do without; None: it reads single texts too.
-        sites: where it looks. Their axes are ``text``, the positions of a row, and ``label``, the one answer; of the layout
-            ``sentences`` also ``sentences``, and ``text`` are the words of all of them.
+        layout: format of the rows: ``plain`` (the text, with one separator between two), ``marked`` (a mark before the row and
+            one after each text, as in BERT), or ``sentences``: tokens [B, S, W] and lengths [B, S], the words of each
+            sentence, 0 for padding sentences; segments are None.
+        longest: the most positions it can read, marks included; None: no limit.
+        needs_second: what the second text of a pair is, for a network that requires one; None: it reads single texts too.
+        sites: where it attends. Their axes are ``text``, the positions of a row, and ``label``, the output; in the layout
+            ``sentences`` also ``sentences``, and ``text`` has the words of all of them.
     """
 
     layout: ClassVar[Literal["plain", "marked", "sentences"]] = "plain"
@@ -39,8 +39,8 @@ class Classifier(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B C"]:
-        """Logits of the labels. Rows are padded on the right; what stands beyond ``lengths`` changes nothing.
+        """Logits of the labels. Rows are padded on the right; positions beyond ``lengths`` have no effect.
 
-        ``segments`` is 0 on the first text and 1 on the second; None where there is one text only.
+        ``segments`` is 0 on the first text and 1 on the second; None for a single text.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What every model's ``Config`` checks of itself, however it was made: by a recipe or in Python."""
+"""Checks that every model's ``Config`` makes, whether it comes from a recipe or from Python."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from saccade.plugins import PartError, is_own
 
 
 def check(config: Any, *at_least_one: str) -> None:
-    """Choices are among those listed (or a user's own, where one may be), the named sizes (where given) at least 1, a
-    dropout in [0, 1)."""
+    """Raise unless choices are among those listed (or a user's own, where allowed), the named sizes (where given) are at
+    least 1, and dropout is in [0, 1)."""
     hints = get_type_hints(type(config), include_extras=True)
     for field in fields(config):
         content, hint = getattr(config, field.name), hints[field.name]

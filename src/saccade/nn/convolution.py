@@ -1,4 +1,4 @@
-"""Convolutions over padded sequences: padding is 0 when it is read, so a row alone is what it is in a batch.
+"""Convolutions over padded sequences: padding is read as 0, so a row gives the same result alone and in a batch.
 
 Legend: B batch, S positions, m input width, n output width.
 """
@@ -16,15 +16,16 @@ from saccade.nn.recurrent import mask_of
 
 
 class Convolution(nn.Module):
-    """A stack of layers, each position from its neighbours: h'ₛ = relu(Σₖ W_k h_{s+k} + b), k = −r … r, width = 2 r + 1.
+    """A stack of layers, each position computed from its neighbours: h'ₛ = relu(Σₖ W_k h_{s+k} + b), k = −r … r, width = 2
+    r + 1.
 
-    Shapes: x [B, S, m], lengths [B] → [B, S, n]; what stands beyond a row's length comes out as 0.
+    Shapes: x [B, S, m], lengths [B] → [B, S, n]; outputs beyond a row's length are 0.
     """
 
     def __init__(self, inputs: int, outputs: int, *, width: int = 3, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         if width % 2 == 0:
-            raise SaccadeError(f"width must be odd, so that a position stands in the middle: got {width}")
+            raise SaccadeError(f"width must be odd, to have a centre: got {width}")
         widths = [inputs, *([outputs] * layers)]
         self.layers = nn.ModuleList(
             nn.Conv1d(before, after, width, padding=width // 2) for before, after in pairwise(widths)

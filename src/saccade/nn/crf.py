@@ -4,13 +4,13 @@
     loss        −log p(y) = log Z − s(y),  Z = Σ_y' exp s(y')
     forward     αₜ(j) = exp Pₜ(j) Σᵢ αₜ₋₁(i) exp A(i, j)              Z = Σᵢ α_S(i) exp A(i, stop)
     marginals   p(yₜ = j) = αₜ(j) βₜ(j) / Z,                          β: the same recursion from the end, over Aᵀ
-    best path   the forward recursion on logarithms, with max for Σ, and back along what was taken (Viterbi)
+    best path   the forward recursion on logarithms, with max for Σ, and the way back (Viterbi)
 
 P are the emissions [B, S, K]. A [K + 1, K + 1] is written [from, to]: its last row is the start, its last column the stop. Rows
-are padded on the right; a row of no steps has one path, of score 0.
+are padded on the right; an empty row has one path, of score 0.
 
-The sums are products of small matrices in float64, each step scaled to sum to 1 and the logarithms of the scales added up:
-what log Σ exp gives, at a fraction of its cost, wherever a step's numbers lie within 700 of each other (as logarithms).
+The sums are products of small matrices in float64, each step scaled to sum to 1, and the logarithms of the scales are added
+up: the same as log Σ exp at a fraction of its cost, as long as a step's logarithms lie within 700 of each other.
 
 Legend: B batch, S steps, K tags.
 """
@@ -27,15 +27,15 @@ from torch.autograd.function import once_differentiable
 from saccade.nn.recurrent import at_end, mask_of, reverse_within
 
 FORBIDDEN = -1e4
-"""The score of a move that may not be: exp gives exactly 0, and sums of some of them are still numbers."""
-TINY = 1e-300  # no scale is smaller: a row of which no path may be gives numbers too
+"""The score of a forbidden transition: its exp is exactly 0, and sums of several are still finite."""
+TINY = 1e-300  # lower bound of a scale: a row without an allowed path gives finite numbers too
 
 
 class CRF(nn.Module):
-    """Transitions A [K + 1, K + 1], which are learned; they start at 0, where the tags of a row are independent.
+    """Learned transitions A [K + 1, K + 1]; they start at 0, where the tags of a row are independent.
 
-    ``moves``, True where a tag may follow another (laid out as A), puts :data:`FORBIDDEN` in the place of the others,
-    which are then not learned.
+    ``moves`` is True where a tag may follow another (indexed like A); the others are set to :data:`FORBIDDEN` and not
+    learned.
     """
 
     def __init__(self, tags: int) -> None:
@@ -43,7 +43,7 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(torch.zeros(tags + 1, tags + 1))
 
     def allowed(self, moves: Bool[Tensor, "K1 K1"] | None = None) -> Float[Tensor, "K1 K1"]:
-        """A, with the moves that may not be."""
+        """A with forbidden transitions masked."""
         return self.transitions if moves is None else self.transitions.masked_fill(~moves, FORBIDDEN)
 
     def loss(
@@ -79,7 +79,7 @@ def path_score(
     lengths: Int[Tensor, " B"],
     transitions: Float[Tensor, "K1 K1"],
 ) -> Float[Tensor, " B"]:
-    """s(y) = Σₜ Pₜ(yₜ) + Σₜ A(yₜ, yₜ₊₁). What stands in ``tags`` beyond a row's length is not looked at."""
+    """s(y) = Σₜ Pₜ(yₜ) + Σₜ A(yₜ, yₜ₊₁). ``tags`` beyond a row's length are ignored."""
     B, S, K = emissions.shape
     real = mask_of(lengths, S)  # [B, S]
     tags = tags.masked_fill(~real, 0)
@@ -118,7 +118,7 @@ def viterbi(
         reached, source = (best.unsqueeze(-1) + moves).max(dim=1)  # [B, K]
         here = real[:, step, None]
         best = torch.where(here, reached + emissions[:, step], best)
-        taken.append(torch.where(here, source, stay))  # padding is walked back through as it is
+        taken.append(torch.where(here, source, stay))  # padding keeps its tag
     path = [(best + transitions[:K, K]).argmax(-1)]
     for source in reversed(taken):
         path.append(source.gather(1, path[-1].unsqueeze(-1)).squeeze(-1))
@@ -128,7 +128,7 @@ def viterbi(
 class _LogPartition(torch.autograd.Function):
     """log Z, whose gradients are the marginals: of Pₜ(j) p(yₜ = j), of A(i, j) the expected number of moves from i to j.
 
-    Both directions run as one recursion, so a step is four operations on the way there and none on the way back.
+    Both directions run as one recursion, so a step is four operations forward and none backward.
     """
 
     @staticmethod
@@ -150,17 +150,17 @@ class _LogPartition(torch.autograd.Function):
         tags = _shares(ways, lengths) * gradient[:, None, None]
         moves = transitions[:K, :K].double().exp()
         before, after = ways.ahead[:, :-1], ways.behind[:, 1:]  # [B, S - 1, K]
-        both = (before @ moves * after).sum(-1).clamp_min(TINY)  # of a step: Z, as it is scaled there
+        both = (before @ moves * after).sum(-1).clamp_min(TINY)  # Z with the scales of the step
         share = (mask_of(lengths - 1, S - 1) * gradient.unsqueeze(-1) / both).unsqueeze(-1)
         counts = torch.zeros_like(transitions)
         counts[:K, :K] = moves * ((before * share).flatten(0, 1).T @ after.flatten(0, 1))
         counts[K, :K] = tags[:, 0].sum(0)
-        counts[:K, K] = at_end(tags, lengths.clamp_min(1)).sum(0)  # of a row of no steps they are 0
+        counts[:K, K] = at_end(tags, lengths.clamp_min(1)).sum(0)  # 0 for an empty row
         return tags.to(ctx.kept), None, counts
 
 
 class _Ways(NamedTuple):
-    """α and β of every step, scaled; what they are in padding means nothing."""
+    """Scaled α and β of every step; undefined in padding."""
 
     ahead: Tensor  # [B, S, K]: α / (a scale of the step)
     behind: Tensor  # [B, S, K]: exp P β / (a scale of the step)
@@ -183,8 +183,8 @@ def _both_ways(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> _Ways
         scales.append(state.sum(-1, keepdim=True).clamp_min(TINY))
         states.append(state / scales[-1])
     ahead, behind = torch.stack(states, dim=2).unbind(0)
-    later = reverse_within(torch.stack([each[1] for each in reached], dim=1), lengths)
-    scale = torch.stack([each[0] for each in scales], dim=1).squeeze(-1)
+    later = reverse_within(torch.stack([part[1] for part in reached], dim=1), lengths)
+    scale = torch.stack([part[0] for part in scales], dim=1).squeeze(-1)
     return _Ways(ahead, reverse_within(behind, lengths), later, scale, lifts)
 
 
@@ -196,7 +196,7 @@ def _shares(ways: _Ways, lengths: Tensor) -> Tensor:
 
 
 def _exact(*parts: Tensor) -> tuple[Tensor, ...]:
-    """Numbers in float64, on the CPU where the device has none."""
+    """Tensors in float64, on the CPU where the device has no float64."""
     there = [part.cpu() if part.device.type == "mps" else part for part in parts]
     return tuple(part.double() if part.is_floating_point() else part for part in there)
 

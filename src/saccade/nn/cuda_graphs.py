@@ -1,11 +1,11 @@
-"""A decoder's step recorded once and replayed: what a device does is then no longer bound by how fast it is told to.
+"""Captures a decoder's step as a CUDA graph; replaying it removes kernel-launch overhead.
 
-A step of a small network is some fifty operations of a few microseconds each, and a GPU must be told to start every one of
-them. A recorded step (a CUDA graph) is told as one. It reads and writes tensors that stay where they are, so it must do the
-same at every step: its state keeps its shapes, nothing is read back on the way, and it does not depend on where in the
-output it stands (:class:`Anywhere`). A network of which this is not true is stepped as it is, with the same results.
+A step of a small network is some fifty operations of a few microseconds each, and launching each of them takes as long. A
+captured step is one launch. It reads and writes tensors at fixed addresses, so it must do the same at every step: its state
+keeps its shapes, nothing is copied to the host, and it does not depend on its position in the output (:class:`UnknownStep`).
+A network for which this does not hold runs eagerly, with the same results.
 
-All calls that need a GPU are in :class:`Gpu`; :class:`Plainly` stands in for it where there is none.
+All calls that need a GPU are in :class:`Gpu`; :class:`EagerDevice` replaces it where there is none.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ import torch
 from torch import Tensor
 
 SPOILT: list[torch.cuda.CUDAGraph] = []
-"""Recordings that failed: the allocator goes on asking them whether an allocation is theirs, so they must not vanish."""
+"""Graphs whose capture failed: the allocator still refers to them, so they must be kept alive."""
 
 
 class Unrecordable(Exception):
-    """This must be done as it is, and why."""
+    """The step cannot be captured, and why."""
 
 
 class UnknownStep:
-    """The place of a recorded step in the output, which may not be asked for: what depends on it cannot be replayed."""
+    """Stands for the position of a captured step: any use of it raises, since the result could not be replayed."""
 
-    def _asked(self, *_: object) -> Any:
-        raise Unrecordable("it depends on its place in the output")
+    def _used(self, *_: object) -> Any:
+        raise Unrecordable("it depends on its position in the output")
 
-    __bool__ = __int__ = __index__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = _asked
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _asked
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = _asked
-    __eq__ = __ne__ = __hash__ = _asked
+    __bool__ = __int__ = __index__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = _used
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _used
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = _used
+    __eq__ = __ne__ = __hash__ = _used
 
 
 Fetched = Callable[[], list[npt.NDArray[Any]]]
@@ -45,23 +45,23 @@ Fetched = Callable[[], list[npt.NDArray[Any]]]
 
 @runtime_checkable
 class Machine(Protocol):
-    """What recording a step needs of a device."""
+    """The operations of a device that capturing a step needs."""
 
     def warm(self, step: Callable[[], None]) -> None:
-        """Run a step as it will be recorded; an error where it reads anything back."""
+        """Run a step as it will be captured; raises if it synchronises with the host."""
 
     def record(self, step: Callable[[], None]) -> Callable[[], None]:
-        """What replays the step. It is recorded without being run."""
+        """Capture the step without running it; returns a function that replays it."""
 
     def fetch(self, *tensors: Tensor) -> Fetched:
-        """Have tensors brought over; the result waits for them. Steps may be taken meanwhile."""
+        """Start copying tensors to the host; the returned function waits for them. Steps may run meanwhile."""
 
     def send(self, numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
-        """The numbers on the device; steps that were begun are not waited for."""
+        """Copy the numbers to the device without waiting for running steps."""
 
 
 class EagerDevice:
-    """Records nothing: to replay a step is to call it."""
+    """Captures nothing: replaying a step calls it."""
 
     def warm(self, step: Callable[[], None]) -> None:
         step()
@@ -77,11 +77,11 @@ class EagerDevice:
 
 
 class Gpu:
-    """Records CUDA graphs. They share their working memory: they run one after the other, and keep nothing in it."""
+    """Captures CUDA graphs. They share one memory pool: they run one after the other, and leave nothing in it."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.side = torch.cuda.Stream(device)  # the stream in use by default cannot be recorded
+        self.side = torch.cuda.Stream(device)  # the default stream cannot be captured
         self.pool = torch.cuda.graph_pool_handle()
 
     def warm(self, step: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Gpu:
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """On the side stream, after what was begun before; what is begun later waits for it."""
+        """Run on the side stream, after earlier work; later work waits for it."""
         with torch.cuda.device(self.device):
             main = torch.cuda.current_stream()
             self.side.wait_stream(main)
@@ -123,8 +123,8 @@ class Gpu:
 
 @contextmanager
 def captured_by(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
-    """What is launched inside goes into the graph. Not torch.cuda.graph(), which each time collects garbage and gives back all
-    cached memory. Other threads may go on meanwhile."""
+    """Capture launches into the graph. Unlike torch.cuda.graph() it neither collects garbage nor releases cached memory.
+    Other threads may continue meanwhile."""
     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
     try:
         yield
@@ -134,15 +134,15 @@ def captured_by(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
 
 @contextmanager
 def recovering(graph: torch.cuda.CUDAGraph, device: torch.device) -> Iterator[None]:
-    """Around a recording: where it fails, it leaves a device on which live work goes on."""
-    # Collecting garbage in mid-recording may free memory or graphs of someone else, which a recording forbids.
+    """Leave the device usable if a capture fails."""
+    # Garbage collection during a capture might free memory or graphs of others, which is not allowed.
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     except BaseException:
         SPOILT.append(graph)
-        # The generator still believes that it is being recorded and would refuse to draw; its copy does not.
+        # The generator is still in capture mode and would refuse to draw; its copy is not.
         with suppress(AttributeError, RuntimeError):
             generator = torch.cuda.default_generators[device.index]
             generator.graphsafe_set_state(generator.clone_state())
@@ -154,7 +154,7 @@ def recovering(graph: torch.cuda.CUDAGraph, device: torch.device) -> Iterator[No
 
 @contextmanager
 def refusing_waits() -> Iterator[None]:
-    """To wait for the device is an error while it lasts: found here, it need not break a recording."""
+    """Make synchronising with the device an error, so that it is found before a capture."""
     before = torch.cuda.get_sync_debug_mode()
     _set_waiting("error")
     try:
@@ -165,12 +165,12 @@ def refusing_waits() -> Iterator[None]:
 
 def _set_waiting(mode: int | str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that it does not find everything; what it misses, recording finds
+        warnings.simplefilter("ignore")  # PyTorch warns that it misses some synchronisations; the capture finds those
         torch.cuda.set_sync_debug_mode(mode)
 
 
 def leaves(part: Any) -> Iterator[Any]:
-    """The tensors, and whatever else there is, in a memory or state."""
+    """The leaves of a memory or state: tensors and other values."""
     if isinstance(part, tuple):
         for item in part:
             yield from leaves(item)
@@ -179,23 +179,23 @@ def leaves(part: Any) -> Iterator[Any]:
 
 
 def like(part: tuple[Any, ...], parts: list[Any]) -> Any:
-    """Other parts in the form of a memory's or state's tuple, named or not."""
+    """A tuple of the same type, named or not, with other parts."""
     return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
 
 
 def shape_of(part: Any) -> tuple[Any, ...]:
-    """What must be the same for one recording to serve: the tensors' shapes and types, and all that is no tensor."""
+    """What must match to reuse a captured graph: the tensors' shapes and dtypes, and all other values."""
     if isinstance(part, tuple):
         return (type(part), *(shape_of(item) for item in part))
     if isinstance(part, Tensor):
         return (tuple(part.shape), part.dtype, part.device)
     if not isinstance(part, Hashable):
-        raise Unrecordable(f"it keeps a {type(part).__name__}, which may change")
+        raise Unrecordable(f"its state has a {type(part).__name__}, which may change")
     return (type(part), part)
 
 
 def owned(part: Any) -> Any:
-    """A memory or state in tensors of its own, none of which is a view or stands there twice."""
+    """A copy of a memory or state without views or duplicates."""
     if isinstance(part, Tensor):
         return part.clone(memory_format=torch.contiguous_format)
     if isinstance(part, tuple):
@@ -204,7 +204,7 @@ def owned(part: Any) -> Any:
 
 
 def write_over(part: Any, new: Any) -> None:
-    """The new values, in the tensors of the old."""
+    """Copy new values into the tensors of a state."""
     if shape_of(part) != shape_of(new):
         raise Unrecordable("its state does not keep its shape")
     for old, value in zip(leaves(part), leaves(new), strict=True):

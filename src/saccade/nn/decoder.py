@@ -1,8 +1,8 @@
-"""What every encoder-decoder has: it reads the source once, then writes one token a step.
+"""Base class of encoder-decoders: they encode the source once, then write one token per step.
 
     p(y | x) = Πₜ p(yₜ | y₍<ₜ₎, encode(x))
 
-A network gives ``encode``, ``start`` and ``step``; training and every search are built of these three.
+A network implements ``encode``, ``start`` and ``step``; training and every search are built on these three.
 
 Legend: B batch, S source, T target, V vocabulary.
 """
@@ -26,9 +26,10 @@ class EncoderDecoder(nn.Module):
     batch, so that a search can select and reorder them.
 
     Attributes:
-        writes_on: the axis that what is written lies on.
-        shares_memory: whether ``step`` takes a memory of N rows for R = N · W tokens: row r then looks at item ⌊r / W⌋. A class
-            that defines a ``step`` of its own says so itself.
+        writes_on: the axis of the output.
+        shares_memory: whether ``step`` takes a memory of N rows for R = N · W tokens: row r then attends to item ⌊r / W⌋.
+        A class
+            that overrides ``step`` must set it itself.
     """
 
     writes_on: str = "target"
@@ -40,7 +41,7 @@ class EncoderDecoder(nn.Module):
             cls.shares_memory = False
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Any:
-        """What is kept of the source: tokens [B, S], or vectors [B, S, d]."""
+        """The memory: what the decoder needs of the source, tokens [B, S] or vectors [B, S, d]."""
         raise NotImplementedError
 
     def start(self, memory: Any) -> Any:
@@ -48,19 +49,19 @@ class EncoderDecoder(nn.Module):
         raise NotImplementedError
 
     def begin(self, memory: Any, rows: int, bos: int) -> tuple[Int[Tensor, " B"], Any, Any]:
-        """What a search's first step is given: the tokens it reads, the state, and what all steps need of the memory, each of
-        so many rows. A search may repeat them for the places of its beam."""
+        """Inputs of a search's first step: tokens, state, and the memory for all steps, each with ``rows`` rows. A search may
+        repeat them for the places of its beam."""
         state = self.start(memory)
         device = next(part.device for part in leaves((memory, state)) if isinstance(part, Tensor))
         return torch.full((rows,), bos, device=device), state, memory
 
     def begun(self, memory: Any) -> int:
-        """Where the first step stands, for a lens."""
+        """The position of the first step, for a lens."""
         return 0
 
     def make_room(self, state: Any, step: int) -> Any:
-        """The state with room for the search's step number ``step``, where steps are recorded: a recorded step cannot make
-        its state larger. The state itself where it has that room, as one that never grows has."""
+        """The state with room for step number ``step``, where steps are captured: a captured step cannot enlarge its state.
+        The state itself if it has room, as one that never grows always does."""
         return state
 
     def step(
@@ -70,7 +71,7 @@ class EncoderDecoder(nn.Module):
         raise NotImplementedError
 
     def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
-        """Logits of every step when the true tokens are fed (``target`` begins with BOS)."""
+        """Logits of every step under teacher forcing (``target`` starts with BOS)."""
         state, logits = self.start(memory), []
         for offset in range(target.shape[1]):
             row, state = self.step(target[:, offset], state, memory, offset=offset, lens=lens)
@@ -80,7 +81,7 @@ class EncoderDecoder(nn.Module):
     def sample(
         self, memory: Any, target: Int[Tensor, "B T"], rate: float, *, lens: Lens | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Scheduled sampling (Bengio et al. 2015): with probability ``rate`` a step is fed what the network itself wrote."""
+        """Scheduled sampling (Bengio et al. 2015): with probability ``rate`` a step gets the network's own output."""
         state, token, logits = self.start(memory), target[:, 0], []
         for offset in range(target.shape[1]):
             row, state = self.step(token, state, memory, offset=offset, lens=lens)
@@ -107,7 +108,7 @@ class EncoderDecoder(nn.Module):
 
 
 def keep_outputs(lens: Lens, log_probs: Float[Tensor, "B T V"], offset: int, axis: str) -> None:
-    """Keep the likeliest outputs of each step and their probabilities, on the axis of what is written."""
+    """Record the likeliest outputs of each step and their probabilities, on the output axis."""
     best, index = log_probs.topk(min(OUTPUTS_KEPT, log_probs.shape[-1]), dim=-1)
     lens.signal("outputs.probability", axis, best.exp(), offset=offset)
     lens.signal("outputs.index", axis, index, offset=offset)

@@ -1,9 +1,9 @@
-"""Several networks as one: the mean of their probabilities at each step.
+"""An ensemble: several networks as one, by the mean of their probabilities at each step.
 
     p(yₜ | y₍<ₜ₎, x) = (1/M) Σₘ pₘ(yₜ | y₍<ₜ₎, x)        computed as log p = logsumexpₘ log pₘ − log M
 
-All members read the same source and write the same vocabulary. What the m-th member looks at is recorded, and can be
-edited, under its own name: ``1/decoder.attention``, ``2/decoder.attention``, …
+All members read the same source and write the same vocabulary. The m-th member's attention is recorded, and can be edited,
+under its own name: ``1/decoder.attention``, ``2/decoder.attention``, …
 
 Legend: B batch, T target, V vocabulary, M members.
 """
@@ -26,7 +26,7 @@ from saccade.trace.lens import Lens, Site
 
 
 class Ensemble(EncoderDecoder):
-    """The members side by side; its memory and its state are the tuples of theirs.
+    """The members in parallel; its memory and its state are the tuples of theirs.
 
     Shapes: source [B, S], target [B, T] → log-probabilities [B, T, V], which serve as logits (softmax(log p) = p).
     """
@@ -39,14 +39,14 @@ class Ensemble(EncoderDecoder):
 
     def _each(self, lens: Lens | None) -> Iterator[tuple[EncoderDecoder, Lens | None]]:
         for number, member in enumerate(self.members, start=1):
-            yield cast(EncoderDecoder, member), None if lens is None else Named(lens, number)
+            yield cast(EncoderDecoder, member), None if lens is None else MemberLens(lens, number)
 
     def encode(self, source: Tensor, lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> tuple[Any, ...]:
         if lens is None or not lens.wants("outputs") or not isinstance(self.members[0], LanguageModel):
-            return tuple(member.encode(source, lengths, lens=seen) for member, seen in self._each(lens))
-        # What a language model foresees while it reads a prompt is an output too: of all members, not of each.
-        models = [(cast(LanguageModel, member), seen) for member, seen in self._each(lens)]
-        read = [member.read_prompts(source, lengths, lens=seen) for member, seen in models]
+            return tuple(member.encode(source, lengths, lens=member_lens) for member, member_lens in self._each(lens))
+        # A language model's predictions while it reads a prompt are outputs too: of the ensemble, not of each member.
+        models = [(cast(LanguageModel, member), member_lens) for member, member_lens in self._each(lens)]
+        read = [member.read_prompts(source, lengths, lens=member_lens) for member, member_lens in models]
         pairs = zip(models, read, strict=True)
         logits = [member.write(hidden) for (member, _), (hidden, _) in pairs if hidden is not None]
         if logits:
@@ -58,7 +58,7 @@ class Ensemble(EncoderDecoder):
 
     @property
     def writes_on(self) -> str:  # type: ignore[override]
-        """The axis that what is written lies on: the members' own."""
+        """The axis of the output: the members' own."""
         return cast(EncoderDecoder, self.members[0]).writes_on
 
     @property
@@ -76,9 +76,9 @@ class Ensemble(EncoderDecoder):
 
     @property
     def longest(self) -> int | None:
-        """How many tokens can be written: what the shortest-sighted member can; None: any number."""
-        each = [getattr(member, "longest", None) for member in self.members]
-        return min((longest for longest in each if longest is not None), default=None)
+        """The most tokens that can be written: the smallest limit of a member; None: no limit."""
+        limits = [getattr(member, "longest", None) for member in self.members]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def make_room(self, state: Any, step: int) -> Any:
         roomy = tuple(member.make_room(own, step) for (member, _), own in zip(self._each(None), state, strict=True))
@@ -88,23 +88,23 @@ class Ensemble(EncoderDecoder):
         self, token: Int[Tensor, " B"], state: Any, memory: Any, *, offset: int, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B V"], tuple[Any, ...]]:
         logits, states = [], []
-        for (member, seen), own, part in zip(self._each(lens), state, memory, strict=True):
-            row, moved = member.step(token, own, part, offset=offset, lens=seen)
+        for (member, member_lens), own, part in zip(self._each(lens), state, memory, strict=True):
+            row, moved = member.step(token, own, part, offset=offset, lens=member_lens)
             logits.append(row)
             states.append(moved)
         return mean_log_prob(logits), tuple(states)
 
     def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         each = zip(self._each(lens), memory, strict=True)
-        return mean_log_prob([member.teach(part, target, lens=seen) for (member, seen), part in each])
+        return mean_log_prob([member.teach(part, target, lens=member_lens) for (member, member_lens), part in each])
 
     def forward(
         self, *inputs: Tensor, sampling: float = 0.0, lens: Lens | None = None, **options: Any
     ) -> Float[Tensor, "B T V"]:
         """Log-probabilities [B, T, V] of next tokens; inputs and options are those of the members' own ``forward``."""
         if sampling:
-            raise SaccadeError("the members of an ensemble are trained one by one: got sampling for all of them")
-        return mean_log_prob([member(*inputs, lens=seen, **options) for member, seen in self._each(lens)])
+            raise SaccadeError("an ensemble cannot be trained with scheduled sampling: train its members one by one")
+        return mean_log_prob([member(*inputs, lens=member_lens, **options) for member, member_lens in self._each(lens)])
 
 
 def mean_log_prob(logits: Sequence[Float[Tensor, "*rows V"]]) -> Float[Tensor, "*rows V"]:
@@ -113,8 +113,8 @@ def mean_log_prob(logits: Sequence[Float[Tensor, "*rows V"]]) -> Float[Tensor, "
     return torch.logsumexp(log_probs, dim=0) - math.log(len(logits))
 
 
-class Named(Lens):
-    """One member's view of a lens: its sites and signals carry the member's number."""
+class MemberLens(Lens):
+    """A member's lens: passes everything on, with the member's number in the names of sites and signals."""
 
     def __init__(self, behind: Lens, number: int) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""What every language model has: it reads a text and says, after each token, what comes next.
+"""Base class of language models: they read a text and predict the next token after each one.
 
     p(x) = Πₜ p(xₜ | x₍<ₜ₎)        read: x₍<ₜ₎ → hₜ        write: hₜ → logits of xₜ
 
-It is an encoder-decoder of one side: its source is the text so far, which its state keeps, so that every search that writes
-translations also continues prompts. A network gives ``blank``, ``read`` and ``write``; the rest is here.
+A language model is an encoder-decoder whose source is the prompt, kept in its state, so that every search also continues
+prompts. A network implements ``blank``, ``read`` and ``write``; the rest is here.
 
-Legend: B batch, S prompt, T tokens, V vocabulary, n width of what is known.
+Legend: B batch, S prompt, T tokens, V vocabulary, n hidden width.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from saccade.nn.cuda_graphs import leaves, like
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.trace.lens import Lens, Site
 
-CARRIED = "carried_training_"  # what the buffers are called that hold a state from one training batch to the next
+CARRIED = "carried_training_"  # names of the buffers that carry a state from one training batch to the next
 RESTING = "carried_resting_"
 
 
 class Memory(NamedTuple):
-    """A prompt that was read up to its last token, which the first step reads. ``begun`` is where that step stands, for a
-    lens."""
+    """A prompt read up to its last token, which the first step reads. ``begun`` is the position of that step, for a lens."""
 
     last: Int[Tensor, " B"]
     state: Any
@@ -37,12 +36,12 @@ class Memory(NamedTuple):
 class LanguageModel(EncoderDecoder):
     """Base of the language models: tokens [B, T] → logits [B, T, V], those at t of the token at t + 1.
 
-    A state is a (named) tuple of tensors whose first axis is the batch. What looks back does so at sites whose queries lie
-    on the axis "output" (what is written next) and whose keys on the axis "input" (what was read).
+    A state is a (named) tuple of tensors whose first axis is the batch. Sites of attention
+    have queries on the axis "output" (the next tokens) and keys on the axis "input" (the tokens read).
 
     Attributes:
-        carries: whether the state has one shape however much was read, so that it can be carried from chunk to chunk.
-        longest: how many tokens can be read in all; None: any number.
+        carries: whether the state has a fixed shape, so that it can be carried from chunk to chunk.
+        longest: the most tokens that can be read; None: no limit.
     """
 
     writes_on = "output"
@@ -51,7 +50,7 @@ class LanguageModel(EncoderDecoder):
     longest: int | None = None
 
     def blank(self, batch: int) -> Any:
-        """The state before anything was read."""
+        """The state before the first token."""
         raise NotImplementedError
 
     def read(
@@ -63,15 +62,15 @@ class LanguageModel(EncoderDecoder):
         offset: int = 0,
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B T n"], Any]:
-        """What is known after each token, and the state after each row's last real one.
+        """Hidden vectors after each token, and the state after each row's last real one.
 
-        Rows are padded on the right; a row of length 0 keeps its state. They go on from ``state`` (None: blank), each at its
-        own place; ``offset`` is that place where a lens is given, and then the same for all rows.
+        Rows are padded on the right; a row of length 0 keeps its state. They continue from ``state`` (None: blank), each at
+        its own position; with a lens, ``offset`` is that position, the same for all rows.
         """
         raise NotImplementedError
 
     def write(self, hidden: Float[Tensor, "... n"]) -> Float[Tensor, "... V"]:
-        """Logits of what comes next."""
+        """Logits of the next token."""
         raise NotImplementedError
 
     def forward(  # type: ignore[override]
@@ -83,53 +82,53 @@ class LanguageModel(EncoderDecoder):
         sampling: float = 0.0,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits [B, T, V]: those at t are of the token that follows ``tokens[:, t]``.
+        """Logits [B, T, V]: those at t predict the token after ``tokens[:, t]``.
 
-        With ``continues`` the rows go on, where it is True, from the state that the call before ended with
-        (:meth:`carry` made room for it). ``sampling`` > 0 is scheduled sampling.
+        Where ``continues`` is True, a row continues from the final state of the previous call (:meth:`carry` allocates
+        it). ``sampling`` > 0 is scheduled sampling.
         """
         if sampling:
             return self.sample(Memory(tokens[:, 0], self.blank(len(tokens)), 0), tokens, sampling, lens=lens)
         before = None if continues is None else self._carried(continues)
         hidden, after = self.read(tokens, lengths, before, lens=lens)
         if continues is not None:
-            for kept, part in zip(self._places(), leaves(after), strict=True):
-                kept.copy_(part.detach())
+            for carried, part in zip(self._carried_buffers(), leaves(after), strict=True):
+                carried.copy_(part.detach())
         return self.write(hidden)
 
-    # What is carried from chunk to chunk --------------------------------------------------------------------------------
+    # State carried from chunk to chunk --------------------------------------------------------------------------------
 
     def carry(self, rows: int) -> None:
-        """Make room for the states of so many rows: one set while training, one at rest, neither of them saved in a bundle."""
+        """Allocate the states of ``rows`` rows: one set for training, one for evaluation, neither saved in a bundle."""
         if not self.carries:
             raise SaccadeError(
-                f"{type(self).__name__} keeps all that it read, so nothing can be carried from chunk to chunk: "
+                f"{type(self).__name__}: its state grows with the text, so it cannot be carried from chunk to chunk: "
                 "leave data.streams out (data.context gives chunks the tokens before them)"
             )
         for number, part in enumerate(leaves(self.blank(rows))):
             for name in (CARRIED, RESTING):
                 self.register_buffer(f"{name}{number}", part.clone(), persistent=False)
 
-    def _places(self) -> list[Tensor]:
-        name, places = CARRIED if self.training else RESTING, list[Tensor]()
-        while hasattr(self, f"{name}{len(places)}"):
-            places.append(self.get_buffer(f"{name}{len(places)}"))
-        if not places:
-            raise SaccadeError("there is no room for what is carried from chunk to chunk: call carry() first")
-        return places
+    def _carried_buffers(self) -> list[Tensor]:
+        name, buffers = CARRIED if self.training else RESTING, list[Tensor]()
+        while hasattr(self, f"{name}{len(buffers)}"):
+            buffers.append(self.get_buffer(f"{name}{len(buffers)}"))
+        if not buffers:
+            raise SaccadeError("no state to carry from chunk to chunk: call carry() first")
+        return buffers
 
     def _carried(self, continues: Bool[Tensor, " B"]) -> Any:
         blank = self.blank(len(continues))
         parts = iter([
-            torch.where(continues.view(-1, *[1] * (kept.dim() - 1)), kept, fresh)
-            for kept, fresh in zip(self._places(), leaves(blank), strict=True)
+            torch.where(continues.view(-1, *[1] * (carried.dim() - 1)), carried, fresh)
+            for carried, fresh in zip(self._carried_buffers(), leaves(blank), strict=True)
         ])  # fmt: skip
         return _filled(blank, parts)
 
     # As an encoder-decoder, for the searches ----------------------------------------------------------------------------
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
-        """Read prompts, each begun by BOS, but for their last tokens."""
+        """Read prompts, each starting with BOS, except for their last tokens."""
         hidden, memory = self.read_prompts(source, lengths, lens=lens)
         if lens is not None and hidden is not None and lens.wants("outputs"):
             keep_outputs(lens, torch.log_softmax(self.write(hidden).float(), dim=-1), 0, self.writes_on)
@@ -138,25 +137,25 @@ class LanguageModel(EncoderDecoder):
     def read_prompts(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B T n"] | None, Memory]:
-        """The same; also what is known after each token that was read, None where none was."""
+        """The same, with the hidden vectors after each token that was read; None if there was none."""
         last = source.gather(1, (lengths - 1).unsqueeze(1)).squeeze(1)
         longest = int(lengths.max())
         same = bool((lengths == longest).all())
         if lens is not None and not same:
-            raise SaccadeError("a lens looks at prompts of one length at a time: got several in one batch")
+            raise SaccadeError("a lens needs prompts of equal length in a batch: got several lengths")
         hidden, state = None, self.blank(len(source))
         if longest > 1:
-            # Where rows are of one length nothing is padding, and nothing need be masked.
+            # Rows of equal length have no padding to mask.
             rest = None if same else lengths - 1
             hidden, state = self.read(source[:, : longest - 1], rest, state, lens=lens)
-        # Without a lens nobody asks where, and steps after prompts of any length may be recorded as one.
+        # Without a lens the position does not matter, and steps after prompts of any length share a captured graph.
         return hidden, Memory(last, state, 0 if lens is None else longest - 1)
 
     def start(self, memory: Memory) -> Any:
         return memory.state
 
     def begin(self, memory: Memory, rows: int, bos: int) -> tuple[Int[Tensor, " B"], Any, Any]:
-        # The state goes on from here alone: what stood before the first step need not be kept, nor moved with the beam.
+        # Steps need only the state: the rest of the memory need not be kept, nor moved with the beam.
         return memory.last, memory.state, (memory.last,)
 
     def begun(self, memory: Memory) -> int:
@@ -165,7 +164,7 @@ class LanguageModel(EncoderDecoder):
     def step(
         self, token: Int[Tensor, " B"], state: Any, memory: Any, *, offset: Any, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B V"], Any]:
-        place = 0 if lens is None else offset  # a recorded step may not ask where it stands
+        place = 0 if lens is None else offset  # a captured step must not use its position
         hidden, state = self.read(token.unsqueeze(1), None, state, offset=place, lens=lens)
         return self.write(hidden).squeeze(1), state
 
@@ -175,7 +174,7 @@ class LanguageModel(EncoderDecoder):
 
 
 def _filled(part: Any, content: Any) -> Any:
-    """A state of the same form with other tensors, in order."""
+    """A state of the same structure with other tensors, in order."""
     if isinstance(part, tuple):
         return like(part, [_filled(each, content) for each in part])
     return next(content)

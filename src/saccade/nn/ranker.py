@@ -1,4 +1,4 @@
-"""What every network has that says how well a candidate answers a question: a score, by which candidates are ordered.
+"""Base class of networks that score how well a candidate answers a question.
 
 Legend: B pairs, S tokens of the question, T of the candidate, F features.
 """
@@ -12,10 +12,10 @@ from saccade.trace.lens import Lens, Site
 
 
 class Ranker(nn.Module):
-    """Base of the networks for the task ``rank``, made by ``(config, vocabulary, features)``.
+    """Base of the networks for the task ``rank``, constructed from ``(config, vocabulary, features)``.
 
     Attributes:
-        sites: where it looks. Their axes are ``question`` and ``candidate``, the words of each, and ``score``, the one answer.
+        sites: where it attends. Their axes are ``question`` and ``candidate``, the words of each, and ``score``, the output.
     """
 
     sites: tuple[Site, ...] = ()
@@ -30,8 +30,7 @@ class Ranker(nn.Module):
         *,
         lens: Lens | None = None,
     ) -> Float[Tensor, " B"]:
-        """The score of each pair: the higher, the better it answers. Rows are padded on the right; what stands beyond a length
-        changes nothing.
+        """The score of each pair: higher is better. Rows are padded on the right; positions beyond a length have no effect.
 
         ``features`` count the words that both share (:mod:`saccade.data.rankings.word_overlap`); a network may ignore them.
         """

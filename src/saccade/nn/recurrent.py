@@ -1,6 +1,6 @@
-"""Recurrent layers that read padded batches without packing, so that they can be exported: the padding is masked.
+"""Recurrent layers over padded batches, without packing, so that they can be exported: padding is masked.
 
-- The state a row ends with is that of its true last input, however long the batch is.
+- The final state of a row is that of its last real input, however long the batch is.
 - The backward direction runs over each row reversed within its own length.
 - ``cell="paper"`` is the gated unit as published (Cho et al. 2014): U(r ⊙ h); ``cell="gru"`` is PyTorch's, r ⊙ (U h).
 
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from saccade.errors import SaccadeError
 
-# The LSTM's weights get one more column at each call (see _lstm), so on a GPU they are laid out anew, as this warning says.
+# The LSTM's weights get one more column at each call (see _lstm), so a GPU copies them, as this warning says.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 Cell = Literal["rnn", "gru", "lstm", "paper"]
@@ -48,13 +48,13 @@ def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[
 
 
 def mean_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-    """The mean of each row's states, its padding left out."""
+    """The mean of each row's states, without padding."""
     real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
     return states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
 
 
 def max_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-    """The greatest of each row's states, coordinate by coordinate, its padding left out."""
+    """The element-wise maximum of each row's states, without padding."""
     real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
     return states.masked_fill(~real, -torch.inf).amax(1)
 
@@ -66,7 +66,7 @@ def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
 
 
 def init_groundhog(network: nn.Module) -> None:
-    """As in the code of Cho et al. and Bahdanau et al.: recurrent matrices orthogonal, biases 0, the rest N(0, 0.01²)."""
+    """Initialise as Cho et al. and Bahdanau et al.: recurrent matrices orthogonal, biases 0, the rest N(0, 0.01²)."""
     for name, parameter in network.named_parameters():
         if parameter.dim() < 2:
             nn.init.zeros_(parameter)
@@ -146,7 +146,7 @@ class _Layer(nn.Module):
             # The fast kernel returns the memory cell of the last step only. One more input, 1 on padding, closes the input
             # gate and opens the forget gate for good (σ(±1e4) is exactly 0 or 1): what leaves at the end is the cell
             # of the true last input, bit for bit.
-            # They are written where they are used: numbers sent from the host would forbid recording a CUDA graph.
+            # They are created on the device: copying from the host would prevent capturing a CUDA graph.
             gates = [(1, -1e4), (1, 1e4), (2, 0.0)]  # input; forget; candidate and output
             column = torch.cat([input_weight.new_full((count * self.hidden, 1), value) for count, value in gates])
             x = torch.cat([x, (~mask_of(lengths, T)).to(x.dtype).unsqueeze(-1)], dim=-1)
@@ -157,7 +157,7 @@ class _Layer(nn.Module):
         flat = [input_weight, *weights.values()]
         options = (bool(self.unit.bias), 1, 0.0, self.training, False, True)
         if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-            # Many CPUs have no LSTM in half precision, and PyTorch then raises: in mixed precision it is a float32 part.
+            # Many CPUs have no LSTM in half precision, and PyTorch raises: under autocast it runs in float32.
             with torch.autocast("cpu", enabled=False):
                 start, flat = [part.float() for part in start], [part.float() for part in flat]
                 outputs, _, memory = torch.lstm(x.float(), start, flat, *options)
@@ -249,7 +249,7 @@ class Recurrent(nn.Module):
 
 
 def _stack(states: list[State]) -> State:
-    """States [B, n] of each layer → one state [B, L, n]; of a single layer nothing is copied."""
+    """States [B, n] of each layer → one state [B, L, n]; a single layer is not copied."""
     if len(states) == 1:
         return tuple(part.unsqueeze(1) for part in states[0])
     return tuple(torch.stack(parts, dim=1) for parts in zip(*states, strict=True))

@@ -1,10 +1,10 @@
-"""What every network has that reads a text and says a tag for each position, and how tags are learned and chosen.
+"""Base class of networks that tag each position of a text, with the loss and the decoding of tags.
 
     softmax     p(y | x) = Πₜ softmax(Pₜ)(yₜ)                     each tag by itself
     CRF         p(y | x) = exp(s(x, y)) / Z                       the tags of a row together (:mod:`saccade.nn.crf`)
 
-P [B, S, K] are the emissions, what :meth:`Tagger.forward` gives. Only positions that are *judged* have a tag: of a word that is
-cut to pieces its first one alone, of marks and padding none. The tag before a tag is that of the judged position before it.
+P [B, S, K] are the emissions, the output of :meth:`Tagger.forward`. Only *judged* positions have a tag: the first piece of
+each word, no marks and no padding. The previous tag is that of the previous judged position.
 
 Legend: B batch, S positions, L characters of a word, K tags.
 """
@@ -23,24 +23,24 @@ from saccade.nn.crf import CRF, FORBIDDEN, viterbi
 from saccade.nn.recurrent import mask_of
 from saccade.trace.lens import Lens, Site
 
-IGNORED = -100  # where a position has no tag
+IGNORED = -100  # a position without a tag
 
 
 class Tagger(nn.Module):
-    """Base of the networks for the task ``label``, made by ``(config, vocabulary, labels, characters=0)``.
+    """Base of the networks for the task ``label``, constructed from ``(config, vocabulary, labels, characters=0)``.
 
     ``labels`` is the number of tags; ``characters`` the size of the character vocabulary (0 is padding), 0 where there is none.
 
     Attributes:
-        layout: how the network wants its rows: ``plain`` (a word a position), or ``marked`` (pieces of words, a mark before
-            the row and one after, as BERT reads it).
-        longest: how many positions it can read at most, marks counted; None: any number.
-        sites: where it looks. Their axes are ``text``, the positions of a row.
+        layout: format of the rows: ``plain`` (one word per position), or ``marked`` (pieces of words, a mark before the row and
+            one after, as in BERT).
+        longest: the most positions it can read, marks included; None: no limit.
+        sites: where it attends. Their axes are ``text``, the positions of a row.
         wants_characters: whether it reads the characters of its words.
         crf: scores the tags of a row together; None: each by itself.
         moves: True where a tag may follow another, [from, to]; the last row is the start, the last column the stop. None: any
             may. Set by :meth:`allow`, and not in the ``state_dict``: they follow from the tags' names.
-        idle: names of parameters that serve other tasks, and learn nothing here.
+        idle: names of parameters that belong to other tasks and are not trained here.
     """
 
     layout: ClassVar[Literal["plain", "marked"]] = "plain"
@@ -53,11 +53,11 @@ class Tagger(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.crf = None  # not on the class, where it would hide a module of this name
+        self.crf = None  # not a class attribute, which would hide a module of this name
         self.register_buffer("moves", None, persistent=False)
 
     def allow(self, moves: Bool[Tensor, "K1 K1"] | None) -> None:
-        """Forbid the moves that are False, in training (of a CRF) and in decoding."""
+        """Forbid the transitions that are False, in training (of a CRF) and in decoding."""
         self.moves = None if moves is None else moves.to(next(self.parameters()).device)
 
     def forward(
@@ -68,10 +68,10 @@ class Tagger(nn.Module):
         characters: Int[Tensor, "B S L"] | None = None,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B S K"]:
-        """Emissions: what speaks for each tag at each position.
+        """Emissions: the score of each tag at each position.
 
-        Rows are padded on the right; what stands beyond ``lengths`` changes nothing and comes out as 0. ``characters`` are
-        padded on the right with 0, in words and rows.
+        Rows are padded on the right; positions beyond ``lengths`` have no effect and give 0. ``characters`` are padded on the
+        right with 0, in words and rows.
         """
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Tagger(nn.Module):
             )
         if smoothing:
             raise SaccadeError(
-                f"train.label_smoothing must be 0 with a CRF, which has no share to give: got {smoothing}"
+                f"train.label_smoothing must be 0 with a CRF, which has no smoothed loss: got {smoothing}"
             )
         order, steps = _first_judged(judged)
         emissions, tags = _reordered(emissions, order), tags.gather(1, order)
@@ -109,9 +109,9 @@ class Tagger(nn.Module):
         judged: Bool[Tensor, "B S"] | None = None,
         moves: Bool[Tensor, "K1 K1"] | None = None,
     ) -> tuple[Int[Tensor, "B S"], Float[Tensor, "B S K"]]:
-        """The likeliest tags of each row as a whole that the moves allow, and the probability of every tag.
+        """The likeliest allowed tag sequence of each row, and the probability of every tag.
 
-        The probabilities are the CRF's marginals, or the softmax, which knows of no moves. Both are 0 where nothing is judged.
+        The probabilities are the CRF's marginals, or the softmax, which ignores ``moves``. Both are 0 where nothing is judged.
         """
         real = mask_of(lengths, emissions.shape[1])
         judged = real if judged is None else judged & real
@@ -138,12 +138,12 @@ def _checked(moves: Tensor | None, emissions: Tensor) -> Tensor | None:
 
 
 def _fixed(moves: Bool[Tensor, "K1 K1"], like: Tensor) -> Float[Tensor, "K1 K1"]:
-    """Transitions that only forbid."""
+    """Transitions that only forbid moves."""
     return like.new_zeros(moves.shape).masked_fill(~moves, FORBIDDEN)
 
 
 def _first_judged(judged: Bool[Tensor, "B S"]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
-    """The positions of each row, the judged ones first in their order, and how many these are."""
+    """The positions of each row, judged ones first in order, and their number."""
     return (~judged).to(torch.uint8).argsort(dim=1, stable=True), judged.sum(1)
 
 

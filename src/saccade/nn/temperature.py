@@ -1,9 +1,9 @@
-"""Temperature scaling (Guo et al. 2017): one number, fitted after training, that makes probabilities mean what they say.
+"""Temperature scaling (Guo et al. 2017): one number, fitted after training, that calibrates probabilities.
 
     p = softmax(z / T)           T = argmin_T  1/N Σ_i −ln softmax(z_i / T)[y_i]
 
-T > 1 makes a network less sure, T < 1 surer; the order of the labels stays, so accuracy does too. In β = 1 / T the sum is
-convex; its slope is the mean of Σ_c p_i(c) z_i(c) − z_i(y_i), so T is where the slope changes its sign, found by halving.
+T > 1 makes a network less confident, T < 1 more; the order of the labels, and so the accuracy, stays. In β = 1 / T the sum is
+convex; its slope is the mean of Σ_c p_i(c) z_i(c) − z_i(y_i), so T is where the slope changes sign, found by bisection.
 
 Legend: N records, C labels.
 """
@@ -22,18 +22,18 @@ HALVINGS = 60
 
 
 def tempered(logits: Float[Tensor, "*B C"], temperature: float) -> Float[Tensor, "*B C"]:
-    """softmax(z / T) in double precision: what differed before differs still."""
+    """softmax(z / T) in double precision, so that different logits stay different."""
     return (logits.double() / temperature).softmax(-1)
 
 
 def fit_temperature(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> float:
     """The temperature under which these labels are likeliest, between ``COLDEST`` and ``HOTTEST``.
 
-    A network that knows no more than chance gets ``HOTTEST``. Where every record is right there is no best temperature: the
-    surer the likelier, without end; that is an error.
+    A network no better than chance gets ``HOTTEST``. Where every record is correct there is no best temperature (the likelihood
+    grows without bound), and that is an error.
     """
     if not len(labels):
-        raise SaccadeError("there is nothing to fit a temperature by: got no records")
+        raise SaccadeError("fitting a temperature needs records: got none")
     exact = logits.detach().double().cpu()
     true = exact.gather(1, labels.cpu().unsqueeze(1)).squeeze(1)  # [N]
 
@@ -43,8 +43,8 @@ def fit_temperature(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> 
 
     if bool((true == exact.amax(-1)).all()):
         raise SaccadeError(
-            f"all of the {len(labels):,} records are labelled rightly, so that no temperature is the best: "
-            "calibrate by records of which the network gets some wrong"
+            f"all of the {len(labels):,} records are classified correctly, so that no temperature is best: "
+            "calibrate on records of which the network gets some wrong"
         )
     low, high = -math.log(HOTTEST), -math.log(COLDEST)  # of ln β
     if slope(math.exp(low)) > 0:

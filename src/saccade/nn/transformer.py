@@ -1,13 +1,14 @@
-"""Layers of the Transformer (Vaswani et al. 2017): look, then think at every place alone; both around a residual.
+"""Transformer layers (Vaswani et al. 2017): attention, then a position-wise feed-forward layer, each with a residual
+connection.
 
     post-norm, as published   x ← LN(x + Drop(F(x)))
     pre-norm                  x ← x + Drop(F(LN(x))), and one more LN after the last layer
     F = MultiHead(x, y, y)  or  FFN(x) = W₂ φ(W₁ x + b₁) + b₂
 
-An encoder layer looks at its own sequence; a decoder layer at what was written before, then, unless it stands alone, at what
-the encoder made of the source. Sites: ``encoder.{l}.self``, ``decoder.{l}.self``, ``decoder.{l}.cross``, l from 0.
+An encoder layer attends to its own sequence; a decoder layer to the output so far and then, if there is a source, to the
+encoder's states. Sites: ``encoder.{l}.self``, ``decoder.{l}.self``, ``decoder.{l}.cross``, l from 0.
 
-Legend: B batch, T queries, S source, H heads, D width, d = D / H, L places kept.
+Legend: B batch, T queries, S source, H heads, D width, d = D / H, L cached positions.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ Norm = Literal["post", "pre"]
 
 @dataclass(frozen=True)
 class Layout:
-    """What all layers of a stack have in common.
+    """Settings that all layers of a stack share.
 
     Attributes:
-        width: D. ``heads`` divide it. ``hidden`` is the width inside the FFN.
-        norm: where LN stands.
-        dropout: of what each sublayer gives, before the residual is added.
+        width: D, a multiple of ``heads``. ``hidden`` is the width inside the FFN.
+        norm: position of the layer norm.
+        dropout: of each sublayer's output, before the residual is added.
         attention_dropout: of the weights. ``hidden_dropout``: inside the FFN, after φ.
-        epsilon: of LN.
+        epsilon: of the layer norm.
     """
 
     width: int
@@ -60,13 +61,13 @@ class Layout:
         return MultiHead(self.width, self.heads, dropout=self.attention_dropout)
 
     def final_norm(self) -> nn.Module:
-        """What stands after the last layer."""
+        """The layer norm after the last layer, if any."""
         return nn.LayerNorm(self.width, eps=self.epsilon) if self.norm == "pre" else nn.Identity()
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What every network of these layers has, and a recipe may set; as published unless said otherwise."""
+    """Settings of networks made of these layers; the defaults are the paper's."""
 
     width: int = 512  # D
     heads: int = 8  # H
@@ -85,7 +86,7 @@ class Sizes:
         if self.width % self.heads:
             raise ValueError(f"heads must divide width={self.width}: got {self.heads}")
         if self.positions == "rotary" and self.width // self.heads % 2:
-            raise ValueError(f"width must give every head an even part with rotary positions: got {self.width}")
+            raise ValueError(f"width / heads must be even with rotary positions: got {self.width} / {self.heads}")
         for name in ("attention_dropout", "hidden_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1: got {getattr(self, name)}")
@@ -99,7 +100,7 @@ class Sizes:
 
 
 def scaled_embedding(size: int, width: int) -> nn.Embedding:
-    """A table [size, D] whose rows are read as √D E, which then have a variance of 1."""
+    """An embedding [size, D] to be multiplied by √D, which gives a variance of 1."""
     embedding = nn.Embedding(size, width)
     nn.init.normal_(embedding.weight, std=width**-0.5)
     return embedding
@@ -113,7 +114,7 @@ def activated(x: Tensor, activation: Activation) -> Tensor:
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = W₂ φ(W₁ x + b₁) + b₂, at every place alone. Shapes: [B, T, D] → [B, T, D]."""
+    """FFN(x) = W₂ φ(W₁ x + b₁) + b₂, at every position. Shapes: [B, T, D] → [B, T, D]."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
@@ -127,12 +128,12 @@ class FeedForward(nn.Module):
     def forward(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         inside = self.inner(states)
         inside = activated(inside, self.activation)
-        thought: Tensor = self.outer(functional.dropout(inside, self.dropout, self.training))
-        return thought
+        output: Tensor = self.outer(functional.dropout(inside, self.dropout, self.training))
+        return output
 
 
 class Residual(nn.Module):
-    """What goes round a sublayer F: ``leave(x, F(enter(x)))``."""
+    """Layer norm, dropout and residual connection around a sublayer F: ``leave(x, F(enter(x)))``."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
@@ -174,12 +175,12 @@ class EncoderLayer(nn.Module):
         change = self.attention.look(queries, keys, values, window=window, lens=lens, site=site)
         states = self.attention_residual.leave(states, change)
         residual = self.feed_forward_residual
-        thought: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
-        return thought
+        output: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
+        return output
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers; ``axis`` names what it reads. Shapes: states [B, S, D], lengths [B] → [B, S, D]."""
+    """A stack of encoder layers; ``axis`` is the name of its input axis. Shapes: states [B, S, D], lengths [B] → [B, S, D]."""
 
     def __init__(self, layers: int, layout: Layout, *, axis: str = "source") -> None:
         super().__init__()
@@ -196,7 +197,7 @@ class Encoder(nn.Module):
         lens: Lens | None = None,
     ) -> Float[Tensor, "B S D"]:
         window: Window = padding(lengths)
-        if lens is not None:  # what padding looks at is nobody's: it would count in the mass that real places receive
+        if lens is not None:  # queries in padding would count in the mass that real positions receive
             window = window & mask(mask_of(lengths, states.shape[1]).unsqueeze(-1))
         for layer, site in zip(self.layers, self.sites, strict=True):
             states = layer(states, window=window, rotation=rotation, lens=lens, site=site)
@@ -205,7 +206,7 @@ class Encoder(nn.Module):
 
 
 class Crossed(NamedTuple):
-    """What every decoder layer looks at across: keys and values [B, H, S, d] a layer, made once, and the lengths."""
+    """The source for cross-attention: keys and values [B, H, S, d] per layer, computed once, and the lengths."""
 
     lengths: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
@@ -213,8 +214,8 @@ class Crossed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What all layers of a decoder share while it reads some tokens."""
+class DecoderCall:
+    """What all layers of a decoder share in one call."""
 
     cache: Cache | Room | None
     places: Int[Tensor, "b T"]
@@ -225,12 +226,12 @@ class Reading:
 
     @property
     def is_step(self) -> bool:
-        """Whether one token a row is read, and neither a lens nor a gradient asks for the weights."""
+        """Whether there is one token per row, and neither a lens nor a gradient needs the weights."""
         return self.places.shape[1] == 1 and self.lens is None and not torch.is_grad_enabled()
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what was written, a look across where there is a source, then the FFN. Shapes: [B, T, D]."""
+    """Self-attention over the output so far, cross-attention where there is a source, then the FFN. Shapes: [B, T, D]."""
 
     def __init__(self, layout: Layout, *, cross: bool = True) -> None:
         super().__init__()
@@ -240,55 +241,55 @@ class DecoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_residual = FeedForward(layout), Residual(layout)
 
     def look_back(
-        self, states: Float[Tensor, "B T D"], reading: Reading, number: int, site: Site
+        self, states: Float[Tensor, "B T D"], call: DecoderCall, number: int, site: Site
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H L d"], Float[Tensor, "B H L d"]]:
-        """At what was written so far; also this layer's keys and values of all of it."""
+        """Self-attention over the output so far; also this layer's keys and values of all of it."""
         entering = self.attention_residual.enter(states)
         queries = self.attention.queries(entering)
         keys, values = self.attention.keys_and_values(entering)
-        if reading.rotation is not None:
-            queries, keys = reading.rotation.turn(queries), reading.rotation.turn(keys)
-        keys, values = written(reading.cache, number, keys, values, reading.places)
-        change = self._at_kept(queries, keys, values, reading, site)
+        if call.rotation is not None:
+            queries, keys = call.rotation.turn(queries), call.rotation.turn(keys)
+        keys, values = written(call.cache, number, keys, values, call.places)
+        change = self._attend_cached(queries, keys, values, call, site)
         return self.attention_residual.leave(states, change), keys, values
 
-    def _at_kept(self, queries: Tensor, keys: Tensor, values: Tensor, reading: Reading, site: Site) -> Tensor:
-        cache = reading.cache
+    def _attend_cached(self, queries: Tensor, keys: Tensor, values: Tensor, call: DecoderCall, site: Site) -> Tensor:
+        cache = call.cache
         if isinstance(cache, Room):
-            if reading.is_step and self.attention.looks_once:
+            if call.is_step and self.attention.looks_once:
                 return self.attention.look_once(queries, keys, values, cache.read + 1, cache.line)
             keys, values = in_line(keys, cache.line), in_line(values, cache.line)
         return self.attention.look(
-            queries, keys, values, window=reading.window, offset=reading.offset, lens=reading.lens, site=site
+            queries, keys, values, window=call.window, offset=call.offset, lens=call.lens, site=site
         )
 
     def look_across(
-        self, states: Float[Tensor, "B T D"], crossed: Crossed, reading: Reading, number: int, site: Site
+        self, states: Float[Tensor, "B T D"], crossed: Crossed, call: DecoderCall, number: int, site: Site
     ) -> Float[Tensor, "B T D"]:
-        """At the source; several rows in turn may look at one."""
+        """Cross-attention; consecutive rows may share one source."""
         queries = self.cross.queries(self.cross_residual.enter(states))
         keys, values, lengths = crossed.keys[number], crossed.values[number], crossed.lengths
-        each = len(queries) // len(keys)
-        if reading.is_step and self.cross.looks_once and (each > 1 or is_fused(queries)):
+        shared = len(queries) // len(keys)
+        if call.is_step and self.cross.looks_once and (shared > 1 or is_fused(queries)):
             change = self.cross.look_once(queries, keys, values, lengths)
         else:
-            if each > 1:
-                keys, values, lengths = (part.repeat_interleave(each, 0) for part in (keys, values, lengths))
-            asked: dict[str, Any] = {"window": padding(lengths), "offset": reading.offset, "lens": reading.lens}
-            change = self.cross.look(queries, keys, values, **asked, site=site)
+            if shared > 1:
+                keys, values, lengths = (part.repeat_interleave(shared, 0) for part in (keys, values, lengths))
+            options: dict[str, Any] = {"window": padding(lengths), "offset": call.offset, "lens": call.lens}
+            change = self.cross.look(queries, keys, values, **options, site=site)
         moved: Tensor = self.cross_residual.leave(states, change)
         return moved
 
-    def think(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """At every place alone."""
+    def transform(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The feed-forward layer."""
         residual = self.feed_forward_residual
-        thought: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
-        return thought
+        output: Tensor = residual.leave(states, self.feed_forward(residual.enter(states)))
+        return output
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers. ``axes`` name its queries (what is written next), its keys (what was written), and the
-    source; without a source it stands alone."""
+    """A stack of decoder layers. ``axes`` name its queries (the next tokens), its keys (the tokens so far), and the source,
+    None for a decoder-only model."""
 
     def __init__(
         self, layers: int, layout: Layout, *, axes: tuple[str, str, str | None] = ("target", "prefix", "source")
@@ -305,13 +306,13 @@ class Decoder(nn.Module):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """In the order in which they look."""
+        """In order of use."""
         if not self.cross_sites:
             return self.self_sites
         return tuple(site for pair in zip(self.self_sites, self.cross_sites, strict=True) for site in pair)
 
     def cross(self, states: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> Crossed:
-        """The source as every layer looks at it."""
+        """The source's keys and values for every layer."""
         keys, values = zip(*(layer.cross.keys_and_values(states) for layer in self._layers()), strict=True)
         return Crossed(lengths, keys, values)
 
@@ -329,21 +330,21 @@ class Decoder(nn.Module):
         offset: int = 0,
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B T D"], Cache | Room]:
-        """What is known at each of T new tokens, and the cache after them.
+        """States of T new tokens, and the cache after them.
 
         Args:
-            cache: what was read before; the tokens go on from there, each row at its own place.
-            lengths: how many tokens of each row are real; all of them unless given. Rows are padded on the right.
-            offset: where the first of them stands; only a lens asks.
+            cache: the tokens so far; each row continues at its own position.
+            lengths: the number of real tokens per row, by default all. Rows are padded on the right.
+            offset: position of the first of them, for a lens.
         """
         places = places_of(cache, states.shape[1], states.device)
-        reading = Reading(cache, places, window_of(cache, places), rotation, offset, lens)
+        call = DecoderCall(cache, places, window_of(cache, places), rotation, offset, lens)
         all_keys, all_values = list[Tensor](), list[Tensor]()
         for number, layer in enumerate(self._layers()):
-            states, keys, values = layer.look_back(states, reading, number, self.self_sites[number])
+            states, keys, values = layer.look_back(states, call, number, self.self_sites[number])
             if crossed is not None:
-                states = layer.look_across(states, crossed, reading, number, self.cross_sites[number])
-            states = layer.think(states)
+                states = layer.look_across(states, crossed, call, number, self.cross_sites[number])
+            states = layer.transform(states)
             all_keys.append(keys)
             all_values.append(values)
         count = states.shape[1] if lengths is None else lengths

@@ -1,4 +1,4 @@
-"""Embeddings that begin with word vectors from elsewhere: rows that have one take it, the others keep their random start."""
+"""Initialises embeddings with given word vectors; words without one keep their random initial values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saccade.errors import InputError
 
 @runtime_checkable
 class Known(Protocol):
-    """A vocabulary's vectors [V, D], which of its words have one [V], and where they come from (numpy arrays)."""
+    """A vocabulary's vectors [V, D], a mask of the words that have one [V] (numpy arrays), and their origin."""
 
     @property
     def matrix(self) -> Any: ...
@@ -25,9 +25,9 @@ class Known(Protocol):
 
 
 def begin_words(network: nn.Module, found: Known | None, frozen: bool = False) -> None:
-    """Put known vectors into ``network.embedding`` [V, D]; ``frozen`` embeddings are not learnt.
+    """Copy the vectors into ``network.embedding`` [V, D]; ``frozen`` embeddings are not trained.
 
-    Without ``found`` the embeddings stay as they are: those of a network whose weights are about to be loaded.
+    Without ``found`` the embeddings stay as they are: the network's weights are about to be loaded.
     """
     if found is None and not frozen:
         return

@@ -267,8 +267,8 @@ def _described(subject: _Subject) -> None:
 
 
 def _scores(subject: _Subject) -> None:
-    task = subject.task
-    for given in subject.inputs if isinstance(task, Scores) else ():
+    task: Any = subject.task
+    for given in subject.inputs if isinstance(subject.task, Scores) else ():
         (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
         scored = task.scorer(subject.network, given, None)(Lens())
         demand(isinstance(scored, Scored), f"scorer gives a function that returns {type(scored).__name__}")
@@ -328,9 +328,10 @@ def _traces(subject: _Subject) -> None:
     found = subject.task.predict(subject.network, subject.inputs, how=Search(), lens=Lens())
     demand([one.value for one in found] == [one.value for one in plain], "under a lens the predictions are others")
     for one in found if getattr(subject.network, "sites", ()) else ():
-        demand(one.trace is not None and one.trace.maps, "under a lens a prediction has no map")
-        for map in one.trace.maps:
-            sizes = len(one.trace.axes[map.query]) - map.step, len(one.trace.axes[map.key])
+        trace = one.trace or Trace()
+        demand(bool(trace.maps), "under a lens a prediction has no map")
+        for map in trace.maps:
+            sizes = len(trace.axes[map.query]) - map.step, len(trace.axes[map.key])
             demand(sizes == (map.queries, map.keys), f"{map.site}: {sizes} labels for {map.queries} × {map.keys}")
 
 
@@ -381,17 +382,17 @@ def _examples(subject: _Subject) -> None:
 
 
 PROMISES: dict[str, Callable[[_Subject], None]] = {
-    "it declares its data, its metrics and how inputs and outputs look, as TASKS does": _declared,
+    "it declares Data, metrics, input and output, and TASKS agrees": _declared,
     "load gives records, the same each time, and a corpus of all of them": _records,
     "a plan has every record once, and is a function of its arguments alone": _plan,
-    "several ranks share a plan: none visits what another does, and together they visit all": _ranks,
+    "ranks share a plan: their batches are disjoint and cover every record": _ranks,
     "the loss does not depend on how records are cut into batches": _loss,
     "the loss has finite gradients": _gradients,
     "each input gets its prediction, alone as among others": _predictions,
-    "what it cannot read or do is refused, with the input's place": _refusals,
-    "what it tells of itself and of its predictions is JSON": _described,
-    "how likely an output is can be asked, and is what its prediction says": _scores,
-    "what it says that it can do, it does": _capabilities,
+    "inputs that it cannot read are refused by their place, and searches that it does not do": _refusals,
+    "describe(), about and predictions are JSON": _described,
+    "a scorer's log-probabilities sum to the prediction's": _scores,
+    "the methods of its capabilities work": _capabilities,
     "under a lens a prediction carries a labelled trace, and is the same": _traces,
     "the metrics that were asked for are computed, and know which way is better": _figures,
     "predicting and evaluating leave the network as it was": _untouched,

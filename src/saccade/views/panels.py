@@ -25,6 +25,7 @@ from torch import Tensor
 from saccade.trace.axes import Axis, Frames, Grid, Positions, Tokens
 from saccade.trace.maps import AttentionMap, Trace
 from saccade.views.document import Document, axis_of, documents
+from saccade.views.timeline import SIGNAL, Timeline, timelines
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,7 @@ class Panel:
     statistics: Mapping[str, ndarray] = field(default_factory=dict)
     block: tuple[int, int] = (1, 1)
     document: Document | None = None  # words in sentences; ``weights`` [1, C] combine both levels
+    timeline: Timeline | None = None  # codes in visits, with what each contributes
 
     @property
     def title(self) -> str:
@@ -91,7 +93,8 @@ def is_ruled(axis: Axis) -> bool:
 def panels(trace: Trace, limits: Limits) -> list[Panel]:
     """The trace's panels: each map, or the mean over the heads of each site if there are too many maps.
 
-    Words in sentences and the sentences themselves are one panel, a document, where the words' map stands."""
+    Words in sentences and the sentences themselves are one panel, a document, where the words' map stands. What the codes of
+    visits contribute to an outcome is a panel before all others."""
     single = len(trace.maps) <= limits.maps
     nested = {id(document.maps[0]): document for document in documents(trace)}
     drawn = {id(map) for document in nested.values() for map in document.maps}
@@ -105,7 +108,11 @@ def panels(trace: Trace, limits: Limits) -> list[Panel]:
         _document_panel(nested[id(group[0])], trace) if id(group[0]) in nested else _panel(group, trace, limits)
         for group in groups.values()
     )
-    return list(found)
+    records = (
+        Panel(f"{SIGNAL} to {each.outcome}", (None,), ("visits", "codes"), each.visits, each.codes, timeline=each)
+        for each in timelines(trace)
+    )
+    return [*records, *found]
 
 
 def _document_panel(document: Document, trace: Trace) -> Panel:

@@ -327,5 +327,5 @@ def test_a_network_that_gives_no_numbers_is_refused():
         def logits(self, item: int, prefix: tuple[int, ...]) -> Tensor:
             return torch.full((V,), math.nan)
 
-    with pytest.raises(SaccadeError, match="outputs are not numbers"):
+    with pytest.raises(SaccadeError, match="NaN or infinite"):
         search(Broken(), (torch.tensor([0]),), [3], Search(), bos=BOS, eos=EOS)

@@ -255,5 +255,5 @@ def test_wishes_that_leave_nothing_to_write_are_an_error() -> None:
         def logits(self, item: int, prefix: tuple[int, ...]) -> torch.Tensor:
             return torch.tensor([0.0, -math.inf, 0.0, -math.inf])
 
-    with pytest.raises(SaccadeError, match="nothing can be written"):
+    with pytest.raises(SaccadeError, match="no token can be written"):
         Mute().run(Search(), [4], constraints=[Constraints(forbid=(spelt(A),))])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.nn.search.beam_search import LEAST, Looked, Search
+from saccade.nn.search.beam_search import LEAST, Search, SourceCoverage
 from saccade.trace import Lens, Set, assemble
 from tests.known import EOS, Looking, words_of
 
@@ -70,7 +70,7 @@ def test_an_edit_changes_what_counts_as_covered() -> None:
 
 
 def test_a_word_that_was_never_looked_at_counts_as_almost_nothing_and_not_as_minus_infinity() -> None:
-    looked = Looked(torch.tensor([[True, True, True, False]]))
+    looked = SourceCoverage(torch.tensor([[True, True, True, False]]))
     looked.add(torch.tensor([[0.0, 0.9, 0.05, 0.05]]))
     looked.add(torch.tensor([[0.0, 0.6, 0.35, 0.05]]))
     expected = math.log(LEAST) + math.log(1.0) + math.log(0.4)
@@ -89,7 +89,7 @@ def test_the_strongest_word_of_each_step_is_kept_and_no_padding() -> None:
 
 
 def test_a_step_that_looks_at_no_word_has_no_strongest() -> None:
-    looked = Looked(torch.tensor([[True, False], [True, False]]))
+    looked = SourceCoverage(torch.tensor([[True, False], [True, False]]))
     assert looked.add(torch.tensor([[0.0, 1.0], [0.3, 0.7]])).tolist() == [-1, 0]
 
 
@@ -99,7 +99,7 @@ def test_a_network_that_does_not_look_back_is_refused(how: Search) -> None:
         def step(self, token, state, memory, *, offset, lens=None):
             return super().step(token, state, memory, offset=offset, lens=None)
 
-    with pytest.raises(SaccadeError, match=f"{how.looks} needs a network that looks back at its source: Blind"):
+    with pytest.raises(SaccadeError, match=f"{how.looks} needs a network with attention on its source: Blind"):
         Blind().run(how, [3])
 
 

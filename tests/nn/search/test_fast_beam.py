@@ -129,7 +129,7 @@ def test_steps_taken_before_anybody_asked_change_nothing(pace: SyncPolicy, monke
         network = Rolling(seed=seed, ends=seed % 3 - 1.5)
         before = run(network, how, limits)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "pace_of", lambda device: pace)
+            patch.setattr(module, "policy_of", lambda device: pace)
             network.offsets.clear()
             assert run(network, how, limits) == before
         assert network.offsets == list(range(len(network.offsets)))
@@ -148,7 +148,7 @@ def test_items_that_are_done_are_left_out(monkeypatch: pytest.MonkeyPatch) -> No
     limits = [2] * 30 + [3] * 9 + [15]
     run(Rolling(ends=-math.inf), Search(beam=3), limits)
     assert sizes == [120] * 2 + [30] + [3] * 12
-    monkeypatch.setattr(module, "pace_of", lambda device: SyncPolicy(1, 1, halved_room))
+    monkeypatch.setattr(module, "policy_of", lambda device: SyncPolicy(1, 1, halved_room))
     sizes.clear()
     run(Rolling(ends=-math.inf), Search(beam=3), limits)
     assert sizes == [64 * 3] * 3 + [16 * 3] * 12  # one step ahead of the books, and in few sizes
@@ -157,7 +157,7 @@ def test_items_that_are_done_are_left_out(monkeypatch: pytest.MonkeyPatch) -> No
 def test_empty_room_beside_the_last_item_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     network, how, limits = Rolling(seed=1, ends=-math.inf), Search(beam=3, n_best=3), [2] * 27 + [17] * 5
     before = run(network, how, limits)
-    monkeypatch.setattr(module, "pace_of", lambda device: AHEAD)
+    monkeypatch.setattr(module, "policy_of", lambda device: AHEAD)
     assert run(network, how, limits) == before
 
 
@@ -171,7 +171,7 @@ def test_room_is_never_too_small_and_comes_in_few_sizes() -> None:
 def test_outputs_that_are_no_numbers_are_an_error() -> None:
     network = Rolling()
     network.logits = network.logits * math.nan
-    with pytest.raises(SaccadeError, match="not numbers"):
+    with pytest.raises(SaccadeError, match="NaN or infinite"):
         run(network, Search(beam=3), [4, 5])
 
 
@@ -259,7 +259,7 @@ def test_recorded_steps_give_the_same_and_each_size_is_recorded_once(monkeypatch
         machine = _Counting()
         recorder = Recorder(machine)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "pace_of", lambda device: AHEAD)
+            patch.setattr(module, "policy_of", lambda device: AHEAD)
             for _ in range(3):
                 same(search(network, memory, limits, how, bos=BOS, eos=EOS, forbidden=(BOS,), recorder=recorder), plain)
         assert recorder.refused == ""  # also: nothing here asks for its place in the output
@@ -356,7 +356,7 @@ def test_a_window_that_moves_with_the_output_is_not_recorded() -> None:
         search(network, memory, [6] * 5, Search(beam=3), bos=BOS, eos=EOS, recorder=each) for each in (recorder, None)
     ]
     assert found[0] == found[1]
-    assert "place" in recorder.refused
+    assert "position" in recorder.refused
 
 
 class _Failing(EagerDevice):
@@ -376,7 +376,7 @@ class _Failing(EagerDevice):
 def test_where_recording_fails_one_line_says_so_and_the_outputs_are_the_same(when: str, why: str) -> None:
     network, how, limits = Rolling(seed=6), Search(beam=3, n_best=3), [9, 5, 7, 3]
     recorder = Recorder(_Failing(when))
-    with pytest.warns(UserWarning, match=f"Rolling writes step by step.*{why}") as told:
+    with pytest.warns(UserWarning, match=f"Rolling: steps cannot be captured.*{why}") as told:
         found = run(network, how, limits, recorder=recorder)
     assert len(told) == 1 and "\n" not in str(told[0].message)
     assert found == run(network, how, limits) == run(network, how, limits, recorder=recorder)

@@ -167,6 +167,7 @@ test("marks stand by time, apart, and within the line", () => {
   const x = placesOf([0, 1, 2], times, 10, 110, 20);
   assert.deepEqual([...x], [10, 30, 110]);
   assert.equal(timesOf(axis("visits", ["a", "b"], { times: ["today", "2020"] })), null);
+  assert.deepEqual(timesOf(axis("visits", ["a", "b"], { times: ["day 0", "day 0.5"] })), [0, 43_200_000]);
   assert.deepEqual([...placesOf([2, 0, 1], null, 0, 10, 20)], [0, 5, 10]);
   assert.deepEqual(room([0, 30, 110], [40, 40, 40], 1, 130).shown, [false, true, true]);
 });

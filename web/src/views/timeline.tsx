@@ -1,4 +1,5 @@
-// Timeline: visits or reviews on a line, the weight of each as a bar above it, and what lies in the one that is chosen.
+// Timeline: visits or reviews on a line, the weight of each as a bar above it, and what lies in the one that is chosen; or, where
+// codes in visits have contributions to an outcome, those.
 import { useMemo, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { lineOf, number, short } from "../labels";
@@ -22,6 +23,7 @@ import {
   serving,
   useFitting,
 } from "./sources";
+import { contributed, ContributionLine, contributionsOf } from "./timeline_contributions";
 import { stars, timesOf } from "./timeline_layout";
 import { Line } from "./timeline_line";
 import "./document.css";
@@ -52,6 +54,13 @@ function Timeline(props: ViewProps) {
     [within],
     trace,
   );
+  const { value: found, error: lost } = useLoaded(
+    async () => (contributed(trace, axis) ? contributionsOf(trace, axis) : null),
+    [axis],
+    trace,
+  );
+  if (contributed(trace, axis) && !lost)
+    return found ? <ContributionLine {...props} found={found} /> : <Waiting error={error} />;
   if (!outer || (within && !inner)) return <Waiting error={error ?? broken} />;
   return <TimelineOf {...props} outer={outer} inner={inner} sites={sites} />;
 }

@@ -1,9 +1,14 @@
 // Where visits and reviews stand on their line.
 import type { PageAxis } from "../types";
 
-/** When each happened, in milliseconds; null where a time is missing or is none. */
+const DAY = 86_400_000;
+
+/** When each happened, in milliseconds: a date, or "day 2.5"; null where a time is missing or is none. */
 export function timesOf(axis: PageAxis): number[] | null {
-  const times = (axis.times ?? []).map((time) => Date.parse(time));
+  const times = (axis.times ?? []).map((time) => {
+    const day = /^day (-?[\d.]+)$/.exec(time);
+    return day ? DAY * Number(day[1]) : Date.parse(time);
+  });
   return times.length === axis.labels.length &&
     times.length > 1 &&
     times.every(Number.isFinite) &&

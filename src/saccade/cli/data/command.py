@@ -92,7 +92,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train: pairs, labelled texts, tagged words, rankings or plain text.
+    """Report what is in a file and whether it would train. Pairs, labelled texts, tagged words, rankings or plain text.
 
     \b
     saccade data pairs.tsv

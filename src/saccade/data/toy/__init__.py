@@ -33,6 +33,8 @@ TOYS = {
     # texts
     "agreement": "saccade.data.toy.agreement",
     "topics": "saccade.data.toy.topics",
+    # patients
+    "visits": "saccade.data.toy.visits",
     # points
     "sorting": "saccade.data.toy.points",
     "hull": "saccade.data.toy.points",

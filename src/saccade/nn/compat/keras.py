@@ -1,4 +1,4 @@
-"""Keras's attention layers over saccade's core, called as Keras calls them: for models that move.
+"""Keras's attention layers on saccade's core, with Keras's call signatures, and the conversion of Keras layers.
 
 | layer | Keras | score(q, k) |
 |---|---|---|
@@ -6,12 +6,12 @@
 | ``KerasAdditiveAttention`` | ``AdditiveAttention`` | scaleᵀ tanh(q + k): Bahdanau et al. 2015 without the projections |
 | ``KerasMultiHeadAttention`` | ``MultiHeadAttention`` | qᵀk / √K in each head: Vaswani et al. 2017 |
 
-Inputs come as query, value, key; masks are True where one may look; ``training`` is the module's mode unless it is given.
+Inputs are query, value, key; masks are True where a key is visible; ``training`` defaults to the module's mode.
 ``from_keras`` builds them from Keras's own layers, weights included. Keras itself is not needed: a layer is read through its
 own methods, or given as a config and arrays. Keras stores kernels as [in, out] where ``nn.Linear`` has [out, in], and gives
 heads an axis of their own where ours lie side by side.
 
-What differs: Keras hides keys by a large negative number, so that a query that sees nothing looks everywhere; here it gets
+Differences: Keras hides keys by a large negative number, so that a query that sees nothing attends everywhere; here it gets
 zeros. A ``seed`` makes this layer's dropout repeatable; it does not drop the same weights as Keras.
 
 Legend: B batch, H heads, T queries, S keys, D width of queries and keys, E width of values, K width of a head.
@@ -80,11 +80,11 @@ class KerasAttention(nn.Module):
         lens: Lens | None = None,
         site: str | Site = "attention",
     ) -> Float[Tensor, "B T E"] | tuple[Float[Tensor, "B T E"], Float[Tensor, "B T S"]]:
-        """``mask`` is [query_mask [B, T], value_mask [B, S]], either of them None: where a query is hidden the output is 0,
-        where a value is hidden nobody looks. ``use_causal_mask`` lets query t see the keys 0 … t, whatever T and S are."""
+        """``mask`` is [query_mask [B, T], value_mask [B, S]], either of them None: the output of a hidden query is 0,
+        a hidden value is not visible. ``use_causal_mask`` lets query t see the keys 0 … t, whatever T and S are."""
         query, value, key = _unpacked(inputs)
         query_mask, value_mask = _masks(mask)
-        window = _seen(value_mask, "value_mask") & (causal("top-left") if use_causal_mask else everywhere)
+        window = _padding(value_mask, "value_mask") & (causal("top-left") if use_causal_mask else everywhere)
         query, key, score = self._matched(query, key)
         weights = weigh(query, key, score=score, window=window, lens=lens, site=site)
         weights = self.dropout(weights, self.training if training is None else training)
@@ -185,9 +185,9 @@ class KerasMultiHeadAttention(nn.Module):
         site: str | Site = "attention",
     ) -> Float[Tensor, "B T E"] | tuple[Float[Tensor, "B T E"], Float[Tensor, "B H T S"]]:
         """Masks: ``query_mask`` [B, T], ``value_mask`` and ``key_mask`` [B, S], ``attention_mask`` [T, S], [B, T, S] or
-        [B, H, T, S]; what one of them hides is hidden."""
+        [B, H, T, S]; a key is visible if all of them say so."""
         window = self.window & (causal("top-left") if use_causal_mask else everywhere)
-        window &= _seen(value_mask, "value_mask") & _seen(key_mask, "key_mask")
+        window &= _padding(value_mask, "value_mask") & _padding(key_mask, "key_mask")
         if query_mask is not None:
             window &= mask(query_mask.bool().unsqueeze(-1))
         if attention_mask is not None:
@@ -205,7 +205,7 @@ class KerasMultiHeadAttention(nn.Module):
 
 
 class SeededDropout(nn.Module):
-    """Dropout of weights. With a seed its draws are its own: the same from run to run, whatever else is drawn."""
+    """Dropout of weights. With a seed it has its own random numbers, the same in every run."""
 
     def __init__(self, rate: float, seed: int | None = None) -> None:
         super().__init__()
@@ -220,15 +220,15 @@ class SeededDropout(nn.Module):
             return functional.dropout(weights, self.rate)
         generator = torch.Generator(weights.device).manual_seed(self.seed + self.draws)
         self.draws += 1
-        kept = torch.empty_like(weights).bernoulli_(1 - self.rate, generator=generator)
-        return weights * kept / (1 - self.rate)
+        keep = torch.empty_like(weights).bernoulli_(1 - self.rate, generator=generator)
+        return weights * keep / (1 - self.rate)
 
 
-def _seen(mask: Tensor | None, name: str) -> Window:
+def _padding(mask: Tensor | None, name: str) -> Window:
     if mask is None:
         return everywhere
     if mask.dim() != 2:
-        raise SaccadeError(f"{name}: expected [B, S], True at the keys that may be looked at, found {list(mask.shape)}")
+        raise SaccadeError(f"{name}: expected [B, S], True at visible keys, found {list(mask.shape)}")
     return padding(mask.bool())
 
 
@@ -246,7 +246,7 @@ def _masks(mask: Sequence[Tensor | None] | None) -> tuple[Tensor | None, Tensor 
     if not isinstance(mask, (list, tuple)) or len(mask) not in (2, 3):
         found = f"{len(mask)} of them" if isinstance(mask, (list, tuple)) else type(mask).__name__
         raise SaccadeError(f"mask: expected [query_mask, value_mask], found {found}")
-    return mask[0], mask[1]  # Keras takes a third, the key's, and does not look at it
+    return mask[0], mask[1]  # Keras accepts a third, the key's, and ignores it
 
 
 # Conversion of Keras layers -----------------------------------------------------------------------------------------------
@@ -258,9 +258,9 @@ def from_keras(layer: Any, weights: Sequence[Any] | None = None) -> KerasAttenti
     ``fit``: no dropout until ``.train()``.
 
     Args:
-        layer: the Keras layer, built (called once); or what is left of it where Keras is not at hand:
+        layer: the Keras layer, built (called once); or, without Keras,
             ``{"class_name": "Attention", "config": layer.get_config()}``, as Keras itself saves it.
-        weights: the arrays of ``layer.get_weights()``, in their order; those of the layer unless given.
+        weights: the arrays of ``layer.get_weights()``, in their order; by default the layer's own.
 
     >>> saved = {"class_name": "Attention", "config": {"use_scale": True}}
     >>> attention = from_keras(saved, [np.float32(0.5)])
@@ -269,20 +269,20 @@ def from_keras(layer: Any, weights: Sequence[Any] | None = None) -> KerasAttenti
     """
     kind, config, arrays = _described(layer, weights)
     tensors = [_tensor(array) for array in arrays]
-    made, state = _multi_head(config, tensors) if kind == "MultiHeadAttention" else _single(kind, config, tensors)
+    module, state = _multi_head(config, tensors) if kind == "MultiHeadAttention" else _single(kind, config, tensors)
     if tensors:
-        made = made.to(tensors[0].dtype)
-    return _filled(kind, made, state)
+        module = module.to(tensors[0].dtype)
+    return _filled(kind, module, state)
 
 
 def _described(layer: Any, weights: Sequence[Any] | None) -> tuple[str, Mapping[str, Any], Sequence[Any]]:
-    """The class, the settings and the arrays of a Keras layer."""
+    """The class, the config and the arrays of a Keras layer."""
     if isinstance(layer, Mapping):
         if not {"class_name", "config"} <= layer.keys():
             raise SaccadeError(f"from_keras: expected the fields class_name and config, found {sorted(layer)}")
         kind, config, own = layer["class_name"], layer["config"], []
     else:
-        # People name layers of their own "Attention" too; what those compute is not known.
+        # Custom layers may be called "Attention" too, and compute something else.
         if type(layer).__module__.partition(".")[0] not in ("keras", "tf_keras", "tensorflow"):
             raise SaccadeError(f"from_keras: expected a layer of Keras, found {type(layer).__qualname__}")
         kind, config, own = type(layer).__name__, layer.get_config(), layer.get_weights()
@@ -326,7 +326,7 @@ def _multi_head(
     for name, tensor in state.items():
         width = value_dim if name.startswith(("value", "output")) else key_dim
         state[name] = _flat(name, tensor, heads, width)
-    made = KerasMultiHeadAttention(
+    module = KerasMultiHeadAttention(
         heads,
         key_dim,
         width=state["query.weight"].shape[1],
@@ -339,7 +339,7 @@ def _multi_head(
         sliding_window=config.get("sliding_window"),
         seed=config.get("seed"),
     )
-    return made, state
+    return module, state
 
 
 def _flat(name: str, tensor: Tensor, heads: int, width: int) -> Tensor:
@@ -370,19 +370,19 @@ def _named(kind: str, names: Sequence[str], tensors: Sequence[Tensor]) -> dict[s
     return dict(zip(names, tensors, strict=True))
 
 
-def _filled(kind: str, made: Layer, state: Mapping[str, Tensor]) -> Layer:
-    for name, parameter in made.named_parameters():
+def _filled(kind: str, module: Layer, state: Mapping[str, Tensor]) -> Layer:
+    for name, parameter in module.named_parameters():
         if parameter.shape != state[name].shape:
             raise SaccadeError(f"{kind}: {name}: expected {list(parameter.shape)}, found {list(state[name].shape)}")
-    made.load_state_dict(state)
-    return made.eval()
+    module.load_state_dict(state)
+    return module.eval()
 
 
 def _tensor(array: Any) -> Tensor:
     if isinstance(array, Tensor):
         return array.detach().clone()
     array = np.asarray(array)
-    if array.dtype.name == "bfloat16":  # a type of numpy's by extension, which torch does not take
+    if array.dtype.name == "bfloat16":  # a numpy extension type that torch does not accept
         return torch.tensor(array.astype("float32")).bfloat16()
     if array.dtype.kind != "f":
         raise SaccadeError(f"weights: expected arrays of real numbers, found {array.dtype} {list(array.shape)}")

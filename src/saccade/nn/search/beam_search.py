@@ -1,23 +1,27 @@
-"""Finding a likely output: greedy, beam, diverse beams, samples; batched, with what each hypothesis looked at.
+"""Batched search for likely outputs: greedy, beam, diverse beams, sampling; with the attention of each hypothesis.
 
 A beam of size K keeps the K likeliest unfinished hypotheses of each item; a hypothesis that writes EOS leaves the beam
 (Sutskever et al. 2014). Hypotheses that ended are ranked by
 
     log p(y | x) / ((5 + |y|) / 6)^α + β Σₛ log min(Σₜ aₜₛ, 1)        (Wu et al. 2016; |y| counts EOS)
 
-An item is done when nothing that is still live could come among its n best (``stop="exact"``): log p only falls, so a
-live hypothesis scores at most what it has now over the penalty of the longest output. With ``stop="beam"`` it is done
-when K hypotheses have ended, as is common. A beam of 1 is greedy and done at its first end. At an item's length limit
-the search stops in any case; where nothing had ended, that is reported (``stopped="length"``), never silent.
+An item is done when no live hypothesis could come among its n best (``stop="exact"``): log p only falls, so a live hypothesis
+scores at most its current log p over the penalty of the longest output. With ``stop="beam"`` it is done when K hypotheses have
+ended, as is common. A beam of 1 is greedy and done at its first end. At an item's length limit the search stops in any case;
+if nothing has ended, that is reported (``stopped="length"``).
 
-What was recorded at step t for the row a hypothesis had then follows the back-pointers: each hypothesis has its own maps,
-equal to those of forced decoding.
+The records of each step follow the back-pointers: each hypothesis has its own maps, equal to those of forced decoding.
 
-A plain beam, of which nothing but its outputs is asked, is searched for by :mod:`saccade.nn.search.fast_beam`: the same
-outputs, without waiting for the device at each step.
+Where only the outputs of a plain beam are needed, :mod:`saccade.nn.search.fast_beam` computes the same outputs without
+synchronising with the device at each step.
 
-Legend: B items; L lanes: beams of their own (one an item, a group or a sample); W places a lane; V vocabulary;
-row = lane · W + place.
+Coverage and copied unknown words need the attention on the source: aₜₛ is the mean over heads, sites (the layers of a
+decoder) and the members of an ensemble. The rows of all steps count, including that of EOS; padding and the source's own EOS
+are not words. A sum below 1e-6 counts as 1e-6: local windows and sparse weights leave words out, and log 0 would make all
+outputs equally bad.
+
+Legend: B items; L lanes: independent beams (one per item, group or sample); W places per lane; V vocabulary;
+row = lane · W + place; H heads, S source positions.
 """
 
 from __future__ import annotations
@@ -35,22 +39,22 @@ from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.nn.search.constraints import Constraints, Required, rules_of
-from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, pace_of
+from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, policy_of
 from saccade.nn.search.history import Ended, History, Stopped
 from saccade.nn.search.selection import Choose, Diverse, Draws, Groups, Sampling, likeliest, select
 from saccade.trace.lens import Lens, Record, Site
 from saccade.trace.maps import Tree
 
-NO_NUMBERS = "the network's outputs are not numbers (NaN or infinite): it cannot be searched"
-WIDE = 10  # a beam in which required words find their place
+NOT_FINITE = "the network's outputs are NaN or infinite: it cannot be searched"
+WIDE = 10  # a beam wide enough for required words
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output: its tokens (without BOS and EOS), its log-probability, the score it was ranked by, why it ended.
+    """One output: its tokens (without BOS and EOS), its log-probability, the score it was ranked by, why it stopped.
 
-    ``coverage`` is the coverage penalty in its score, ``looked[t]`` the source position looked at most when token t was
-    written (−1: none; empty where nobody asked), ``unmet`` the numbers of the required phrases it lacks.
+    ``coverage`` is the coverage penalty in its score, ``looked[t]`` the source position with the largest weight when token t
+    was written (−1: none; empty if not needed), ``unmet`` the numbers of the required phrases it lacks.
     """
 
     tokens: tuple[int, ...]
@@ -66,17 +70,17 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Search:
-    """How to search.
+    """Settings of a search.
 
     Attributes:
-        beam: how many hypotheses are followed; 1 is greedy.
-        length_penalty: α. ``coverage``: β, the reward for having looked at every source word.
-        n_best: how many outputs are returned, at most ``beam``; when sampling, how many are drawn.
+        beam: number of hypotheses; 1 is greedy.
+        length_penalty: α. ``coverage``: β, the reward for attending to every source word.
+        n_best: number of outputs, at most ``beam``; when sampling, number of samples.
         stop: ``exact``, or ``beam``: as soon as ``beam`` hypotheses have ended.
-        block_ngrams: n: no n tokens in a row are written twice.
-        unknown: what becomes of an unknown word in an output: ``keep``, or ``copy`` the source word looked at most.
-        sample: draw outputs by chance instead of searching for the best.
-        diverse: part the beam into groups that differ.
+        block_ngrams: n: no n-gram of tokens is written twice.
+        unknown: what to do with an unknown word in an output: ``keep``, or ``copy`` the source word with the largest weight.
+        sample: draw random outputs instead of searching for the best.
+        diverse: split the beam into groups that differ.
 
     >>> Search(beam=5, length_penalty=1.0).rank(log_prob=-2.0, length=7)  # −2 / 2
     -1.0
@@ -110,17 +114,17 @@ class Search:
 
     @property
     def lanes(self) -> int:
-        """Beams of their own an item."""
+        """Independent beams per item."""
         return self.n_best if self.sample is not None else 1 if self.diverse is None else self.diverse.groups
 
     @property
     def width(self) -> int:
-        """Hypotheses a lane."""
+        """Hypotheses per lane."""
         return 1 if self.sample is not None else self.beam // self.lanes
 
     @property
     def looks(self) -> str:
-        """Which setting needs to see the attention; empty where none does."""
+        """The setting that needs the attention weights; empty if none does."""
         return "coverage" if self.coverage else "unknown: copy" if self.unknown == "copy" else ""
 
     def penalty(self, length: int) -> float:
@@ -131,14 +135,14 @@ class Search:
         return log_prob / self.penalty(length) + coverage
 
     def parts(self, found: Hypothesis) -> dict[str, float]:
-        """What a score is made of: score = log_prob / length_penalty + coverage."""
+        """The parts of a score: score = log_prob / length_penalty + coverage."""
         penalty = self.penalty(len(found.tokens) + (found.stopped == "eos"))
         return {"log_prob": found.log_prob, "length_penalty": penalty, "coverage": found.coverage}
 
 
 @dataclass(frozen=True)
-class _Aim:
-    """What is searched for: the limits and wishes of the items, and what the tokens mean."""
+class _Task:
+    """The items' limits and constraints, and the special tokens."""
 
     limits: Sequence[int]
     bos: int
@@ -171,53 +175,53 @@ def search(
 
     Args:
         memory: what ``network.encode`` returned for the items.
-        limits: the longest output of each item, EOS counted.
+        limits: the longest output of each item, EOS included.
         forbidden: tokens that are never written (padding, BOS).
-        lens: records what each hypothesis looked at; its edits at step t apply to every live hypothesis at t.
-        constraints: what each item's output must begin with, hold and not hold.
-        words: the source positions that coverage counts and unknown words are copied from; all unless given.
+        lens: records the attention of each hypothesis; its edits at step t apply to every live hypothesis at t.
+        constraints: per item, the prefix, the required and the forbidden phrases.
+        words: the source positions that coverage counts and unknown words are copied from; by default all.
         begins: the tokens that begin a word: a required phrase then ends where a word does.
-        seeds: one an item, mixed with the seed of ``how.sample``; 0, 1, 2, … unless given.
-        recorder: replays the steps of a plain beam.
+        seeds: one per item, mixed with the seed of ``how.sample``; by default 0, 1, 2, …
+        recorder: captures and replays the steps of a plain beam.
     """
     B = len(limits)
     if min(limits, default=1) < 1:
         raise SaccadeError(f"a length limit must be at least 1: got {min(limits)}")
     wishes = constraints or [Constraints()] * B
-    if any(each.require for each in wishes) and (how.sample or how.diverse):
+    if any(item.require for item in wishes) and (how.sample or how.diverse):
         found = "sampling" if how.sample else "diverse groups"
         raise SaccadeError(f"required words must be searched for with a plain beam: got {found}")
-    aim = _Aim(limits, bos, eos, forbidden, wishes, words, begins, seeds or range(B))
+    task = _Task(limits, bos, eos, forbidden, wishes, words, begins, seeds or range(B))
     if is_plain(how, lens, wishes):
-        return _search_plainly(network, memory, aim, how, recorder)
-    walk = _BeamLoop(network, memory, aim, how, lens)
+        return _search_fast(network, memory, task, how, recorder)
+    loop = _BeamLoop(network, memory, task, how, lens)
     for step in range(max(limits, default=0)):
-        walk.choose(walk.look(step), step)
-        if not walk.live:
+        loop.choose(loop.look(step), step)
+        if not loop.live:
             break
-        walk.move()
-    return [walk.best(item) for item in range(B)]
+        loop.move()
+    return [loop.best(item) for item in range(B)]
 
 
 def is_plain(how: Search, lens: Lens | None, constraints: Sequence[Constraints] | None) -> bool:
-    """Whether nothing but the beam and its scores decides, and nothing but its outputs is asked for."""
+    """Whether the search is a plain beam of which only the outputs are needed."""
     special = how.looks or how.block_ngrams is not None or how.sample is not None or how.diverse is not None
-    return lens is None and not special and all(each == Constraints() for each in constraints or ())
+    return lens is None and not special and all(item == Constraints() for item in constraints or ())
 
 
-def _search_plainly(
-    network: EncoderDecoder, memory: Any, aim: _Aim, how: Search, recorder: Recorder | None
+def _search_fast(
+    network: EncoderDecoder, memory: Any, task: _Task, how: Search, recorder: Recorder | None
 ) -> list[list[Hypothesis]]:
-    if not aim.limits:
+    if not task.limits:
         return []
     device = device_of(memory)
     enough = how.beam if how.beam == 1 or how.stop == "beam" else None
-    goal = Goal(how.beam, how.n_best, enough, how.penalty, aim.eos)
-    stepping = Stepping(network, aim.eos, aim.forbidden, device, recorder)
+    goal = Goal(how.beam, how.n_best, enough, how.penalty, task.eos)
+    stepping = Stepping(network, task.eos, task.forbidden, device, recorder)
     machine = machine_of(device) if recorder is None else recorder.machine
-    outputs = FastBeamLoop(stepping, memory, aim.limits, goal, aim.bos, pace_of(device), machine).run()
+    outputs = FastBeamLoop(stepping, memory, task.limits, goal, task.bos, policy_of(device), machine).run()
     if not all(outputs):
-        raise SaccadeError(NO_NUMBERS)
+        raise SaccadeError(NOT_FINITE)
     return [
         [
             Hypothesis(tokens[:-1] if end.stopped == "eos" else tokens, end.log_prob, end.score, end.stopped)
@@ -228,59 +232,58 @@ def _search_plainly(
 
 
 class _BeamLoop:
-    """A search under way: the live hypotheses of every lane, and those that ended."""
+    """The state of a search: the live hypotheses of every lane, and those that ended."""
 
-    def __init__(self, network: EncoderDecoder, memory: Any, aim: _Aim, how: Search, lens: Lens | None) -> None:
-        B, W, device = len(aim.limits), how.width, device_of(memory)
-        self.network, self.aim, self.how, self.lens = network, aim, how, lens
+    def __init__(self, network: EncoderDecoder, memory: Any, task: _Task, how: Search, lens: Lens | None) -> None:
+        B, W, device = len(task.limits), how.width, device_of(memory)
+        self.network, self.task, self.how, self.lens = network, task, how, lens
         self.owner = [item for item in range(B) for _ in range(how.lanes)]  # lane → item
         L = len(self.owner)
         spread = torch.tensor(self.owner, dtype=torch.int64, device=device).repeat_interleave(W)
         self.begun = network.begun(memory)
-        self.token, self.state, self.memory = network.begin(select(memory, spread), L * W, aim.bos)
+        self.token, self.state, self.memory = network.begin(select(memory, spread), L * W, task.bos)
         self.totals = torch.full((L, W), -math.inf, device=device)
-        self.totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
+        self.totals[:, 0] = 0.0  # all rows of a lane are equal at first: only one counts
         self.base = (torch.arange(L, device=device) * W).unsqueeze(1)  # [L, 1]
-        self.rows = self.token  # where each row's hypothesis stood before; known after a step
+        self.rows = self.token  # the row that each hypothesis came from; known after a step
         self.history, self.live = History(), list(range(L))
         self.ended: list[list[Ended]] = [[] for _ in range(L)]
-        words = None if aim.words is None else aim.words.to(device)[spread]
-        self.looked = Looked(words) if how.looks else None
-        wishes = [aim.constraints[item] for item in self.owner]
+        words = None if task.words is None else task.words.to(device)[spread]
+        self.looked = SourceCoverage(words) if how.looks else None
+        wishes = [task.constraints[item] for item in self.owner]
         self.required = None
-        if any(each.require for each in wishes):
-            self.required = Required([each.require for each in wishes], W, aim.eos, aim.begins, device)
-        each_row = [wish for wish in wishes for _ in range(W)]
-        self.rules = rules_of(each_row, how.block_ngrams, aim.eos, aim.begins, self.required)
+        if any(wish.require for wish in wishes):
+            self.required = Required([wish.require for wish in wishes], W, task.eos, task.begins, device)
+        by_row = [wish for wish in wishes for _ in range(W)]
+        self.rules = rules_of(by_row, how.block_ngrams, task.eos, task.begins, self.required)
         self.pick = self._pick(device)
 
     def _pick(self, device: torch.device) -> Choose:
-        how, aim = self.how, self.aim
+        how, task = self.how, self.task
         if self.required is not None:
             return self.required
         if how.sample is not None:
-            return Draws(how.sample, aim.limits, aim.seeds, how.n_best, aim.eos, device)
+            return Draws(how.sample, task.limits, task.seeds, how.n_best, task.eos, device)
         if how.diverse is not None:
-            return Groups(how.diverse, aim.eos)
-        return lambda totals, log_probs: likeliest(totals, log_probs, aim.eos)
+            return Groups(how.diverse, task.eos)
+        return lambda totals, log_probs: likeliest(totals, log_probs, task.eos)
 
     def look(self, step: int) -> Float[Tensor, "L W V"]:
-        """One step of the network: the log-probabilities of what each hypothesis may write next."""
-        looking = self.lens.fresh() if self.lens is not None else None
-        gaze = SourceAttention(looking) if self.looked is not None else None
-        seen = looking if gaze is None else gaze
-        place = self.begun + step
-        logits, self.state = self.network.step(self.token, self.state, self.memory, offset=place, lens=seen)
+        """One step of the network: the log-probabilities of each hypothesis's next token."""
+        lens = self.lens.fresh() if self.lens is not None else None
+        attention = SourceAttention(lens) if self.looked is not None else None
+        position, outer = self.begun + step, lens if attention is None else attention
+        logits, self.state = self.network.step(self.token, self.state, self.memory, offset=position, lens=outer)
         log_probs = torch.log_softmax(logits.float(), dim=-1)
-        if looking is not None:
-            if looking.wants("outputs"):
-                keep_outputs(looking, log_probs.unsqueeze(1), place, self.network.writes_on)
-            self.history.records.append(looking.records)
-        if gaze is not None and self.looked is not None:
-            weights = gaze.weights(type(self.network).__name__, self.how.looks)
+        if lens is not None:
+            if lens.wants("outputs"):
+                keep_outputs(lens, log_probs.unsqueeze(1), position, self.network.writes_on)
+            self.history.records.append(lens.records)
+        if attention is not None and self.looked is not None:
+            weights = attention.weights(type(self.network).__name__, self.how.looks)
             self.history.looked.append(self.looked.add(weights).tolist())
-        if self.aim.forbidden:
-            log_probs[:, list(self.aim.forbidden)] = -math.inf
+        if self.task.forbidden:
+            log_probs[:, list(self.task.forbidden)] = -math.inf
         if self.rules:
             plain = log_probs
             log_probs = plain.clone()
@@ -289,7 +292,7 @@ class _BeamLoop:
         return log_probs.view(len(self.owner), self.how.width, -1)
 
     def choose(self, log_probs: Float[Tensor, "L W V"], step: int) -> None:
-        """Which hypotheses go on, which have ended, and which lanes are done."""
+        """Decide which hypotheses continue, which have ended, and which lanes are done."""
         chosen = self.pick(self.totals, log_probs)
         self.history.add(chosen)
         self.totals, self.token = chosen.totals, chosen.tokens.flatten()
@@ -297,11 +300,11 @@ class _BeamLoop:
         covered = self.looked.covered().tolist() if self.looked is not None and self.how.coverage else None
         for lane in self.live:
             ends = [
-                (place, self.aim.eos, total, self.required.unmet(lane, place, before=True) if self.required else ())
+                (place, self.task.eos, total, self.required.unmet(lane, place, before=True) if self.required else ())
                 for place, total in chosen.over[lane]
             ]
             stopped: Stopped = "eos"
-            if step + 1 == self.aim.limits[self.owner[lane]] and not ends and not self.ended[lane]:
+            if step + 1 == self.task.limits[self.owner[lane]] and not ends and not self.ended[lane]:
                 ends, stopped = self._cut_off(lane), "length"
             for place, token, total, unmet in ends:
                 coverage = self.how.coverage * covered[lane * self.how.width + place] if covered else 0.0
@@ -309,12 +312,12 @@ class _BeamLoop:
                 self.ended[lane].append(Ended(step, place, token, total, stopped, score, coverage, unmet))
         self.live = [lane for lane in self.live if not self._done(lane, step)]
         if self.how.diverse is not None and len(self.live) < len(self.owner):
-            # A group that is done writes no more: what it would have gone on with is no handicap for the others.
-            over_and_done = sorted(set(range(len(self.owner))) - set(self.live))
-            self.totals[torch.tensor(over_and_done, device=self.totals.device)] = -math.inf
+            # A group that is done writes no more, and must not handicap the others.
+            done = sorted(set(range(len(self.owner))) - set(self.live))
+            self.totals[torch.tensor(done, device=self.totals.device)] = -math.inf
 
     def _cut_off(self, lane: int) -> list[tuple[int, int, float, tuple[int, ...]]]:
-        """At the limit nothing has ended: the live hypotheses stand as they are, and say so."""
+        """At the limit, where nothing has ended: the live hypotheses as they are."""
         return [
             (parent, token, total, self.required.unmet(lane, place) if self.required else ())
             for place, (parent, token, total) in enumerate(self.history.live(lane))
@@ -322,8 +325,8 @@ class _BeamLoop:
         ]
 
     def _done(self, lane: int, step: int) -> bool:
-        limit, how = self.aim.limits[self.owner[lane]], self.how
-        # While others can come, what lacks required words does not count.
+        limit, how = self.task.limits[self.owner[lane]], self.how
+        # While others can still come, hypotheses that lack required words do not count.
         ended = [end for end in self.ended[lane] if not end.unmet]
         best = max(self.history.log_probs[-1][lane])
         if step + 1 == limit or best == -math.inf:
@@ -336,8 +339,8 @@ class _BeamLoop:
         return sorted((end.score for end in ended), reverse=True)[wanted - 1] >= how.rank(best, limit)
 
     def move(self) -> None:
-        """The state, and whatever follows the hypotheses, go where they went."""
-        if self.how.width > 1:  # a lane of one place goes on from there
+        """Reorder the state, and all that follows the hypotheses, by the chosen rows."""
+        if self.how.width > 1:  # a lane of one place stays where it is
             self.state = select(self.state, self.rows)
         if self.looked is not None:
             self.looked.follow(self.rows)
@@ -350,17 +353,19 @@ class _BeamLoop:
         ended = [(lane, self.ended[lane]) for lane in lanes]
         if not any(ends for _, ends in ended):
             if self.rules:
-                raise SaccadeError("nothing can be written: the wishes leave no token, or the outputs are not numbers")
-            raise SaccadeError(NO_NUMBERS)
+                raise SaccadeError(
+                    "no token can be written: the constraints forbid all, or the outputs are NaN or infinite"
+                )
+            raise SaccadeError(NOT_FINITE)
         chosen = self._in_turns(ended) if self.how.diverse else [(lane, end) for lane, ends in ended for end in ends]
         chosen = sorted(chosen, key=lambda pair: _worst_last(pair[1]))[: self.how.n_best]
         return [self._hypothesis(lane, end, ended, first=number == 0) for number, (lane, end) in enumerate(chosen)]
 
     def _in_turns(self, ended: Sequence[tuple[int, Sequence[Ended]]]) -> list[tuple[int, Ended]]:
-        """The n outputs of diverse groups: the best of each, then the second best of each, …, and none twice."""
+        """The n outputs of diverse groups: the best of each, then the second best of each, …, without duplicates."""
         turns = [(turn, lane, end) for lane, ends in ended for turn, end in enumerate(sorted(ends, key=_worst_last))]
         distinct: dict[tuple[int, ...], tuple[int, Ended]] = {}
-        for _, lane, end in sorted(turns, key=lambda each: (each[0], _worst_last(each[2]))):
+        for _, lane, end in sorted(turns, key=lambda turn: (turn[0], _worst_last(turn[2]))):
             distinct.setdefault(tuple(self.history.trail(lane, end)[1]), (lane, end))
         return list(distinct.values())[: self.how.n_best]
 
@@ -371,7 +376,7 @@ class _BeamLoop:
         rows = [lane * self.how.width + place for place in path]
         written = tokens[:-1] if end.stopped == "eos" else tokens
         looked = [self.history.looked[step][row] for step, row in enumerate(rows)] if self.looked is not None else []
-        records = self.history.kept(rows) if self.lens is not None else []
+        records = self.history.records_of(rows) if self.lens is not None else []
         tree = None
         if first and self.lens is not None and self.lens.wants("beam"):
             tree = self.history.tree(ended, end)
@@ -382,7 +387,7 @@ class _BeamLoop:
 
 
 def _worst_last(end: Ended) -> tuple[int, bool, float]:
-    """Before the score counts that nothing is missing, and that there is an end."""
+    """Sort key: complete outputs first, then ended ones, then by score."""
     return len(end.unmet), end.stopped == "length", -end.score
 
 
@@ -393,55 +398,55 @@ LEAST = 1e-6
 
 
 class SourceAttention(Lens):
-    """Hands everything on to the lens behind it, where there is one, and keeps the weights on the source."""
+    """A lens that keeps the weights on the source, and passes everything on to another lens, if any."""
 
-    def __init__(self, behind: Lens | None) -> None:
+    def __init__(self, inner: Lens | None) -> None:
         super().__init__()
-        self.behind = behind
+        self.inner = inner
         self.looks: list[Tensor] = []
 
     def wants(self, part: str) -> bool:
-        return self.behind is not None and self.behind.wants(part)
+        return self.inner is not None and self.inner.wants(part)
 
     def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
-        return scores if self.behind is None else self.behind.edit_scores(site, scores, offset)
+        return scores if self.inner is None else self.inner.edit_scores(site, scores, offset)
 
     def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
-        return weights if self.behind is None else self.behind.edit_weights(site, weights, offset)
+        return weights if self.inner is None else self.inner.edit_weights(site, weights, offset)
 
     def observe(self, site: Site, weights: Tensor, *, offset: int = 0, scores: Tensor | None = None) -> None:
         if (site.query, site.key) == ("target", "source"):
             self.looks.append(weights[:, :, -1])  # [R, H, S]
-        if self.behind is not None:
-            self.behind.observe(site, weights, offset=offset, scores=scores)
+        if self.inner is not None:
+            self.inner.observe(site, weights, offset=offset, scores=scores)
 
     def observe_edges(self, site: Site, edges: Tensor, weights: Tensor, *, keys: int) -> None:
-        if self.behind is not None:
-            self.behind.observe_edges(site, edges, weights, keys=keys)
+        if self.inner is not None:
+            self.inner.observe_edges(site, edges, weights, keys=keys)
 
     def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0) -> None:
-        if self.behind is not None:
-            self.behind.signal(name, axis, values, offset=offset)
+        if self.inner is not None:
+            self.inner.signal(name, axis, values, offset=offset)
 
     def weights(self, network: str, wanted: str) -> Float[Tensor, "R S"]:
-        """The mean of all looks at the source in this step; ``wanted`` says in an error what asked for it."""
+        """The mean weights on the source in this step; ``wanted`` names the setting that needs them, for the error."""
         if not self.looks:
             raise SaccadeError(
-                f"{wanted} needs a network that looks back at its source: {network} looked nowhere "
+                f"{wanted} needs a network with attention on its source: {network} has none "
                 "(no site whose query is 'target' and whose key is 'source')"
             )
         return torch.cat(self.looks, dim=1).float().mean(dim=1)
 
 
-class Looked:
-    """What each live hypothesis has looked at so far: Σₜ aₜₛ, and the strongest word of each step."""
+class SourceCoverage:
+    """The attention of each live hypothesis so far: Σₜ aₜₛ, and the word with the largest weight per step."""
 
     def __init__(self, words: Bool[Tensor, "R S"] | None) -> None:
         self.words = words
         self.sums: Tensor | None = None
 
     def add(self, weights: Float[Tensor, "R S"]) -> Int[Tensor, " R"]:
-        """One more step; the position each row looked at most, −1 where it looked at no word."""
+        """Add a step; returns the position of each row's largest weight, −1 where no word has any."""
         if self.words is None:
             self.words = torch.ones_like(weights, dtype=torch.bool)
         if self.words.shape != weights.shape:
@@ -455,10 +460,10 @@ class Looked:
     def covered(self) -> Float[Tensor, " R"]:
         """Σₛ log min(Σₜ aₜₛ, 1) of each row."""
         if self.sums is None or self.words is None:
-            raise SaccadeError("nothing was looked at yet: add() comes first")
+            raise SaccadeError("no weights yet: call add() first")
         return self.sums.clamp(LEAST, 1.0).log().masked_fill(~self.words, 0.0).sum(dim=-1)
 
     def follow(self, rows: Int[Tensor, " R"]) -> None:
-        """The hypotheses now in these rows; all rows of a lane have the same source, so ``words`` stays as it is."""
+        """Reorder by these rows; all rows of a lane have the same source, so ``words`` stays."""
         if self.sums is not None:
             self.sums = self.sums.index_select(0, rows)

@@ -1,12 +1,18 @@
-"""What an output must begin with and may not hold: rules that take tokens out of a step's choice.
+"""Constraints on outputs: prefixes, forbidden and required phrases, blocked n-grams, as rules that remove tokens from a step.
 
-A rule sets log-probabilities to −inf and does not share them out again: what is left keeps the network's own log p(y | x).
+A rule sets log-probabilities to −inf without renormalising: the others keep the network's own log p(y | x).
 
 - :class:`Prefix`: the first tokens are given.
-- :class:`Barred`: a phrase is never written, however it is cut into tokens.
+- :class:`Barred`: a phrase is never written, in any tokenization.
 - :class:`NoRepeats`: no n-gram is written twice (Paulus et al. 2018).
+- :class:`Required`: phrases that must be written (Post & Vilar 2018, after Hokamp & Liu 2017). The beam has a bank for each
+  number of required tokens already written; hypotheses compete within their bank, so the first required word is not lost
+  because it is unlikely. The candidates of a step are the likeliest continuations of the whole beam, the likeliest of each
+  hypothesis, and each hypothesis's next required tokens; the places of the beam go to the banks in turn, the fullest first.
+  EOS is possible only where nothing is missing. Each phrase's progress is tracked separately (Knuth, Morris & Pratt 1977), so
+  phrases may overlap and share prefixes.
 
-Legend: R rows (lanes × places), V vocabulary.
+Legend: R rows (lanes × places), W places per lane, N lanes with required phrases, V vocabulary, P phrases.
 """
 
 from __future__ import annotations
@@ -25,9 +31,9 @@ from saccade.nn.search.selection import Chosen, likeliest
 
 @dataclass(frozen=True)
 class Lattice:
-    """All ways to spell a text in tokens: from character s of it, ``edges[s]`` maps a token to the character it leads to.
+    """All tokenizations of a text: from its character s, ``edges[s]`` maps a token to the character after it.
 
-    ``after``: the tokens after which the text may begin; None: any, and the start of the output.
+    ``after``: the tokens after which the text may start; None: any, and the start of the output.
     """
 
     edges: tuple[Mapping[int, int], ...]
@@ -36,12 +42,12 @@ class Lattice:
 
 @dataclass(frozen=True)
 class Constraints:
-    """One item's wishes, in tokens.
+    """One item's constraints, in tokens.
 
     Attributes:
-        prefix: the tokens the output begins with; ``closed``: the one after them begins a new word.
-        require: phrases that the output must hold.
-        forbid: phrases that it may not hold.
+        prefix: the first tokens of the output; ``closed``: the next one must begin a word.
+        require: phrases that the output must contain.
+        forbid: phrases that it must not contain.
     """
 
     prefix: tuple[int, ...] = ()
@@ -52,13 +58,13 @@ class Constraints:
 
 @runtime_checkable
 class Rule(Protocol):
-    """Takes tokens out of a step's choice, and follows the hypotheses as they move."""
+    """Removes tokens from a step's candidates, and follows the hypotheses as rows are reordered."""
 
     def narrow(self, log_probs: Float[Tensor, "R V"], plain: Float[Tensor, "R V"], step: int) -> None:
-        """Set what may not be written to −inf, in place; ``plain`` is what the network said."""
+        """Set forbidden tokens to −inf, in place; ``plain`` has the network's log-probabilities."""
 
     def follow(self, rows: Int[Tensor, " R"], tokens: Int[Tensor, " R"]) -> None:
-        """Row i now holds the hypothesis that stood in ``rows[i]`` and wrote ``tokens[i]``."""
+        """Row i now has the hypothesis that was in ``rows[i]`` and wrote ``tokens[i]``."""
 
 
 def rules_of(
@@ -68,9 +74,9 @@ def rules_of(
     begins: Bool[Tensor, " V"] | None,
     required: Rule | None = None,
 ) -> list[Rule]:
-    """The rules that the rows' constraints ask for, in an order that matters; where there is none, none costs anything.
+    """The rules for the rows' constraints, in the order they apply.
 
-    What is ``required`` sees what the others leave. A prefix comes last: it has the last word.
+    ``required`` sees what the others leave. A prefix comes last, so that it always holds.
     """
     rules: list[Rule] = []
     if block is not None:
@@ -85,7 +91,7 @@ def rules_of(
 
 
 class Prefix:
-    """At step t each row with a prefix can write its t-th token alone."""
+    """At step t each row with a prefix can only write its t-th token."""
 
     def __init__(self, constraints: Sequence[Constraints], eos: int, begins: Bool[Tensor, " V"] | None) -> None:
         self.given: dict[int, list[tuple[int, int]]] = {}  # step → (row, token)
@@ -110,11 +116,11 @@ class Prefix:
             log_probs[rows] = log_probs[rows].masked_fill(~self.opens.to(log_probs.device), -math.inf)
 
     def follow(self, rows: Int[Tensor, " R"], tokens: Int[Tensor, " R"]) -> None:
-        """All rows of an item have the same prefix: nothing moves."""
+        """Nothing to do: all rows of an item have the same prefix."""
 
 
 class NoRepeats:
-    """No n tokens in a row are written twice."""
+    """No n-gram is written twice."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -134,12 +140,12 @@ class NoRepeats:
         self.written = torch.cat([before, tokens.unsqueeze(1)], dim=1)
 
 
-_Spelt = tuple[int | None, frozenset[tuple[int, int]]]  # the last token; (phrase, character) of what is being spelt
+_Spelt = tuple[int | None, frozenset[tuple[int, int]]]  # the last token; (phrase, character) of partial matches
 _START: _Spelt = (None, frozenset())
 
 
 class Barred:
-    """The token that would complete a forbidden phrase is not written."""
+    """Removes tokens that would complete a forbidden phrase."""
 
     def __init__(self, forbidden: Sequence[Sequence[Lattice]]) -> None:
         self.forbidden = forbidden
@@ -161,7 +167,7 @@ class Barred:
 
 
 def holds(tokens: Iterable[int], lattices: Sequence[Lattice]) -> bool:
-    """Whether these tokens spell one of the phrases somewhere."""
+    """Whether these tokens contain one of the phrases."""
     spelt = _START
     for token in tokens:
         spelt, whole = _spell(lattices, spelt, token)
@@ -171,7 +177,7 @@ def holds(tokens: Iterable[int], lattices: Sequence[Lattice]) -> bool:
 
 
 def _open(lattices: Sequence[Lattice], spelt: _Spelt) -> list[tuple[int, int]]:
-    """(phrase, character) that the next token may go on from: what is being spelt, and each phrase's beginning."""
+    """(phrase, character) that the next token may continue: partial matches, and the start of each phrase."""
     last, under_way = spelt
     begun = ((n, 0) for n, each in enumerate(lattices) if each.after is None or last is None or last in each.after)
     return [*under_way, *begun]
@@ -187,7 +193,7 @@ def _completing(lattices: Sequence[Lattice], spelt: _Spelt) -> set[int]:
 
 
 def _spell(lattices: Sequence[Lattice], spelt: _Spelt, token: int) -> tuple[_Spelt, bool]:
-    """One more token; whether a phrase is whole with it."""
+    """Add a token; also returns whether it completes a phrase."""
     if not lattices:
         return spelt, False
     reached = {
@@ -203,14 +209,15 @@ def _spell(lattices: Sequence[Lattice], spelt: _Spelt, token: int) -> tuple[_Spe
 
 
 class Phrase:
-    """Tokens that must stand in a row; a ``whole`` one must also be followed by the beginning of a word, or by the end.
+    """Tokens that must be written consecutively; a ``whole`` phrase must also be followed by the beginning of a word, or
+    by EOS.
 
-    Progress counts the tokens that stand there: below n some are missing, n: all of them, n + 1: for good.
+    Progress counts the tokens written: below n some are missing, n: all of them, n + 1: completed for good.
     """
 
     def __init__(self, tokens: tuple[int, ...], whole: bool) -> None:
         self.tokens, self.whole = tokens, whole
-        self.fallback = [0, 0]  # how much of the beginning the first i tokens end with
+        self.fallback = [0, 0]  # the longest prefix that the first i tokens end with
         for i in range(1, len(tokens)):
             self.fallback.append(self._match(self.fallback[i], tokens[i]))
 
@@ -220,7 +227,7 @@ class Phrase:
         return reached + (self.tokens[reached] == token)
 
     def after(self, reached: int, token: int, closes: bool) -> int:
-        """The progress after one more token; ``closes``: it begins a word, or is the end."""
+        """The progress after one more token; ``closes``: it begins a word, or is EOS."""
         n = len(self.tokens)
         if reached > n or (reached == n and closes):
             return n + 1
@@ -228,17 +235,17 @@ class Phrase:
         return n + 1 if reached == n and not self.whole else reached
 
     def missing(self, reached: int) -> int | None:
-        """The next token, where one is missing."""
+        """The next missing token, if any."""
         return self.tokens[reached] if reached < len(self.tokens) else None
 
 
-Progress = tuple[int, ...]  # one number a phrase
+Progress = tuple[int, ...]  # one number per phrase
 _Candidate = tuple[int, float, int, int]  # bank, log-probability, place, token
-_Case = tuple[Progress, int | None, bool]  # what was there, the token if a phrase holds it, whether it closes a word
+_Case = tuple[Progress, int | None, bool]  # progress, the token if a phrase contains it, whether it closes a word
 
 
 class Required:
-    """Chooses as :func:`likeliest` does, except in lanes whose outputs must hold phrases."""
+    """Selects like :func:`likeliest`, except in lanes with required phrases."""
 
     def __init__(
         self,
@@ -252,7 +259,7 @@ class Required:
         self.lanes = [lane for lane, wanted in enumerate(phrases) if wanted]
         self.phrases = [[Phrase(tokens, begins is not None) for tokens in phrases[lane]] for lane in self.lanes]
         self.progress: list[list[Progress]] = [[(0,) * len(wanted)] * width for wanted in self.phrases]
-        self.before = self.progress  # as it was until the last choice
+        self.before = self.progress  # as before the last selection
         self.number = {lane: number for number, lane in enumerate(self.lanes)}
         self.tokens = [{token for phrase in wanted for token in phrase.tokens} for wanted in self.phrases]
         self.known: list[dict[_Case, tuple[Progress, int]]] = [{} for _ in self.lanes]
@@ -262,7 +269,7 @@ class Required:
         self.closing = None if self.closes is None else self.closes.tolist()
 
     def narrow(self, log_probs: Float[Tensor, "R V"], plain: Float[Tensor, "R V"], step: int) -> None:
-        """No end where something is missing, unless nothing else is left to write."""
+        """Remove EOS where a phrase is missing, unless no other token is left."""
         lacking = [
             self.lanes[number] * self.width + place
             for number, places in enumerate(self.progress)
@@ -276,10 +283,10 @@ class Required:
         log_probs[rows, self.eos] = ends.masked_fill(~stuck, -math.inf)
 
     def follow(self, rows: Int[Tensor, " R"], tokens: Int[Tensor, " R"]) -> None:
-        """The choice has moved the progress already."""
+        """Nothing to do: the selection has updated the progress."""
 
     def unmet(self, lane: int, place: int, *, before: bool = False) -> tuple[int, ...]:
-        """The numbers of the phrases that the hypothesis in this place lacks, or that stood there before the last choice."""
+        """The numbers of the phrases that the hypothesis at this place lacks, now or ``before`` the last selection."""
         number = self.number.get(lane)
         progress = self.before if before else self.progress
         return () if number is None else self._missing(number, progress[number][place])
@@ -314,7 +321,7 @@ class Required:
         """(place, token) → log-probability of each lane's candidates."""
         _, W, V = sums.shape
         best, index = sums.flatten(1).topk(min(2 * W, W * V), dim=-1)
-        own, own_token = sums.topk(min(2, V), dim=-1)  # two: the likeliest may be an end
+        own, own_token = sums.topk(min(2, V), dim=-1)  # two: the likeliest may be EOS
         lists = [
             {(at // V, at % V): total for at, total in zip(places, each, strict=True)}
             for places, each in zip(index.tolist(), best.tolist(), strict=True)
@@ -326,7 +333,7 @@ class Required:
         wanted = [[self._wanted(number, place) for place in range(W)] for number in range(len(self.lanes))]
         most = max(len(tokens) for lane in wanted for tokens in lane)
         if most:
-            # Filled up with the row's likeliest token, a candidate already.
+            # Padded with the row's likeliest token, which is a candidate already.
             padded = [
                 [[*tokens, *[spare] * (most - len(tokens))] for tokens, spare in zip(lane, spares, strict=True)]
                 for lane, spares in zip(wanted, own_token[..., 0].tolist(), strict=True)
@@ -347,9 +354,9 @@ class Required:
         return sorted({token for phrase, reached in pairs if (token := phrase.missing(reached)) is not None})
 
     def _after(self, number: int, place: int, token: int) -> tuple[Progress, int]:
-        """The progress of this hypothesis after one more token, and the bank that it then belongs to."""
+        """The progress of this hypothesis after one more token, and its bank then."""
         closes = token == self.eos or (self.closing is not None and self.closing[token])
-        # Tokens of no phrase are all alike: a few cases stand for the whole vocabulary.
+        # Tokens outside all phrases are equivalent: a few cases cover the vocabulary.
         case = (self.progress[number][place], token if token in self.tokens[number] else None, closes)
         if case not in self.known[number]:
             pairs = zip(self.phrases[number], case[0], strict=True)
@@ -358,7 +365,7 @@ class Required:
         return self.known[number][case]
 
     def _bank(self, number: int, progress: Progress) -> int:
-        """Required tokens that stand there: those of whole phrases, and of the one that is furthest under way."""
+        """Required tokens already written: those of complete phrases, and of the most advanced partial one."""
         pairs = list(zip(self.phrases[number], progress, strict=True))
         whole = sum(len(phrase.tokens) for phrase, reached in pairs if reached >= len(phrase.tokens))
         return whole + max((reached for phrase, reached in pairs if reached < len(phrase.tokens)), default=0)
@@ -369,7 +376,7 @@ class Required:
 
 
 def _in_turns(candidates: Sequence[_Candidate], count: int) -> list[_Candidate]:
-    """``count`` candidates: from each bank its best, the fullest bank first, then from each its second best, …"""
+    """``count`` candidates: the best of each bank, the fullest bank first, then the second best of each, …"""
     banks: dict[int, list[_Candidate]] = {}
     for candidate in sorted(candidates, key=lambda each: -each[1]):
         banks.setdefault(candidate[0], []).append(candidate)

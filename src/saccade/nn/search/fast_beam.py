@@ -1,10 +1,13 @@
-"""A plain beam, batched: nothing is read from the device to go on, so a GPU is never waited for between two steps.
+"""Fast batched beam search: no device-to-host synchronisation between steps.
 
-Each step chooses the likeliest continuations and moves the state there, all on the device. The candidates are brought over a
-few steps at a time; the books (:mod:`saccade.nn.search.fast_beam`) say from them which items are done. Their rows are left
-out from time to time: each time costs a copy. On a GPU the step is recorded and replayed (:mod:`saccade.nn.cuda_graphs`).
+Each step selects the likeliest continuations and reorders the state, all on the device. The candidates are copied to the
+host a few steps at a time, where :class:`BeamBookkeeping` works out, for several steps and all items at once, what ended,
+which items are done, and how each output came about. What an item's beam does after the item is done is ignored, so steps
+that were taken in advance change nothing. Rows of finished items are dropped from time to time, since that costs a copy. On a
+GPU the step is captured and replayed (:mod:`saccade.nn.cuda_graphs`).
 
-Legend: B items, L lanes (one an item, then empty room), W places a lane, R = L · W rows, C candidates a lane, V vocabulary.
+Legend: B items, L lanes (one per item, then empty ones, −1), W places per lane, R = L · W rows, C candidates per lane, V
+vocabulary, n steps, N outputs.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search.history import Ended
 from saccade.nn.search.selection import candidates, follow, going_on, select
 
-RECORDINGS_KEPT = 24  # each holds a batch's memory
+RECORDINGS_KEPT = 24  # each holds the memory of a batch
 
 
 @dataclass(frozen=True)
 class SyncPolicy:
-    """How a device and the books keep pace.
+    """How often the host reads results from the device.
 
-    ``together`` steps are brought over at a time, and ``ahead`` times as many are begun before they are looked at.
-    ``room(live, now)``: how many lanes to go on with when so many are live, of those there are now.
+    ``together`` steps are copied at a time, and ``ahead`` times as many are queued before their results are read.
+    ``room(live, now)``: the number of lanes to continue with, given the live ones and the current number.
     """
 
     together: int
@@ -44,23 +47,23 @@ class SyncPolicy:
 
 
 def exact_room(live: int, now: int) -> int:
-    """The live lanes alone, as soon as a quarter is done."""
+    """Only the live lanes, as soon as a quarter is done."""
     return live if live <= 0.75 * now else now
 
 
 def halved_room(live: int, now: int) -> int:
-    """Powers of two, so that few sizes are recorded; small ones are as quick as smaller ones."""
+    """A power of two, at least 16, so that few sizes are captured."""
     needed = 1 << max(live - 1, 0).bit_length()
     return min(max(needed, 16), 1 << (now - 1).bit_length())
 
 
-IN_STEP = SyncPolicy(together=1, ahead=0, room=exact_room)  # a CPU answers at once
+IN_STEP = SyncPolicy(together=1, ahead=0, room=exact_room)  # a CPU has results at once
 AHEAD = SyncPolicy(together=4, ahead=1, room=halved_room)
 
 
 class Beams(NamedTuple):
-    """The live hypotheses: what each wrote last, its log-probability, its state, and its item's memory, which the hypotheses
-    of a lane share where the network can."""
+    """The live hypotheses: last token, log-probability, state, and the item's memory, which the hypotheses of a lane share
+    where the network supports it."""
 
     token: Int[Tensor, " R"]
     totals: Float[Tensor, "L W"]
@@ -77,7 +80,7 @@ class StepCandidates(NamedTuple):
 
 
 class Stepping:
-    """Takes the steps of one network, which writes ``eos`` at an end and never a token of ``forbidden``."""
+    """Runs the steps of one network, which ends outputs with ``eos`` and never writes a token of ``forbidden``."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Stepping:
         self.key = (id(network), eos, tuple(forbidden))
 
     def take(self, beams: Beams, offset: int) -> tuple[Beams, StepCandidates]:
-        """The step at place ``offset`` of the outputs."""
+        """The step at position ``offset`` of the outputs."""
         if self.recorder is None:
             return self.advance(beams, offset)
         roomy = self.network.make_room(beams.state, offset)
@@ -103,13 +106,13 @@ class Stepping:
         return self.recorder.take(self, beams, offset)
 
     def alone(self) -> Stepping:
-        """The same without a recorder: a recording keeps this one, so that it does not keep its own recorder alive."""
+        """A copy without a recorder, for recordings to refer to, so that they do not keep their recorder alive."""
         alone = copy.copy(self)
         alone.recorder = None
         return alone
 
     def advance(self, beams: Beams, offset: Any) -> tuple[Beams, StepCandidates]:
-        """The same, as it is."""
+        """The same step, eagerly."""
         L, W = beams.totals.shape
         logits, state = self.network.step(beams.token, beams.state, beams.memory, offset=offset)
         log_probs = torch.log_softmax(logits.float(), dim=-1)
@@ -118,7 +121,7 @@ class Stepping:
         V = log_probs.shape[-1]
         best, index = candidates(beams.totals, log_probs.view(L, W, V))
         totals, places, tokens = going_on(best, index, W, V, self.eos)
-        if W > 1:  # a lane of one place goes on from there
+        if W > 1:  # a lane of one place stays where it is
             base = torch.arange(0, L * W, W, device=places.device).unsqueeze(1)  # [L, 1]
             state = follow(state, (base + places).flatten())
         return Beams(tokens.flatten(), totals, state, beams.memory), StepCandidates(best, index, V)
@@ -126,7 +129,7 @@ class Stepping:
 
 @dataclass(frozen=True)
 class Recording:
-    """A step over the tensors of ``beams``; it leaves its candidates in ``found``. ``step`` keeps alive what it reads."""
+    """A captured step on the tensors of ``beams``; writes its candidates to ``found``. ``step`` keeps alive what it reads."""
 
     beams: Beams
     found: StepCandidates
@@ -135,19 +138,19 @@ class Recording:
 
 
 class Recorder:
-    """Takes steps recorded once for each size, and those that cannot be recorded as they are.
+    """Captures a step once per size and replays it; runs steps that cannot be captured eagerly.
 
-    What is recorded reads the network's tensors where they lay then, so a recorder lives no longer than they do. Its
-    recordings hold much of a device's memory: nothing here may form a circle, which would keep it until garbage is collected.
+    A recording reads the network's tensors at their addresses, so a recorder must not outlive them. Recordings hold much of a
+    device's memory, so there must be no reference cycles, which would keep it until garbage is collected.
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.machine, self.refused = machine, ""  # and why
+        self.machine, self.refused = machine, ""  # why steps cannot be captured
         self.recordings: dict[tuple[Any, ...], Recording] = {}
         self.last: Recording | None = None
 
     def take(self, stepping: Stepping, beams: Beams, offset: int) -> tuple[Beams, StepCandidates]:
-        """The step at place ``offset``, by its recording where there is one."""
+        """The step at position ``offset``, replayed where a recording exists."""
         if self.last is None or self.last.beams is not beams:
             try:
                 key = (*stepping.key, shape_of(beams))
@@ -156,54 +159,56 @@ class Recorder:
             except Unrecordable as why:
                 self._refuse(str(why))
                 return stepping.advance(beams, offset)
-            self.last = self.recordings[key] = self.recordings.pop(key)  # the one used last stands last
+            self.last = self.recordings[key] = self.recordings.pop(key)  # moved to the end: most recently used
             write_over(self.last.beams, beams)
         self.last.replay()
         return self.last.beams, _copy(self.last.found)
 
     def _record(self, stepping: Stepping, beams: Beams, key: tuple[Any, ...]) -> tuple[Beams, StepCandidates]:
-        """The first step of a size is taken as it is, and then recorded for those that come."""
+        """Run the first step of a size eagerly, then capture it for the following ones."""
         fixed = Beams(owned(beams.token), owned(beams.totals), owned(beams.state), beams.memory)
-        founds: list[StepCandidates] = []
+        steps_found: list[StepCandidates] = []
         alone = stepping.alone()
 
         def step() -> None:
             moved, found = alone.advance(fixed, UnknownStep())
             write_over(fixed[:3], moved[:3])
-            if founds:
-                write_over(founds[0], found)
+            if steps_found:
+                write_over(steps_found[0], found)
             else:
-                founds.append(found)
+                steps_found.append(found)
 
         try:
             self.machine.warm(step)
-        except Exception as error:  # one of the network's own comes again when it is stepped as it is
-            # It read something back, or found no room. All else comes of asking for its place, which is no fault.
+        except Exception as error:  # an error of the network itself comes again in the eager step
+            # It synchronised, or ran out of memory. Other errors come from using its position, which is legitimate.
             if isinstance(error, RuntimeError):
-                self._say(stepping, error)
-            raise Unrecordable(_told(error)) from None
-        found = _copy(founds[0])
+                self._warn(stepping, error)
+            raise Unrecordable(_message(error)) from None
+        found = _copy(steps_found[0])
         try:
             replay = self.machine.record(step)
         except Exception as error:
-            self._say(stepping, error)
-            self._refuse(_told(error))
-            return fixed, found  # the step was taken
+            self._warn(stepping, error)
+            self._refuse(_message(error))
+            return fixed, found  # the step itself has run
         if len(self.recordings) == RECORDINGS_KEPT:
             del self.recordings[next(iter(self.recordings))]
-        self.last = self.recordings[key] = Recording(fixed, founds[0], replay, step)
+        self.last = self.recordings[key] = Recording(fixed, steps_found[0], replay, step)
         return fixed, found
 
     def _refuse(self, why: str) -> None:
         self.refused, self.last = why, None
-        self.recordings.clear()  # their memory may be what is lacking
+        self.recordings.clear()  # to free their memory
 
-    def _say(self, stepping: Stepping, error: Exception) -> None:
+    def _warn(self, stepping: Stepping, error: Exception) -> None:
         name = type(stepping.network).__name__
-        warnings.warn(f"{name} writes step by step, slower than a recorded step would: {_told(error)}", stacklevel=2)
+        warnings.warn(
+            f"{name}: steps cannot be captured in a CUDA graph and run slower: {_message(error)}", stacklevel=2
+        )
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -212,7 +217,7 @@ def _copy(found: StepCandidates) -> StepCandidates:
 
 
 class FastBeamLoop:
-    """A search under way."""
+    """The state of a search."""
 
     def __init__(
         self,
@@ -221,17 +226,17 @@ class FastBeamLoop:
         limits: Sequence[int],
         goal: Goal,
         bos: int,
-        pace: SyncPolicy,
+        policy: SyncPolicy,
         machine: Machine,
     ) -> None:
-        self.stepping, self.goal, self.pace, self.machine = stepping, goal, pace, machine
-        B, W, self.tally, self.taken = len(limits), goal.width, BeamBookkeeping(limits, goal), 0
+        self.stepping, self.goal, self.policy, self.machine = stepping, goal, policy, machine
+        B, W, self.bookkeeping, self.taken = len(limits), goal.width, BeamBookkeeping(limits, goal), 0
         device = device_of(memory)
-        self.lanes = _padded(np.arange(B), pace.room(B, B))
+        self.lanes = _padded(np.arange(B), policy.room(B, B))
         L = len(self.lanes)
         memory = select(memory, machine.send(self.lanes.clip(min=0), device))
         totals = torch.full((L, W), -math.inf, device=device)
-        totals[:, 0] = 0.0  # all rows of a lane start alike: one of them counts
+        totals[:, 0] = 0.0  # all rows of a lane are equal at first: only one counts
         token, state, memory = stepping.network.begin(memory, L, bos)
         if W > 1:
             rows = torch.arange(L, device=device).repeat_interleave(W)
@@ -240,26 +245,29 @@ class FastBeamLoop:
         self.beams = Beams(token, totals, state, memory)
 
     def run(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
-        """The wanted best of each item, best first, each with its tokens, its end mark among them."""
-        tally, under_way = self.tally, deque[Callable[[], Steps]]()
-        while tally.live.any():
-            count = min(self.pace.together, int(tally.limits[tally.live].max()) - self.taken)
+        """The best outputs of each item, best first, each with its tokens, including EOS."""
+        bookkeeping, queued = self.bookkeeping, deque[Callable[[], Steps]]()
+        while bookkeeping.live.any():
+            count = min(self.policy.together, int(bookkeeping.limits[bookkeeping.live].max()) - self.taken)
             if count > 0:
-                under_way.append(self._begin(count))
-            if len(under_way) > self.pace.ahead or count <= 0:
-                tally.add(under_way.popleft()())
-                self._leave_out_the_done()
-        return tally.outputs()
+                queued.append(self._begin(count))
+            if len(queued) > self.policy.ahead or count <= 0:
+                bookkeeping.add(queued.popleft()())
+                self._drop_finished()
+        return bookkeeping.outputs()
 
     def _begin(self, count: int) -> Callable[[], Steps]:
-        """Take some steps; the result waits until they are done."""
-        founds: list[StepCandidates] = []
+        """Queue some steps; the returned function waits for their results."""
+        steps_found: list[StepCandidates] = []
         for _ in range(count):
             self.beams, found = self.stepping.take(self.beams, self.taken)
             self.taken += 1
-            founds.append(found)
-        best, which = _side_by_side([each.best for each in founds]), _side_by_side([each.which for each in founds])
-        fetched, lanes, size = self.machine.fetch(best, which), self.lanes, founds[0].size
+            steps_found.append(found)
+        best, which = (
+            _side_by_side([each.best for each in steps_found]),
+            _side_by_side([each.which for each in steps_found]),
+        )
+        fetched, lanes, size = self.machine.fetch(best, which), self.lanes, steps_found[0].size
 
         def wait() -> Steps:
             there, where = fetched()
@@ -267,13 +275,13 @@ class FastBeamLoop:
 
         return wait
 
-    def _leave_out_the_done(self) -> None:
-        """Go on with the live lanes alone, where the pace says that it pays."""
-        count = int(self.tally.live.sum())
-        room = self.pace.room(count, len(self.lanes))
+    def _drop_finished(self) -> None:
+        """Drop finished lanes where the policy says that it pays."""
+        count = int(self.bookkeeping.live.sum())
+        room = self.policy.room(count, len(self.lanes))
         if not count or room >= len(self.lanes):
             return
-        live = np.flatnonzero(self.tally.live[self.lanes])
+        live = np.flatnonzero(self.bookkeeping.live[self.lanes])
         W, device, beams = self.goal.width, self.beams.token.device, self.beams
         kept = _padded(live, room)
         self.lanes = np.where(kept >= 0, self.lanes[kept], -1)
@@ -291,19 +299,19 @@ def machine_of(device: torch.device) -> Machine:
     return Gpu(device) if device.type == "cuda" else EagerDevice()
 
 
-def pace_of(device: torch.device) -> SyncPolicy:
+def policy_of(device: torch.device) -> SyncPolicy:
     return IN_STEP if device.type == "cpu" else AHEAD
 
 
 def device_of(part: Any) -> torch.device:
-    """The device that a memory lies on."""
+    """The device of a memory."""
     if isinstance(part, Tensor):
         return part.device
     return next(device_of(item) for item in part if isinstance(item, Tensor | tuple))
 
 
 def _padded(numbers: Int[np.ndarray, " n"], room: int) -> Int[np.ndarray, " L"]:
-    """The numbers, and −1 in the room that is left."""
+    """The numbers, padded with −1."""
     return np.pad(numbers, (0, max(room - len(numbers), 0)), constant_values=-1)
 
 
@@ -315,10 +323,10 @@ Numbers = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Goal:
-    """When an item is done, and how what ended is ranked.
+    """When an item is done, and how outputs are ranked.
 
-    ``wanted`` outputs an item, the best by log p / ``penalty(length)``. ``enough``: done when so many have ended; None: when
-    nothing live could come among the wanted.
+    ``wanted`` outputs per item, the best by log p / ``penalty(length)``. ``enough``: done when so many have ended; None: when
+    no live hypothesis could come among the wanted.
     """
 
     width: int
@@ -332,7 +340,7 @@ class Goal:
 class Steps:
     """Candidates of n steps: their log-probabilities, best first, and their indices place · ``size`` + token.
 
-    ``lanes`` says which item each row of candidates is of.
+    ``lanes`` has the item of each row of candidates.
     """
 
     lanes: Int[np.ndarray, " L"]
@@ -342,11 +350,11 @@ class Steps:
 
 
 class BeamBookkeeping:
-    """What has come of each item so far."""
+    """Host-side bookkeeping: the outputs of each item so far."""
 
     def __init__(self, limits: Sequence[int], goal: Goal) -> None:
         B, self.goal, self.step = len(limits), goal, 0
-        # One more than there are items: lane −1, which was never live.
+        # One more than there are items: lane −1, which is never live.
         self.limits = np.array([*limits, 0])
         self.live = np.array([True] * B + [False])
         penalties = {limit: goal.penalty(limit) for limit in set(limits)}
@@ -357,7 +365,7 @@ class BeamBookkeeping:
         self.ended: list[tuple[Numbers, ...]] = []  # lane, step, place, token, log_prob, score, cut off
 
     def add(self, steps: Steps) -> None:
-        """Count these steps in, as many of them as any item was live for."""
+        """Add these steps, up to the last one at which an item was live."""
         W, V, eos, lanes, index = self.goal.width, steps.size, self.goal.eos, steps.lanes, steps.index
         n, L, _ = index.shape
         best = steps.best.astype(np.float64)
@@ -371,7 +379,7 @@ class BeamBookkeeping:
         over = ends[..., :W] & (best[..., :W] > -math.inf)
         counted, cut = self._count(lanes, over, scores, totals.max(axis=-1))
         self.trails.append((lanes, places[chosen][:counted], tokens[chosen][:counted]))
-        # A candidate's place is the one it went on from: where its hypothesis stood.
+        # A candidate's place is that of the hypothesis it continues.
         self._keep(lanes, over[:counted], places, tokens, best, scores, cut=False)
         if cut is not None:
             stand = cut[:, :, None] & (totals > -math.inf)
@@ -385,15 +393,15 @@ class BeamBookkeeping:
         scores: Float[np.ndarray, "n L W"],
         best: Float[np.ndarray, "n L"],
     ) -> tuple[int, Bool[np.ndarray, "n L"] | None]:
-        """Which lanes are done after each step. Ends of those that were done before are struck out of ``over``.
+        """Find the lanes that are done after each step, and remove later ends from ``over``.
 
-        Returns how many steps anything was live for, and which lanes reached their limit when nothing of theirs had ended,
-        if any did: there the live hypotheses stand as they are.
+        Returns the number of steps with a live lane, and the lanes, if any, that reached their limit with no ended hypothesis:
+        their live hypotheses become outputs.
         """
         live, count, top = self.live[lanes], self.count[lanes], self.top[lanes]
         last = self.limits[lanes] == np.arange(self.step + 1, self.step + 1 + len(best))[:, None]  # [n, L]
         stuck = last | (best == -math.inf)
-        bound = best / self.longest[lanes]  # log p only falls: no live hypothesis can come to more
+        bound = best / self.longest[lanes]  # log p only falls: an upper bound of all live hypotheses
         cut, number = np.zeros_like(last) if last.any() else None, 0
         while number < len(best) and live.any():
             ends = over[number]
@@ -428,14 +436,14 @@ class BeamBookkeeping:
             self.ended.append((lanes[row], number + self.step, *parts))
 
     def outputs(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
-        """The wanted best of each item, best first, each with its tokens, its end mark among them."""
+        """The best outputs of each item, best first, each with its tokens, including EOS."""
         items: list[list[tuple[Ended, tuple[int, ...]]]] = [[] for _ in self.limits[:-1]]
         if not self.ended:
             return items
         lane, step, place, token, log_prob, score, cut = (
             np.concatenate(part) for part in zip(*self.ended, strict=True)
         )
-        order = np.lexsort((-score, cut, lane))  # of equals the one that ended first
+        order = np.lexsort((-score, cut, lane))  # ties: the one that ended first
         starts = np.flatnonzero(np.diff(lane[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
         chosen = order[rank < self.goal.wanted]
@@ -453,13 +461,13 @@ class BeamBookkeeping:
         place: Int[np.ndarray, " N"],
         token: Int[np.ndarray, " N"],
     ) -> list[list[int]]:
-        """What each output wrote, from its end back along the parents."""
+        """The tokens of each output, from its end back along the parents."""
         written = np.zeros((len(lane), self.step), dtype=np.int64)
         written[np.arange(len(lane)), step] = token
         number, row = self.step, np.zeros(len(self.limits), dtype=np.int64)
         for lanes, parents, tokens in reversed(self.trails):
             row[lanes] = np.arange(len(lanes))
-            here = row[lane]  # where those lanes stood then; of no matter for outputs that were over
+            here = row[lane]  # the lanes' rows then; irrelevant for outputs that had ended
             for now, before in zip(tokens[::-1], parents[::-1], strict=True):
                 number -= 1
                 on = np.flatnonzero(step > number)

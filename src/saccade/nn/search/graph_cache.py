@@ -1,9 +1,9 @@
-"""Recorded steps that outlive a prediction: a model in hand that predicts again need not record them again.
+"""Keeps captured steps between predictions, so that a loaded model need not capture them again.
 
-A recording reads the network's tensors where they lay, so it serves as long as they lie there unchanged, and as long as the
-network's modules, their fields and their hooks are the same. The states and memories of all recordings that are held are a
-part of the device's memory at most; their working memory comes on top. One prediction at a time has them: another beside it
-records for itself, and so does one under autocast, whose casts of weights end with it.
+A recording reads the network's tensors at their addresses, so it is valid as long as they are unchanged, and as long as the
+network's modules, their fields and their hooks are the same. The states and memories of all cached recordings take a limited
+share of the device's memory, plus their working memory. One prediction at a time uses the cache: a concurrent one captures
+its own steps, and so does one under autocast, whose casts of weights end with it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from saccade.nn.cuda_graphs import Machine, leaves
 from saccade.nn.search.fast_beam import Recorder
 
-PART = 16  # one part in so many of a device's memory may be held between predictions
+PART = 16  # 1 / PART of a device's memory may be held between predictions
 PLAIN = (int, float, str, bool, type(None))  # fields that are compared by their value
 
 
 class GraphCache:
-    """The recordings of one network. ``most``: bytes that all may hold together; a part of the device's memory unless given."""
+    """The recordings of one network. ``most``: bytes for all caches together; by default a share of the device's memory."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most, self._lock = most, threading.Lock()
@@ -35,12 +35,12 @@ class GraphCache:
         _ALL.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy holds nothing: what was recorded is of this network, here."""
+        """A copy is empty: recordings belong to this network in this process."""
         return GraphCache, (self.most,)
 
     @contextmanager
     def lent(self, network: nn.Module) -> Iterator[None]:
-        """While it lasts, :func:`held_recorder` gives this thread's searches by the network what is held."""
+        """In this context :func:`held_recorder` returns the cached recorder to this thread's searches with the network."""
         free = not torch.is_autocast_enabled("cuda") and self._lock.acquire(blocking=False)
         if free and self.recorder is not None and self._laid != _laid(network):
             self.recorder = None
@@ -56,19 +56,19 @@ class GraphCache:
                     self._lock.release()
 
     def serving(self, network: nn.Module, machine: Machine) -> Recorder:
-        """What was recorded of the network, which is as :meth:`lent` found it."""
+        """The recorder of the network, which :meth:`lent` has checked."""
         if self.recorder is None:
             self.recorder, self._laid = Recorder(machine), _laid(network)
         return self.recorder
 
     @property
     def size(self) -> int:
-        """Bytes that are held."""
+        """Bytes held."""
         return sum(_sizes(self.recorder).values())
 
     def _trim(self) -> None:
-        """Give up what was used longest ago, beyond what all may hold together; and what could not be recorded, for want of
-        memory perhaps, which there may be again."""
+        """Drop the least recently used recordings beyond the limit of all caches; also a refusal, which may have been due to a
+        temporary lack of memory."""
         if self.recorder is None:
             return
         self.recorder.last = None
@@ -81,7 +81,7 @@ class GraphCache:
             del self.recorder.recordings[key]
             over -= size
         if self.recorder.refused or not self.recorder.recordings:
-            self.recorder = None  # the working memory of recordings that are gone cannot be recorded into again
+            self.recorder = None  # the memory pool of dropped recordings cannot be reused
 
 
 _ALL: WeakSet[GraphCache] = WeakSet()
@@ -100,13 +100,13 @@ def keep_recordings(network: nn.Module) -> Iterator[None]:
 
 
 def held_recorder(network: nn.Module, machine: Machine) -> Recorder:
-    """The recorder that was lent for searches by this network; a new one unless there is one."""
+    """The cached recorder for searches with this network, if one is lent; else a new one."""
     lent = _LENT.get()
     return lent[1].serving(network, machine) if lent is not None and lent[0] is network else Recorder(machine)
 
 
 def _laid(network: nn.Module) -> tuple[Any, ...]:
-    """Where the network's tensors lie and how often each was written, what its modules are, and how a device computes now."""
+    """Addresses and versions of the network's tensors, its modules, and the device's numeric settings."""
     tensors = [*network.parameters(), *network.buffers()]
     lying = tuple((each.data_ptr(), 0 if each.is_inference() else each._version) for each in tensors)
     modules = tuple(_module(each) for each in network.modules())

@@ -1,6 +1,6 @@
-"""How each hypothesis came about: back-pointers, what was recorded on the way, and the tree of all that was ever tried.
+"""The history of a search: back-pointers, records per step, and the tree of all hypotheses.
 
-Legend: lane = a beam of its own, place = where in its lane's beam a hypothesis stands.
+Legend: lane = an independent beam, place = a hypothesis's index in its lane.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Stopped = Literal["eos", "length"]
 class Ended:
     """A hypothesis that ended at ``step``, in row ``place`` of its lane, by writing ``token``.
 
-    ``score`` is what it is ranked by, ``coverage`` the part of it that the coverage penalty is, ``unmet`` the numbers of
-    the required phrases it lacks.
+    ``score`` is what it is ranked by, ``coverage`` its coverage penalty, ``unmet`` the numbers of the required phrases it
+    lacks.
     """
 
     step: int
@@ -41,7 +41,7 @@ class Ended:
 class History:
     """Place j of a lane after step t came from place ``parents[t][lane][j]`` and wrote ``tokens[t][lane][j]``.
 
-    ``records[t]`` is what a lens kept at step t, ``looked[t][row]`` the source position that row looked at most.
+    ``records[t]`` has the lens's records of step t, ``looked[t][row]`` the source position of the row's largest weight.
     """
 
     parents: list[list[list[int]]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class History:
     looked: list[list[int]] = field(default_factory=list)
 
     def add(self, chosen: Chosen) -> None:
-        """What was chosen in all lanes."""
+        """Add the selection of a step."""
         self.parents.append(chosen.places.tolist())
         self.tokens.append(chosen.tokens.tolist())
         self.log_probs.append(chosen.totals.tolist())
@@ -61,7 +61,7 @@ class History:
         return list(zip(self.parents[-1][lane], self.tokens[-1][lane], self.log_probs[-1][lane], strict=True))
 
     def trail(self, lane: int, end: Ended) -> tuple[list[int], list[int]]:
-        """The hypothesis's place in its lane at each step, and what it wrote there."""
+        """The hypothesis's place in its lane at each step, and its token there."""
         path, tokens, place = [end.place], [end.token], end.place
         for step in range(end.step - 1, -1, -1):
             tokens.append(self.tokens[step][lane][place])
@@ -69,19 +69,19 @@ class History:
             path.append(place)
         return path[::-1], tokens[::-1]
 
-    def kept(self, rows: Sequence[int]) -> list[Record]:
-        """What was recorded of these rows, one a step."""
-        kept: list[Record] = []
+    def records_of(self, rows: Sequence[int]) -> list[Record]:
+        """The records of these rows, one row per step."""
+        selected: list[Record] = []
         for row, records in zip(rows, self.records, strict=False):
             for record in records:
                 device = next(iter(record.tensors.values())).device
-                kept.append(record.select(torch.tensor([row], device=device)))
-        return kept
+                selected.append(record.select(torch.tensor([row], device=device)))
+        return selected
 
     def tree(self, ended: Sequence[tuple[int, Sequence[Ended]]], chosen: Ended) -> Tree:
-        """Every hypothesis that was ever in an item's lanes, as nodes; labels are the task's to give.
+        """All hypotheses of an item's lanes as nodes; the task adds labels.
 
-        ``ended`` lists the item's lanes, each with what ended there.
+        ``ended`` lists the item's lanes, each with its ended hypotheses.
         """
         nodes: list[_Node] = []
         leaf = -1
@@ -96,7 +96,7 @@ class History:
         return Tree(labels, parents, steps, tokens, log_probs, ends_here, torch.tensor(on_path))
 
     def _grow(self, nodes: list[_Node], lane: int, ended: Sequence[Ended], chosen: Ended) -> int:
-        """Add a lane's nodes; the number of the node that closes the chosen hypothesis, or −1."""
+        """Add a lane's nodes; returns the number of the node that ends the chosen hypothesis, or −1."""
         number: dict[tuple[int, int], int] = {}  # (step, place) → node
         leaf = -1
         for step in range(max((end.step for end in ended), default=-1) + 1):

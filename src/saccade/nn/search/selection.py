@@ -1,8 +1,20 @@
-"""The plain beam's choice: the likeliest W continuations of each lane, and those among them that end.
+"""Selects the continuations of a step: the likeliest ones, those of diverse groups, or samples.
 
-A *lane* is a beam of its own: one an item, one a group of a diverse beam, or one a sample.
+A *lane* is an independent beam: one per item, per group of a diverse beam, or per sample.
 
-Legend: L lanes, W places a lane, V vocabulary, C candidates a lane; a candidate's index is place · V + token.
+Diverse beams (Vijayakumar et al. 2016) split a beam into groups, each kept from writing what the groups before it write:
+group g takes the best of log p(y) − λ · (number of hypotheses of earlier groups that write this token at this step). That is
+Hamming diversity. The handicap λ affects the selection and is not part of a hypothesis's log-probability; EOS has none.
+
+Sampling by temperature, the k likeliest (Fan et al. 2018) or the nucleus (Holtzman et al. 2020):
+
+    q(y) ∝ p(y | …)^(1/T)   over the k likeliest tokens, and of these over the fewest with a total share ``top_p`` of q
+
+Each draw inverts the cumulative q at one number, uniform in [0, 1). The numbers come from one generator per item, so an
+item's samples do not depend on the other items.
+
+Legend: L lanes, W places per lane, V vocabulary, C candidates per lane, B items, G groups, T temperature; a candidate's index
+is place · V + token.
 """
 
 from __future__ import annotations
@@ -20,12 +32,12 @@ from torch import Tensor
 from saccade.nn.cache import Room
 from saccade.nn.cuda_graphs import like
 
-CUT = 64  # numbers a piece when the largest of many are looked for piece by piece
-PIECES_PAY_FROM = 1 << 12  # numbers a lane from which that is the faster, on a GPU
+CUT = 64  # numbers per piece when the largest are searched piece by piece
+PIECES_PAY_FROM = 1 << 12  # numbers per lane from which that is faster on a GPU
 
 
 class Chosen(NamedTuple):
-    """The live hypotheses after a step: place j of a lane went on from ``places[lane, j]`` by writing ``tokens[lane, j]``.
+    """The live hypotheses after a step: place j of a lane continues ``places[lane, j]`` with ``tokens[lane, j]``.
     ``over[lane]`` lists the (place, log-probability) of those that ended."""
 
     totals: Float[Tensor, "L W"]
@@ -34,7 +46,7 @@ class Chosen(NamedTuple):
     over: list[list[tuple[int, float]]]
 
 
-# One step's choice: the log-probabilities so far [L, W] and of the next token [L, W, V] → the new hypotheses.
+# One step's selection: the log-probabilities so far [L, W] and of the next token [L, W, V] → the new hypotheses.
 Choose = Callable[[Tensor, Tensor], Chosen]
 
 
@@ -48,8 +60,8 @@ def select(part: Any, rows: Int[Tensor, " N"]) -> Any:
 
 
 def follow(state: Any, rows: Int[Tensor, " N"]) -> Any:
-    """The state of as many hypotheses, each of which goes on from one of these rows; parts that keep a line of descent
-    (:class:`saccade.nn.cache.Room`) stay where they are."""
+    """The state of hypotheses that continue these rows; caches with a line of descent (:class:`saccade.nn.cache.Room`) are
+    not copied."""
     if isinstance(state, Room):
         return state.followed(rows)
     if isinstance(state, tuple):
@@ -63,9 +75,9 @@ def likeliest(
     eos: int,
     handicap: Float[Tensor, "L V"] | None = None,
 ) -> Chosen:
-    """The W likeliest hypotheses that go on; among the W likeliest of all, those that end are over.
+    """The W likeliest hypotheses that continue; those that end among the W likeliest of all are over.
 
-    ``handicap`` is taken off when candidates are compared, not off their log-probabilities.
+    ``handicap`` is subtracted when candidates are compared, not from their log-probabilities.
     """
     _, W, V = log_probs.shape
     best, index = candidates(totals, log_probs, handicap)
@@ -103,16 +115,16 @@ def largest(sums: Float[Tensor, "L N"], count: int) -> tuple[Float[Tensor, "L C"
     found = pieces.gather(1, where.unsqueeze(-1).expand(-1, -1, CUT)).flatten(1)  # [L, kept · CUT]
     best, at = found.topk(count, dim=-1)
     index = where.gather(1, at // CUT) * CUT + at % CUT
-    return best, index.clamp_max(N - 1)  # what stands beyond the last number is −inf, a candidate in name only
+    return best, index.clamp_max(N - 1)  # padding beyond the last number is −inf, never a real candidate
 
 
 def going_on(
     best: Float[Tensor, "L C"], index: Int[Tensor, "L C"], W: int, V: int, eos: int
 ) -> tuple[Float[Tensor, "L W"], Int[Tensor, "L W"], Int[Tensor, "L W"]]:
-    """Of the candidates, best first, those W that do not end: their log-probabilities, where from, and what they write."""
+    """The W best candidates that do not end: their log-probabilities, source places and tokens."""
     places, tokens = index // V, index % V
     ends = tokens == eos
-    going = torch.argsort(ends.to(torch.int8), dim=-1, stable=True)[:, :W]  # those that go on first, in their order
+    going = torch.argsort(ends.to(torch.int8), dim=-1, stable=True)[:, :W]  # continuing ones first, in order
     totals = best.gather(1, going).masked_fill(ends.gather(1, going), -math.inf)
     return totals, places.gather(1, going), tokens.gather(1, going)
 
@@ -135,7 +147,7 @@ class Diverse:
 
 
 class Groups:
-    """Each group's choice, one group after the other."""
+    """Selects for each group, one group after the other."""
 
     def __init__(self, how: Diverse, eos: int) -> None:
         self.how, self.eos = how, eos
@@ -143,7 +155,7 @@ class Groups:
     def __call__(self, totals: Float[Tensor, "L W"], log_probs: Float[Tensor, "L W V"]) -> Chosen:
         G, (_, W, V) = self.how.groups, log_probs.shape
         totals, log_probs = totals.view(-1, G, W), log_probs.view(-1, G, W, V)
-        written = log_probs.new_zeros(len(totals), V)  # how often each token was written at this step
+        written = log_probs.new_zeros(len(totals), V)  # count of each token at this step
         groups = []
         for group in range(G):
             chosen = likeliest(totals[:, group], log_probs[:, group], self.eos, self.how.strength * written)
@@ -161,8 +173,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw: below 1 a ``temperature`` favours likely tokens, above 1 unlikely ones; ``top_k`` and ``top_p`` leave the
-    tail out. The same ``seed`` draws the same."""
+    """Settings of sampling: a ``temperature`` below 1 favours likely tokens, above 1 unlikely ones; ``top_k`` and ``top_p`` cut
+    off the tail. The same ``seed`` gives the same samples."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -181,7 +193,7 @@ class Sampling:
 
 
 class Draws:
-    """One token a lane and step, drawn by chance; lanes are one place wide."""
+    """Draws one token per lane and step; lanes have one place."""
 
     def __init__(
         self, how: Sampling, limits: Sequence[int], seeds: Sequence[int], samples: int, eos: int, device: torch.device
@@ -189,14 +201,13 @@ class Draws:
         self.how, self.eos, self.step = how, eos, 0
         most, rows = max(limits, default=0), []
         for limit, seed in zip(limits, seeds, strict=True):
-            # A generator listens to the last 32 bits of its seed alone: both seeds must be in them.
+            # A generator uses only the last 32 bits of its seed: both seeds must be in them.
             generator = torch.Generator().manual_seed(zlib.crc32(f"{how.seed} {seed}".encode()))
             drawn = torch.rand(samples, limit, generator=generator, dtype=torch.float64)
             rows.append(torch.nn.functional.pad(drawn, (0, most - limit)))
         uniform = torch.cat(rows) if rows else torch.zeros(0, 0)  # [L, most]
-        self.uniform = uniform.to(
-            device, torch.float32 if device.type == "mps" else torch.float64
-        )  # mps has no doubles
+        # mps has no float64
+        self.uniform = uniform.to(device, torch.float32 if device.type == "mps" else torch.float64)
 
     def __call__(self, totals: Float[Tensor, "L W"], log_probs: Float[Tensor, "L W V"]) -> Chosen:
         tokens = draw(log_probs.squeeze(1), self.how, self.uniform[:, self.step]).unsqueeze(1)  # [L, 1]
@@ -209,9 +220,9 @@ class Draws:
 
 
 def draw(log_probs: Float[Tensor, "L V"], how: Sampling, uniform: Float[Tensor, " L"]) -> Int[Tensor, " L"]:
-    """The token at which the cumulated q passes ``uniform``, likely tokens first."""
+    """The token at which the cumulative q passes ``uniform``, likely tokens first."""
     V = log_probs.shape[-1]
-    # From the likeliest on: however low the temperature, that one stays at 0 when the others go to −inf.
+    # Relative to the likeliest, which stays at 0 however low the temperature, while the others go to −inf.
     below = log_probs.to(uniform.dtype) - log_probs.amax(dim=-1, keepdim=True)
     kept, index = (below / how.temperature).topk(min(how.top_k or V, V), dim=-1)
     q = torch.softmax(kept, dim=-1)
@@ -219,6 +230,6 @@ def draw(log_probs: Float[Tensor, "L V"], how: Sampling, uniform: Float[Tensor, 
         before = q.cumsum(-1) - q
         q = q.masked_fill(before >= how.top_p, 0.0)
     reached = q.cumsum(-1)
-    # The first that passes the mark cannot be one of q = 0: there nothing is added.
+    # The first one that passes the mark has q > 0.
     place = torch.searchsorted(reached, uniform.unsqueeze(1) * reached[:, -1:], right=True)
     return index.gather(1, place.clamp_max(index.shape[1] - 1)).squeeze(1)

@@ -26,18 +26,20 @@ from numpy import ndarray
 
 from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
-from saccade.trace.axes import Axis, Frames, Grid, Sentences, Tokens
+from saccade.trace.axes import Axis, Frames, Grid, Positions, Sentences, Tokens
 from saccade.trace.maps import Trace
 from saccade.views.colours import needs_white_text, scale
 from saccade.views.document import Document
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import HAIRLINE, INK, SMALL, TEXT, THIN, UNKNOWN, Labels, Page, colour_map, is_spelled
 from saccade.views.panels import Limits, Panel, is_ruled, panels
+from saccade.views.timeline import Timeline
 
 CELLS_WITH_NUMBERS = 12
 MOST_PICTURES = 40
 LINE, STRIP, SPECTROGRAM = 0.22, 0.28, 0.55  # inches
 BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
+BLUE, NAMED = "#3b6fb6", 8  # what lowers a logit, and how many codes are named in a picture
 Place = Literal["alone", "corner", "top", "left", "inner"]
 
 
@@ -320,6 +322,66 @@ class Statistics:
             top = bottom + labels.depth + 0.22
 
 
+class Record:
+    """Visits from left to right: the risk after each as a line, and under it a bar per code, up where it raises the logit."""
+
+    left, curve, tall, scaled = 0.5, 0.7, 1.9, False
+
+    def __init__(self, timeline: Timeline, typeface: Typeface) -> None:
+        self.timeline, count = timeline, len(timeline.visits)
+        counts = [len(timeline.inside(visit)) for visit in range(count)]
+        self.cell = min(0.9, max(0.16, 9.0 / max(1, count)))
+        self.bar = self.cell * 0.84 / max(1, *counts) if count else 0.1
+        times = Positions(tuple(timeline.time(visit) for visit in range(count)))
+        self.labels = Labels(times, self.cell, typeface, "bottom", SMALL)
+        values = np.nan_to_num(timeline.contributions, nan=0.0, posinf=0.0, neginf=0.0)
+        self.high, self.low = max(0.0, float(values.max(initial=0.0))), min(0.0, float(values.min(initial=0.0)))
+        self.span = (self.high - self.low) or 1.0
+        self.above = self.curve + 0.3 if timeline.risk is not None else 0.1
+        self.width = self.left + max(3.6, count * self.cell) + 0.9
+        self.height = self.above + self.tall + 0.2 + self.labels.depth
+        self.notes: tuple[str, ...] = (
+            *(("red: the risk after each visit",) if timeline.risk is not None else ()),
+            "a bar: what a code adds to the logit",
+        )
+
+    def draw(self, page: Page, left: float, top: float) -> None:
+        edge, base = left + self.left, top + self.above + 0.1 + self.tall * self.high / self.span
+        right = edge + len(self.timeline.visits) * self.cell
+        self._risk(page, edge, top, right)
+        page.line(edge, base, right, base)
+        page.text(edge - 0.06, base, "0", ha="right")
+        for value, lowest in ((self.high, False), (self.low, True)):
+            if value:
+                page.text(edge - 0.06, base - self._inches(value) + 0.02 * lowest, f"{value:+.2f}", ha="right")
+        named = self.timeline.strongest(NAMED)
+        for visit in range(len(self.timeline.visits)):
+            places = self.timeline.inside(visit)
+            start = edge + visit * self.cell + (self.cell - len(places) * self.bar) / 2
+            for number, place in enumerate(places):
+                value = float(np.nan_to_num(self.timeline.contributions[place], posinf=0.0, neginf=0.0))
+                colour, tall = (RED if value > 0 else BLUE), self._inches(value)
+                page.box(start + number * self.bar, base - max(tall, 0.0), 0.86 * self.bar, abs(tall), facecolor=colour)
+                if place in named and abs(tall) > 0.08:
+                    label = page.typeface.write(self.timeline.codes.labels[place][:24])[0]
+                    where = base - tall + (-0.07 if value > 0 else 0.08)
+                    page.text(start + number * self.bar, where, label, SMALL, INK)
+        self.labels.draw(page, edge, top + self.above + self.tall + 0.2)
+
+    def _inches(self, value: float) -> float:
+        return self.tall * value / self.span
+
+    def _risk(self, page: Page, edge: float, top: float, right: float) -> None:
+        if self.timeline.risk is None:
+            return
+        bottom = top + 0.1 + self.curve
+        for share in (0.0, 1.0):
+            page.line(edge, bottom - share * self.curve, right, bottom - share * self.curve)
+            page.text(edge - 0.06, bottom - share * self.curve, f"{share:g}", ha="right")
+        across = [edge + (visit + 0.5) * self.cell for visit in range(len(self.timeline.risk))]
+        page.curve(across, (bottom - self.timeline.risk * self.curve).tolist(), RED)
+
+
 def _weights(panel: Panel) -> ndarray:
     return np.zeros((len(panel.rows), len(panel.columns))) if panel.weights is None else panel.weights
 
@@ -472,6 +534,8 @@ _PLACES: dict[tuple[bool, bool], Place] = {
 def _block(panel: Panel, typeface: Typeface, greatest: float, count: int, place: Place) -> Block:
     if panel.document is not None:
         return Prose(panel, panel.document, typeface, greatest)
+    if panel.timeline is not None:
+        return Record(panel.timeline, typeface)
     if panel.statistics:
         return Statistics(panel, typeface)
     if isinstance(panel.columns, Grid) and not panel.is_empty:

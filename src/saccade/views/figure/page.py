@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any, Literal
 
@@ -56,6 +56,11 @@ class Page:
 
     def line(self, left: float, top: float, right: float, bottom: float) -> None:
         self.sheet.add_artist(Line2D([left, right], [top, bottom], color=HAIRLINE, linewidth=THIN))
+
+    def curve(self, across: Sequence[float], down: Sequence[float], colour: str) -> None:
+        """A line with a dot at each point."""
+        how = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 3}
+        self.sheet.add_artist(Line2D(list(across), list(down), **how))  # type: ignore[arg-type]
 
     def box(self, left: float, top: float, width: float, height: float, **how: Any) -> None:
         self.sheet.add_patch(Rectangle((left, top), width, height, **{"linewidth": 0, **how}))

@@ -24,6 +24,7 @@ from saccade.views.document import Document, document_lines
 from saccade.views.labels import DOTTED_CIRCLE, MARKER, MARKERS, is_character, is_complex, is_marker, word_at, words_of
 from saccade.views.panels import Limits, Panel, is_ruled, panels
 from saccade.views.terminal.style import Background, Colour, Style
+from saccade.views.timeline import timeline_lines
 
 MOST_MAPS = 4
 MOST_BARS = MOST_PICTURES = 24
@@ -82,6 +83,8 @@ def _draw(panel: Panel, style: Style) -> list[str]:
         return [title, *_wrap([f"Nothing to draw: {key} has no positions."], " ", style)]
     if panel.document is not None:
         return [title, *document_lines(panel.document, style), "", *_document_legend(panel, panel.document, style)]
+    if panel.timeline is not None:
+        return [title, *timeline_lines(panel.timeline, style)]
     if panel.statistics:
         return [title, *_statistics(panel, style)]
     if isinstance(panel.columns, Grid):

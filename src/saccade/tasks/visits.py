@@ -1,0 +1,314 @@
+"""A patient's visits, each a set of codes with a time → outcomes, after the last visit or after every one.
+
+A record becomes a row of codes per visit (:mod:`saccade.data.visits.batch`), the network's logits a loss
+
+    loss = Σ_{b, d} −log p(y_bd | visits_b),        p(d) = σ(logit_d)
+
+a prediction the probabilities of the outcomes, and what the network looked at a trace over visits and the codes in them: the
+attention, the contribution of every code to the logit, and the risk after each visit.
+
+A bundle keeps the names of codes and outcomes and no patient's record, and its examples are made up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch.nn import functional
+
+from saccade.data.batching import Corpus, group
+from saccade.data.toy.visits import EXAMPLES
+from saccade.data.visits.batch import IGNORED, Batch, EncodedVisits, collate, encode
+from saccade.data.visits.records import Patient, Row, Visit, VisitData, load_visits, read_file, records_of, visits_of
+from saccade.errors import InputError, SaccadeError
+from saccade.kinds import RECORD
+from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_scores
+from saccade.models import name_of
+from saccade.nn.search.beam_search import Search
+from saccade.nn.visit_network import VisitNetwork
+from saccade.task import Detail, Evaluation, Loss, Prediction, Progress, Scored, Scores, Task, eval_mode, rows_of
+from saccade.trace.axes import Axis, Tokens, Visits
+from saccade.trace.lens import Lens, Record, assemble
+from saccade.trace.maps import Trace
+
+KEPT = "codes.json"
+TINY = 1e-300  # a probability that its logarithm can be taken of
+
+
+@dataclass(frozen=True)
+class OutcomeDetail(Detail):
+    """The probability of every outcome; under a lens also ``risk``, the probabilities after each visit, and ``contributions``:
+    what each code of each visit adds to the logits."""
+
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    risk: tuple[Mapping[str, Any], ...] = ()
+    contributions: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class VisitInput:
+    """Visits that are read, their codes by number, and what the reader must know."""
+
+    visits: tuple[Visit, ...]
+    encoded: EncodedVisits
+    notes: tuple[str, ...] = ()
+
+
+class VisitTask(Scores, Task):
+    """The task: the codes and outcomes that it knows."""
+
+    name = "visits"
+    Data = VisitData
+    network_base = VisitNetwork
+    metrics = OUTCOME_METRICS
+    input = RECORD
+    output = "number"
+    alternatives = False
+
+    def __init__(self, data: VisitData, codes: Sequence[str], outcomes: Sequence[str]) -> None:
+        self.data, self.codes, self.outcomes = data, tuple(codes), tuple(outcomes)
+        self.numbers = {code: number for number, code in enumerate(codes, start=1)}
+
+    load = staticmethod(load_visits)
+    read_file = staticmethod(read_file)
+    records = staticmethod(records_of)
+
+    def examples(self, folder: Path, seed: int, test: Sequence[Patient] | None = None) -> list[str]:
+        """Those of the made cohort; of other data one that is made of known codes: a run shows no patient's record."""
+        if self.data.source is not None:
+            return [json.dumps(example) for example in EXAMPLES]
+        made = [{"time": f"2020-0{month}-01", "codes": [code]} for month, code in enumerate(self.codes[:3], start=1)]
+        return [json.dumps({self.data.columns.visits: made}, ensure_ascii=False)]
+
+    def input_of(self, record: Patient) -> dict[str, Any]:
+        return {self.data.columns.visits: [{"time": each.time, "codes": list(each.codes)} for each in record.source]}
+
+    @classmethod
+    def learn(cls, data: VisitData, train: Sequence[Patient]) -> VisitTask:
+        counts: dict[str, int] = {}
+        for record in train:
+            for code in {code for visit in record.source for code in visit.codes}:
+                counts[code] = counts.get(code, 0) + 1
+        codes = sorted(code for code, count in counts.items() if count >= data.min_count)
+        return cls(data, codes, data.outcome_names)
+
+    @classmethod
+    def restore(cls, data: VisitData, files: dict[str, str]) -> VisitTask:
+        try:
+            kept = json.loads(files[KEPT])
+            codes, outcomes = [str(code) for code in kept["codes"]], [str(name) for name in kept["outcomes"]]
+        except (KeyError, TypeError, ValueError) as error:
+            found = "no such file" if KEPT not in files else f"a file that lacks them ({error})"
+            raise InputError(KEPT, expected="codes and outcomes in the bundle", found=found) from None
+        return cls(data, codes, outcomes)
+
+    def files(self) -> dict[str, str]:
+        return {KEPT: json.dumps({"codes": self.codes, "outcomes": self.outcomes}, ensure_ascii=False, indent=1) + "\n"}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.outcomes
+
+    # A record becomes a batch --------------------------------------------------------------------------------------
+
+    def corpus(self, records: Sequence[Patient], where: str) -> Corpus:
+        """A row is (encoded visits, outcomes)."""
+        most, rows, cut = self.data.max_visits, [], 0
+        for number, record in enumerate(records, start=1):
+            visits, target = record.source, record.target
+            if len(visits) > most:
+                if self.data.too_long == "error":
+                    hint = f"set data.too_long: truncate, or data.max_visits: {len(visits)}"
+                    place = f"{where}, record {number}"
+                    raise InputError(place, expected=f"at most {most} visits", found=str(len(visits)), hint=hint)
+                visits, cut = visits[-most:], cut + 1
+            if self.data.at == "every":
+                each = target if isinstance(target[0], tuple) else (target,) * len(visits)
+                target = each[-len(visits) :]
+            rows.append((encode(visits, self.numbers), target))
+        final = [target[-1] if self.data.at == "every" else target for _, target in rows]
+        columns = zip(self.outcomes, zip(*final, strict=True), strict=True)
+        counts = ", ".join(f"{sum(column):,} with {name}" for name, column in columns)
+        shortened = f"{where}: {cut:,} of {len(records):,} patients cut to their last {most} visits" if cut else ""
+        costs = [len(days) for (_, days), _ in rows]
+        note = f"{where}: {len(records):,} patients, {sum(costs):,} visits, {counts}"
+        return Corpus(records, rows, costs, "; ".join(filter(None, (note, shortened))), shortened)
+
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
+        rows = [corpus.rows[number] for number in numbers]
+        return collate([encoded for encoded, _ in rows], [target for _, target in rows], numbers)
+
+    def token_counts(self, corpus: Corpus) -> dict[str, int]:
+        codes = sum(len(listed) for (visits, _), _ in corpus.rows for listed in visits)
+        return {"visits": sum(corpus.costs), "codes": codes}
+
+    def unknown_tokens(self, corpus: Corpus) -> list[str]:
+        written = [code for record in corpus.records for visit in record.source for code in visit.codes]
+        unknown = sum(code not in self.numbers for code in written)
+        return [f"data.train: {unknown:,} of {len(written):,} codes are not known, and not read"] if unknown else []
+
+    # A batch becomes a loss ----------------------------------------------------------------------------------------
+
+    def network(self, network_class: Any, config: Any) -> VisitNetwork:
+        if not issubclass(network_class, VisitNetwork):
+            expected = "a network that reads visits, such as retain"
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
+        network: VisitNetwork = network_class(config, len(self.codes) + 1, len(self.outcomes))
+        return network
+
+    def loss(self, network: Any, batch: Batch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+        """Binary cross-entropy, summed over the outcomes; with smoothing ε a target y is y (1 − ε) + ε / 2."""
+        logits = network(batch.codes, batch.times, batch.lengths, every=self.data.at == "every").float()
+        targets = batch.outcomes * (1 - smoothing) + smoothing / 2
+        losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        return Loss(losses.masked_fill(batch.outcomes == IGNORED, 0.0).sum(), batch.tokens)
+
+    # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def read(self, given: Any, where: str, network: Any = None) -> VisitInput:
+        """An input is {"visits": [{"time": …, "codes": […]}, …]}, or that list."""
+        if isinstance(given, str):
+            given = RECORD.from_argument(given, where)
+        listed = given.source if isinstance(given, Patient) else given
+        listed = listed.get(self.data.columns.visits) if isinstance(listed, Mapping) else listed
+        if isinstance(listed, list | tuple):
+            listed = [(each.time, each.codes) if isinstance(each, Visit) else each for each in listed]
+        visits = visits_of(listed, Row({}, where), self.data)
+        notes, most = [], self.data.max_visits
+        if len(visits) > most:
+            notes.append(f"only the last {most} of {len(visits)} visits are read")
+            visits = visits[-most:]
+        unknown = [code for visit in visits for code in visit.codes if code not in self.numbers]
+        if unknown:
+            shown = ", ".join(list(dict.fromkeys(unknown))[:5]) + ", …" * (len(set(unknown)) > 5)
+            notes.append(f"codes that training had not seen are not read: {shown}")
+        return VisitInput(visits, encode(visits, self.numbers), tuple(notes))
+
+    def cost(self, item: VisitInput) -> int:
+        return len(item.visits)
+
+    def group(self, network: Any, items: Sequence[VisitInput], how: Any, lens: Lens | None) -> Iterator[list[int]]:
+        # Under a lens, and where outcomes are predicted after every visit, each visit reads all that came before it.
+        squared = lens is not None or self.data.at == "every"
+        costs = [self.cost(item) ** 2 if squared else self.cost(item) for item in items]
+        return group(costs, most=self.together, positions=self.positions)
+
+    def forward(
+        self, network: VisitNetwork, items: Sequence[VisitInput], *, how: Search, lens: Lens | None
+    ) -> list[Prediction]:
+        """The probability of the outcome after the last visit; of several outcomes, the probability of each by its name."""
+        device = next(network.parameters()).device
+        batch_lens = lens.fresh() if lens is not None else None
+        blank = [[0] * len(self.outcomes)] * len(items)
+        batch = collate([item.encoded for item in items], blank, range(len(items))).to(device)
+        logits = network(batch.codes, batch.times, batch.lengths, lens=batch_lens)
+        recorded = rows_of(batch_lens.records if batch_lens is not None else (), len(items), device)
+        found = torch.sigmoid(logits.double()).tolist()
+        return [
+            self._prediction(item, dict(zip(self.outcomes, row, strict=True)), None if lens is None else records)
+            for item, row, records in zip(items, found, recorded, strict=True)
+        ]
+
+    def _prediction(self, item: VisitInput, shares: dict[str, float], records: list[Record] | None) -> Prediction:
+        first = shares[self.outcomes[0]]
+        # The digits that do not depend on which inputs share a batch.
+        rounded = {name: round(share, 6) for name, share in shares.items()}
+        value: Any = rounded[self.outcomes[0]] if len(shares) == 1 else rounded
+        trace = None if records is None else self._trace(item, shares, records)
+        detail = OutcomeDetail(shares) if trace is None else self._detail(item, shares, trace)
+        return Prediction(value, first, log(max(first, TINY)), notes=item.notes, trace=trace, detail=detail)
+
+    # What it looked at becomes a labelled trace -----------------------------------------------------------------------
+
+    def _trace(self, item: VisitInput, shares: dict[str, float], records: list[Record]) -> Trace:
+        axes = axes_of(item.visits, self.numbers)
+        visits = item.visits
+        span = f"{visits[0].time} to {visits[-1].time}" if len(visits) > 1 else visits[0].time
+        read = f"{len(visits)} visit{'s' * (len(visits) > 1)}, {span}"
+        said = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
+        about = {**self.about, "input": read, "output": said, "score": shares[self.outcomes[0]]}
+        return assemble(records, 0).labelled(axes, **about, probabilities=shares, outcomes=list(self.outcomes))
+
+    def _detail(self, item: VisitInput, shares: dict[str, float], trace: Trace) -> OutcomeDetail:
+        def rows(name: str) -> list[dict[str, Any]]:
+            values = trace.signals[name].values.tolist() if name in trace.signals else []
+            return [dict(zip(self.outcomes, row, strict=True)) for row in values]
+
+        visits = [{"visit": number, "time": visit.time} for number, visit in enumerate(item.visits, start=1)]
+        codes = zip(trace.axes["codes"].labels, trace.axes["codes"].within, rows("contributions"), strict=False)
+        risk = zip(visits, rows("risk"), strict=False)
+        contributions = tuple({**visits[visit], "code": code, **row} for code, visit, row in codes)
+        return OutcomeDetail(shares, tuple({**visit, **row} for visit, row in risk), contributions)
+
+    def scorer(self, network: VisitNetwork, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
+        """How likely an outcome is, by its name; the first unless one is named."""
+        name = output if isinstance(output, str) else self.outcomes[0]
+        if name not in self.outcomes:
+            raise SaccadeError(f"expected one of the outcomes {', '.join(self.outcomes)}, found {name[:60]!r}")
+
+        def score(lens: Lens) -> Scored:
+            prediction = self.predict(network, [given], how=Search(), lens=lens)[0]
+            trace = prediction.trace or Trace()
+            return Scored((log(max(prediction.probabilities[name], TINY)),), trace, first=len(trace.axes["visits"]) - 1)
+
+        return score
+
+    # Figures ----------------------------------------------------------------------------------------------------------
+
+    def measure(
+        self, network: VisitNetwork, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
+    ) -> Evaluation:
+        """Metrics of the probabilities; predictions after every visit all count. Outputs are those after the last visit."""
+        found = self.probabilities(network, corpus, progress)
+        truths = np.concatenate([np.atleast_2d(np.asarray(target)) for _, target in corpus.rows])
+        scores = outcome_scores(metrics, np.concatenate(found), truths)
+        outputs = [float(each[-1, 0]) if len(self.outcomes) == 1 else each[-1].tolist() for each in found]
+        undefined = [name for name in metrics if isnan(scores[name].value)]
+        note = (
+            f"{', '.join(undefined)}: not defined, since all {len(corpus)} records are of one kind" if undefined else ""
+        )
+        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut, note])
+
+    @torch.no_grad()
+    def probabilities(
+        self, network: VisitNetwork, corpus: Corpus, progress: Progress | None = None
+    ) -> list[Float[ndarray, "T C"]]:
+        """Per record the probabilities after its last visit [1, C], or after every visit [T, C]."""
+        device, every = next(network.parameters()).device, self.data.at == "every"
+        found: dict[int, Float[ndarray, "T C"]] = {}
+        sizes = [len(days) for (_, days), _ in corpus.rows]
+        costs = [size**2 if every else size for size in sizes]
+        with eval_mode(network):
+            for numbers in group(costs, most=self.together, positions=self.positions):
+                batch = self.batch(corpus, numbers).to(device)
+                logits = network(batch.codes, batch.times, batch.lengths, every=every)
+                shares = torch.sigmoid(logits.double()).cpu().numpy()
+                for number, row in zip(numbers, shares, strict=True):
+                    found[number] = row[: sizes[number]] if every else row[None]
+                if progress is not None:
+                    progress(len(found), len(corpus))
+        return [found[number] for number in range(len(corpus))]
+
+    def reference(self, record: Patient) -> str:
+        return json.dumps(record.target)
+
+    def source_text(self, record: Patient) -> str:
+        return f"{len(record.source)} visits"
+
+
+def axes_of(visits: Sequence[Visit], known: Mapping[str, int]) -> dict[str, Axis]:
+    """The axis ``visits``, and in it the axis ``codes`` of the codes that are read."""
+    within = [number for number, visit in enumerate(visits) for code in visit.codes if code in known]
+    codes = [code for visit in visits for code in visit.codes if code in known]
+    times = [visit.time if "-" in visit.time[1:] else f"day {visit.time}" for visit in visits]
+    labels = [f"visit {number}" for number in range(1, len(visits) + 1)]
+    return {"visits": Visits(tuple(labels), times=tuple(times)), "codes": Tokens(tuple(codes), "visits", tuple(within))}
