@@ -129,7 +129,7 @@ def test_a_network_that_does_not_look_aligns_nothing(tmp_path: Path) -> None:
 def test_a_task_without_words_is_refused(tmp_path: Path) -> None:
     small = ["data.train=40", "data.valid=5", "data.test=7", "model.hidden=7", "train.updates=2", "train.device=cpu"]
     points = api.train(read_recipe("pointer_sorting", small), folder=tmp_path / "run")
-    with pytest.raises(SaccadeError, match="expected a text-to-text task .*, found point"):
+    with pytest.raises(SaccadeError, match=r"expected a text-to-text task .*, found point"):
         align(points, [([0.1, 0.2], [0, 1])])
 
 

@@ -99,6 +99,8 @@ def test_a_run_of_other_data_under_the_same_name_is_not_taken_for_one_of_the_sam
     (home / "train.tsv").write_text(table(131, 1))
     api.train(read_recipe(home / "drawn.yaml"), folder=home / "runs" / "later")
     found = api.compare([home / "runs" / "later", home / "runs" / "drawn"], device="cpu", samples=5, repeats=0)
-    assert any("cannot check whether drawn was trained on some of these inputs: the data" in note for note in found.notes)
+    assert any(
+        "cannot check whether drawn was trained on some of these inputs: the data" in note for note in found.notes
+    )
     with pytest.raises(InputError, match="the data that the run was trained on"):
         api.compare([home / "runs" / "drawn", home / "runs" / "later"], device="cpu", samples=5, repeats=0)

@@ -161,7 +161,7 @@ def test_runs_that_cannot_be_averaged_are_named(runs) -> None:
         InputError, match=r"points: expected a run of the task 'translate', as .*one, found one of 'point'"
     ):
         saccade.load([runs / "one", runs / "points"])
-    with pytest.raises(SaccadeError, match="expected one run, or several .*, found none"):
+    with pytest.raises(SaccadeError, match=r"expected one run, or several .*, found none"):
         saccade.load([])
 
 

@@ -150,11 +150,7 @@ def test_what_the_parent_was_trained_on_is_told_of_the_held_out_sets(tmp_path):
 
     other = {"train": {"seed": 5, "from": str(tmp_path / "parent")}}
     api.train(tmp_path / "my.yaml", folder=tmp_path / "child", report=Hearing(), **other)
-    assert any(
-        "scores on them are too optimistic"
-        in line
-        for line in said
-    ), said
+    assert any("scores on them are too optimistic" in line for line in said), said
 
 
 TEXTS = [

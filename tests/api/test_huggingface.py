@@ -140,9 +140,7 @@ def test_a_tagger_says_the_tags_that_it_said_there_and_back(tmp_path):
     assert back.config.id2label == names
     for name, tensor in model.state_dict().items():
         assert torch.equal(back.state_dict()[name], tensor), name
-    with pytest.raises(
-        SaccadeError, match="expects a text classifier, found a token classifier"
-    ):
+    with pytest.raises(SaccadeError, match="expects a text classifier, found a token classifier"):
         from_huggingface(folder, pairs=True)
 
 
@@ -253,7 +251,8 @@ def test_freezing_a_pooler_that_was_never_trained_is_told_where_it_is_asked(mask
     bundle, said = begun(masked, tmp_path / "fine", "classify", train=", freeze: [trunk]")
     note = "train.freeze: trunk.pooler is frozen at its random initial values, and other parts learn to use it. To train it, "
     assert f"{note}freeze [trunk.words, trunk.positions, trunk.segments, trunk.norm, trunk.encoder]" in said
-    assert "- Never trained, but frozen at their random initial values: trunk.pooler\n" in (tmp_path / "fine/card.md").read_text()
+    card = (tmp_path / "fine/card.md").read_text()
+    assert "- Never trained, but frozen at their random initial values: trunk.pooler\n" in card
     heard = Heard()
     api.resume(tmp_path / "fine", LABELLED, report=heard)
     assert any(text.startswith(note) for text in heard.said)

@@ -152,7 +152,7 @@ def test_heads_are_averaged_and_of_several_sites_one_must_be_named() -> None:
 
 def test_a_model_whose_label_looks_nowhere_is_refused() -> None:
     axes = {"text": tokens("a b", ["a", "b"]), "label": label()}
-    with pytest.raises(SaccadeError, match="expected attention .*, found none"):
+    with pytest.raises(SaccadeError, match=r"expected attention .*, found none"):
         looked(Trace(axes))
     with pytest.raises(SaccadeError, match=r"from the label on the words, found encoder\.0"):
         looked(Trace(axes, (dense("encoder.0", "text", "text", [[0.5, 0.5], [0.5, 0.5]]),)))

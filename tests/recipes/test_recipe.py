@@ -212,9 +212,7 @@ def test_a_name_without_its_suffix_suggests_the_file(tmp_path):
 
 def test_a_file_of_data_in_the_place_of_a_recipe_is_told_how_to_get_one(tmp_path):
     (tmp_path / "pairs.csv").write_text("a,b\n")
-    with pytest.raises(
-        InputError, match=r"expected a recipe \(\.yaml\), found a data file \(saccade data .* --recipe"
-    ):
+    with pytest.raises(InputError, match=r"expected a recipe \(\.yaml\), found a data file \(saccade data .* --recipe"):
         read_recipe(tmp_path / "pairs.csv")
 
 

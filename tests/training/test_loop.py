@@ -233,7 +233,9 @@ def test_a_run_that_keeps_its_last_network_goes_on_after_an_interrupt(tmp_path):
         assert torch.equal(tensor, again.network.state_dict()[name]), name
 
 
-@pytest.mark.parametrize(("keep", "verdict"), [("best", "(not saved: the best single network has "), ("last", "(saved)")])
+@pytest.mark.parametrize(
+    ("keep", "verdict"), [("best", "(not saved: the best single network has "), ("last", "(saved)")]
+)
 def test_with_the_last_network_an_average_is_kept_though_it_is_worse(tmp_path, keep, verdict):
     class Heard(Silence):
         said: ClassVar[list[str]] = []

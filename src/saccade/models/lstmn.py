@@ -13,7 +13,7 @@ The tape (:class:`Tape`) keeps past states in one tensor, which is written once 
 
     write(t): tape[t] ← eₜ        read(t): tape[0 … t−1]        ∂L/∂eₜ = Σ over the reads after t of their gradient at t
 
-Stacking the states anew at every step would copy them. For autograd, writes and reads are linked by a mark, an empty tensor
+Stacking the states again at every step would copy them. For autograd, writes and reads are linked by a mark, an empty tensor
 that goes from each write to what follows; gradients are summed in a second tape, and an entry takes its gradient when all of
 its readers have contributed.
 
@@ -80,15 +80,15 @@ class State(NamedTuple):
     """The number of tokens each row has read; per layer its tapes, W_h h [B, L, n] and [h; c] [B, L, 2n], and its last
     summary h̃ [B, n]. Positions beyond ``read`` are never attended to.
 
-    ``begun`` is None where a read copies the tapes to longer ones. Otherwise they have room, which a read writes in place,
-    and at step t of a search at most ``begun`` + t positions are used.
+    ``used_before`` is None where a read copies the tapes to longer ones. Otherwise a read writes into their spare room,
+    and at step t of a search at most ``used_before`` + t positions are used.
     """
 
     read: Int[Tensor, " B"]
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     summaries: tuple[Tensor, ...]
-    begun: int | None = None
+    used_before: int | None = None
 
     @property
     def places(self) -> int:
@@ -122,17 +122,17 @@ class Layer(nn.Module):
             query = queries[step] if self.summary is None else queries[step] + self.summary(summary)
             summary, memory = self._look(tape, query, state, step, offset=offset, lens=lens, site=site)
             hidden, memory = self.cell(given, (summary, memory))
-            place = step if state.begun is None and not state.places else state.read + step
+            place = step if state.used_before is None and not state.places else state.read + step
             entry = torch.cat([hidden, memory], dim=-1)
             tape.write(self.key(hidden).unsqueeze(1), entry.unsqueeze(1), place=place)
             states.append(hidden)
             summaries.append(summary)
-        places = state.places + (len(inputs) if state.begun is None else 0)
+        places = state.places + (len(inputs) if state.used_before is None else 0)
         return torch.stack(states, dim=1), torch.stack(summaries, dim=1), tape.read(places)
 
     def _tape(self, state: State, number: int, like: Float[Tensor, "B n"], steps: int) -> Tape:
         before = state.keys[number], state.values[number]
-        if state.begun is not None:
+        if state.used_before is not None:
             return Tape(*before)
         tape = Tape.empty(len(like), state.places + steps, (self.hidden, 2 * self.hidden), like)
         if state.places:
@@ -152,15 +152,15 @@ class Layer(nn.Module):
     ) -> tuple[Float[Tensor, "B n"], Float[Tensor, "B n"]]:
         """[h̃ₜ; c̃ₜ] over the entries before each row's own position."""
         queries, score = query.unsqueeze(1), additive(self.v)
-        if lens is None and state.begun is None and not state.places:
+        if lens is None and state.used_before is None and not state.places:
             # All rows are at the same position, so no window is needed. The fused kernel is not used here: its program
-            # would be compiled anew as the tape grows.
+            # would be recompiled as the tape grows.
             if not step:
                 return torch.zeros_like(query), torch.zeros_like(query)
             keys, values = tape.read(step)
             found = read(weigh(queries, Prepared(keys), score=score), values)
         else:
-            keys, values = tape.read(state.places + (step + 1 if state.begun is None else 0))
+            keys, values = tape.read(state.places + (step + 1 if state.used_before is None else 0))
             where: dict[str, Any] = {"window": padding(state.read + step), "offset": offset + step}
             _, found = look(queries, Prepared(keys), values, score=score, **where, lens=lens, site=site)
         summary, memory = found.squeeze(1).to(query.dtype).chunk(2, dim=-1)
@@ -211,7 +211,7 @@ class Stack(nn.Module):
             values.append(tapes[1])
             last.append(_last(summaries, lengths, state.summaries[number]))
         read = state.read + (x.shape[1] if lengths is None else lengths)
-        return x, State(read, tuple(keys), tuple(values), tuple(last), state.begun)
+        return x, State(read, tuple(keys), tuple(values), tuple(last), state.used_before)
 
 
 def _last(
@@ -249,17 +249,17 @@ class LstmnLM(LanguageModel):
     def make_room(self, state: State, step: int) -> State:
         taken = state.places
         # Rounded up, so that prompts of many lengths share few captured graphs.
-        begun = -(-(taken - step) // SAME) * SAME if state.begun is None else state.begun
-        if state.begun is not None and begun + step < taken:
+        used_before = -(-(taken - step) // SAME) * SAME if state.used_before is None else state.used_before
+        if state.used_before is not None and used_before + step < taken:
             return state
         size = ROOM
-        while size <= begun + step:
+        while size <= used_before + step:
             size *= 2
         keys, values = (
             tuple(functional.pad(part, (0, 0, 0, size - taken)) for part in parts)
             for parts in (state.keys, state.values)
         )
-        return state._replace(keys=keys, values=values, begun=begun)
+        return state._replace(keys=keys, values=values, used_before=used_before)
 
     def read(
         self,

@@ -47,7 +47,7 @@ ALIGNMENT = Site("alignment", query="candidate", key="question")
 
 @dataclass(frozen=True)
 class Config:
-    """One layer both ways, attentive pooling of both texts, no counts, unless said otherwise."""
+    """By default one bidirectional layer, attentive pooling of both texts and no word-overlap features."""
 
     embedding: int = 128
     encoder: Literal["lstm", "gru", "cnn", "none"] = "lstm"

@@ -1,13 +1,13 @@
-"""A patient's visits, each a set of codes with a time → outcomes, after the last visit or after every one.
+"""Predicts outcomes from a patient's visits, each a set of codes with a time: after the last visit, or after every one.
 
 A record becomes a row of codes per visit (:mod:`saccade.data.visits.batch`), the network's logits a loss
 
     loss = Σ_{b, d} −log p(y_bd | visits_b),        p(d) = σ(logit_d)
 
-a prediction the probabilities of the outcomes, and what the network looked at a trace over visits and the codes in them: the
-attention, the contribution of every code to the logit, and the risk after each visit.
+A prediction is the probabilities of the outcomes. A trace over visits and their codes has the attention, the contribution of
+every code to the logit, and the risk after each visit.
 
-A bundle keeps the names of codes and outcomes and no patient's record, and its examples are made up.
+A bundle contains the names of codes and outcomes but no patient's record; its examples are artificial.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from saccade.trace.axes import Axis, Tokens, Visits
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Trace
 
-KEPT = "codes.json"
+VOCABULARY = "codes.json"
 TINY = 1e-300  # a probability that its logarithm can be taken of
 
 
@@ -83,7 +83,7 @@ class VisitTask(Scores, Task):
     records = staticmethod(records_of)
 
     def examples(self, folder: Path, seed: int, test: Sequence[Patient] | None = None) -> list[str]:
-        """Those of the made cohort; of other data one that is made of known codes: a run shows no patient's record."""
+        """Examples of the built-in cohort, or one artificial record of known codes: a run never shows a patient's record."""
         if self.data.source is not None:
             return [json.dumps(example) for example in EXAMPLES]
         made = [{"time": f"2020-0{month}-01", "codes": [code]} for month, code in enumerate(self.codes[:3], start=1)]
@@ -104,15 +104,18 @@ class VisitTask(Scores, Task):
     @classmethod
     def restore(cls, data: VisitData, files: dict[str, str]) -> VisitTask:
         try:
-            kept = json.loads(files[KEPT])
-            codes, outcomes = [str(code) for code in kept["codes"]], [str(name) for name in kept["outcomes"]]
+            saved = json.loads(files[VOCABULARY])
+            codes, outcomes = [str(code) for code in saved["codes"]], [str(name) for name in saved["outcomes"]]
         except (KeyError, TypeError, ValueError) as error:
-            found = "no such file" if KEPT not in files else f"a file that lacks them ({error})"
-            raise InputError(KEPT, expected="codes and outcomes in the bundle", found=found) from None
+            found = "no such file" if VOCABULARY not in files else f"a file that lacks them ({error})"
+            raise InputError(VOCABULARY, expected="codes and outcomes in the bundle", found=found) from None
         return cls(data, codes, outcomes)
 
     def files(self) -> dict[str, str]:
-        return {KEPT: json.dumps({"codes": self.codes, "outcomes": self.outcomes}, ensure_ascii=False, indent=1) + "\n"}
+        return {
+            VOCABULARY: json.dumps({"codes": self.codes, "outcomes": self.outcomes}, ensure_ascii=False, indent=1)
+            + "\n"
+        }
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -234,8 +237,8 @@ class VisitTask(Scores, Task):
         visits = item.visits
         span = f"{visits[0].time} to {visits[-1].time}" if len(visits) > 1 else visits[0].time
         read = f"{len(visits)} visit{'s' * (len(visits) > 1)}, {span}"
-        said = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
-        about = {**self.about, "input": read, "output": said, "score": shares[self.outcomes[0]]}
+        output = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
+        about = {**self.about, "input": read, "output": output, "score": shares[self.outcomes[0]]}
         return assemble(records, 0).labelled(axes, **about, probabilities=shares, outcomes=list(self.outcomes))
 
     def _detail(self, item: VisitInput, shares: dict[str, float], trace: Trace) -> OutcomeDetail:
