@@ -174,7 +174,7 @@ def test_training_takes_lists_dicts_and_frames(tmp_path):
     for number, data in enumerate((pairs, dicts, Frame(), {"train": pairs, "valid": pairs[:3]})):
         bundle = api.train(recipe, data, folder=tmp_path / str(number))
         with pytest.raises(
-            SaccadeError, match=r"trained on data given in memory, .* name records: --data FILE, or data= in Python"
+            SaccadeError, match=r"trained on data given in memory, .* pass records: --data FILE, or data= in Python"
         ):
             bundle.evaluate()
         assert bundle.task.source.decode(bundle.task.source.encode("quelle 7")) == "quelle 7"

@@ -65,7 +65,7 @@ def test_what_a_classifier_cannot_do_is_one_line(command, runs) -> None:
         ),
         (
             ("compare", runs / "looking", "--metric", "bleu"),
-            "error: unknown metric 'bleu': those of outputs of classify are accuracy, f1",
+            "error: unknown metric 'bleu': expected one of accuracy, f1",
         ),
         (("view", runs / "mean", "x"), "has no attention"),
     ):

@@ -70,7 +70,7 @@ def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
         (("evaluate", runs / "looking", "--metric", "f1"), "expected any of accuracy, found 'f1' (f1, precision"),
         (
             ("compare", runs / "looking", "--metric", "bleu"),
-            "unknown metric 'bleu': those of outputs of label are accuracy",
+            "unknown metric 'bleu': expected one of accuracy",
         ),
         (("view", runs / "blind", "x"), "has no attention"),
         (("data", runs / "x.conll", "--column", "source=1"), "expected a file of pairs"),

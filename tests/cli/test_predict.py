@@ -199,7 +199,7 @@ FAULTS = {
     "top-p": (["--sample", "--top-p", "1.5"], "top_p must be above 0 and at most 1: got 1.5"),
     "required samples": (["--sample", "--require", "dog"], "required words must be searched for with a plain beam"),
     "unknown word": (["--require", "zebra"], "require: expected words of the target's vocabulary, found 'zebra'"),
-    "contradiction": (["--require", "dog", "--forbid", "dog"], "found 'dog', which require asks for"),
+    "contradiction": (["--require", "dog", "--forbid", "dog"], "found 'dog', which is in require"),
     "keep and dictionary": (["--dictionary", "x.tsv", "--unknown", "keep"], "--unknown keep"),
     "no dictionary": (["--dictionary", "nowhere.tsv"], "nowhere.tsv"),
     "no other run": (["--with", "nowhere"], "nowhere: expected a run's folder, found no such folder"),

@@ -59,7 +59,7 @@ def test_what_a_ranker_cannot_do_is_one_line(command, runs) -> None:
         (("evaluate", runs / "pooled", "--metric", "f1"), "expected any of map, mrr, precision_at_1, found 'f1'"),
         (
             ("compare", runs / "pooled", "--metric", "bleu"),
-            "error: unknown metric 'bleu': those of outputs of rank are map, mrr",
+            "error: unknown metric 'bleu': expected one of map, mrr",
         ),
         (("train", "siamese_facts", "model.name=luong", "--dry-run"), "error"),
     ):

@@ -298,8 +298,6 @@ def test_embeddings_begin_with_vectors_from_elsewhere(tmp_path, model, task, rec
 def test_texts_longer_than_the_learned_places_are_refused_before_training() -> None:
     data = LabelledData(train="x", max_length=12)
     of = Classify.learn(data, [Labelled("one two", "a"), Labelled("three", "b")])
-    with pytest.raises(
-        InputError, match=r"data\.max_length: expected at most 11, since the network reads 11 positions"
-    ):
+    with pytest.raises(InputError, match=r"data\.max_length: expected at most 11: the network has 11 positions"):
         of.network(TransformerClassifier, replace(CONFIG, positions="learned"))
     of.network(TransformerClassifier, CONFIG)

@@ -80,7 +80,7 @@ model: {name: attentive_classifier, hidden: 12}
 )
 def test_a_search_is_refused_where_the_likeliest_is_found_without_one(write, search):
     name = search.partition(":")[0]
-    message = rf"my\.yaml:4: search\.{name}: expected nothing: the task classify finds the likeliest without a search"
+    message = rf"my\.yaml:4: search\.{name}: expected nothing: the task classify .* without a search"
     with pytest.raises(InputError, match=message):
         read_recipe(write(CLASSIFIER + f"search: {{{search}}}\n"))
 
@@ -199,7 +199,7 @@ def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path)
         "class Mine(Classify):\n    Data = LabelledData\n"
     )
     with pytest.raises(
-        InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine finds the likeliest"
+        InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine .* without a search"
     ):
         read_recipe(write(CLASSIFIER.replace("task: classify", "task: unsearched:Mine") + "search: {beam: 5}\n"))
 

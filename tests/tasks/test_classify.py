@@ -197,7 +197,7 @@ def test_long_texts_are_refused_or_cut_and_told() -> None:
 
 
 def test_a_network_that_reads_fewer_positions_than_the_recipe_allows_is_refused() -> None:
-    with pytest.raises(InputError, match=r"data\.max_length: expected at most 7, .* reads 9 positions.*found 8"):
+    with pytest.raises(InputError, match=r"data\.max_length: expected at most 7: .* has 9 positions.*found 8"):
         task(max_length=8).network(Marked, SMALL)
     task(max_length=7).network(Marked, SMALL)
     with pytest.raises(InputError, match="expected at most 6"):

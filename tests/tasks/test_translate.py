@@ -206,7 +206,7 @@ def test_a_forbidden_word_leaves_longer_words_alone() -> None:
         (OutputConstraints(require=(3,)), "input 1: require: expected words, found int"),  # type: ignore[arg-type]
         (OutputConstraints(prefix=3), "input 1: prefix: expected a text, found int"),  # type: ignore[arg-type]
         (OutputConstraints(prefix="das haus", forbid=("haus",)), "words that are not in prefix or require, found 'haus'"),
-        (OutputConstraints(require=("rot", "das haus"), forbid=("haus",)), "found 'haus', which require asks for"),
+        (OutputConstraints(require=("rot", "das haus"), forbid=("haus",)), "found 'haus', which is in require"),
     ],
 )  # fmt: skip
 def test_wishes_that_cannot_come_true_are_errors(wish: OutputConstraints, message: str) -> None:

@@ -161,7 +161,7 @@ class Rows(ClassifyReader):
         marks = marks_of(network.layout, self.pairs)
         if network.longest is not None and self.data.max_length + marks > network.longest:
             expected = (
-                f"at most {network.longest - marks}, with special tokens the {network.longest} positions of the network"
+                f"at most {network.longest - marks}: the network has {network.longest} positions with special tokens"
             )
             found = str(self.data.max_length)
             raise InputError("recipe", field="data.max_length", expected=expected, found=found)

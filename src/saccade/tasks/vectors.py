@@ -85,7 +85,7 @@ class WordVectors(Surveys, Task):
     def check_recipe(cls, recipe: Any) -> None:
         super().check_recipe(recipe)
         refuse_rate(
-            recipe, "label_smoothing", "the loss of the task vectors is binary, over true pairs and negative samples"
+            recipe, "label_smoothing", "the task vectors has a binary loss, over true pairs and negative samples"
         )
 
     load = staticmethod(load_texts)
