@@ -118,7 +118,7 @@ TASK_CASES["vectors"] = [
 
 # tests/tasks/test_pretrain.py: its loss is a sum of two means, so it depends on the cut; tests/tasks/test_label.py: which of
 # its metrics there are hangs on the tags.
-TRIED_BY_ITSELF = {"pretrain", "label"}
+TRIED_BY_ITSELF = {"pretrain", "label", "visits"}
 
 
 def test_every_task_is_tried_here():
