@@ -32,6 +32,12 @@ def test_both_files_of_a_pair_start_there_one_by_one_or_together(recipe):
     assert (again.source, again.target) == (str(Path.cwd() / "u.de"), str(Path.cwd() / "t.en"))
 
 
+def test_every_file_that_a_kind_of_data_declares_starts_there(recipe):
+    recipe.write_text("task: visits\ndata: {train: a.csv}\nmodel: {name: retain}\n")
+    data = read_recipe(recipe, ["data.outcomes=o.csv", "data.test=b.csv"]).data
+    assert (data.outcomes, data.test) == (str(Path.cwd() / "o.csv"), str(Path.cwd() / "b.csv"))
+
+
 @pytest.mark.parametrize("name", ["$HOME/x.tsv", "~/x.tsv", "/x.tsv", "hf://owner/name"])
 def test_what_says_itself_where_it_starts_is_left_alone(recipe, name):
     assert read_recipe(recipe, [f"data.train={name}"]).data.train == name

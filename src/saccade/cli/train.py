@@ -164,7 +164,8 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
-    print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
+    if shown:
+        print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
     if picture:
         print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html{trust}")
     wider = " --beam 5" if isinstance(bundle.task, Searches) and not _writes_on(bundle) else " --json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from saccade.data.files.lines import Encoding
 from saccade.data.splits import Overlap
@@ -21,6 +21,9 @@ class DataConfig:
     field of that name, or ``train``, ``valid`` and ``test`` name files, or hf://OWNER/NAME. $VARIABLES are filled in, and
     relative paths start at the recipe's folder.
     """
+
+    # The fields that name files, beside those of tokens and vectors: an override's relative path starts at the working folder.
+    paths: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
 
     source: str | None = None
     train: str | None = None

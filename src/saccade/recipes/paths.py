@@ -6,21 +6,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from saccade.data.config import DataConfig
 from saccade.data.files.hub import on_hub
 from saccade.recipes.located import Located
+from saccade.tasks import TASKS, data_class
 
-PATHS = ("data.train", "data.valid", "data.test", "data.spelling.words", "data.tokens.vocabulary", "data.vectors.file")
+TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
 def from_here(root: Located, changed: Sequence[str]) -> Located:
     """The tree with the relative paths among its changed fields made absolute from the working folder."""
     for key in changed:
-        for path in PATHS:
+        for path in _paths_of(root):
             if f"{key}.".startswith(f"{path}."):
                 root = _at(root, key.split("."))
             elif path.startswith(f"{key}."):  # data={train: …}, whole
                 root = _at(root, path.split("."))
     return root
+
+
+def _paths_of(root: Located) -> list[str]:
+    """The fields of this recipe that name files."""
+    named = root.value.get("task") if isinstance(root.value, dict) else None
+    shipped = named is not None and named.text in TASKS
+    config = data_class(str(named.text)) if named is not None and shipped else DataConfig
+    return [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:

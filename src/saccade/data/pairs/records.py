@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from saccade.data import reading
 from saccade.data.columns import ColumnNames
@@ -93,6 +93,8 @@ class PairFiles:
 @dataclass(frozen=True)
 class PairData(DataConfig):
     """The ``data`` part of a recipe for pairs of texts: a file of pairs, or two files whose lines belong together."""
+
+    paths: ClassVar[tuple[str, ...]] = (*DataConfig.paths, "spelling.words")
 
     source: Literal["dates", "spelling", "phonemes", "copies"] | None = None
     train: str | PairFiles | None = None  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import columns_of, first_row, format_of, scan_fields
@@ -71,6 +71,8 @@ class VisitColumns:
 @dataclass(frozen=True)
 class VisitData(DataConfig):
     """The ``data`` part of a recipe for patients. ``outcomes`` and ``names`` are looked for beside the file of visits."""
+
+    paths: ClassVar[tuple[str, ...]] = (*DataConfig.paths, "outcomes", "names")
 
     source: Literal["visits"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "omop", "mimic"] | None = None
