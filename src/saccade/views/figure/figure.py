@@ -352,7 +352,7 @@ class Record:
         page.line(edge, base, right, base)
         page.text(edge - 0.06, base, "0", ha="right")
         for value, lowest in ((self.high, False), (self.low, True)):
-            if value:
+            if abs(self._inches(value)) > 0.12:  # nearer, it would stand on the 0
                 page.text(edge - 0.06, base - self._inches(value) + 0.02 * lowest, f"{value:+.2f}", ha="right")
         named = self.timeline.strongest(NAMED)
         for visit in range(len(self.timeline.visits)):
