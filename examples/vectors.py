@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import saccade
 from saccade.api import save_vectors
@@ -31,7 +31,8 @@ words = ["dog", "cat", "horse", "king", "queen", "truck", "car", "train", "river
 vectors = np.array([np.array(rows[word].split(), dtype=float) for word in words])
 centred = vectors - vectors.mean(axis=0)
 places = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-figure, axes = plt.subplots()
+figure = Figure()
+axes = figure.subplots()
 axes.scatter(*places.T)
 for word, place in zip(words, places, strict=True):
     axes.annotate(word, place)

@@ -231,7 +231,8 @@ def test_a_run_that_never_came_to_a_checkpoint_is_to_be_removed_or_another_folde
     monkeypatch.setattr(api.training, "fit", broken)
     with pytest.raises(SaccadeError, match="a full disk"):
         api.train(tiny("train.updates=1"), folder=run)
-    expected = "found a run that stopped before its first checkpoint (remove that folder, or name another)"
+    found = "found a run that stopped before its first checkpoint (remove that folder, or name another)"
+    expected = f"expected a new folder, {found}"
     for begin in (
         lambda: api.train(tiny("train.updates=1"), folder=run),
         lambda: api.sweep(tiny("train.updates=1"), {"model.hidden": [3, 5]}, folder=run),

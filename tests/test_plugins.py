@@ -120,9 +120,7 @@ def test_a_bundle_leads_to_no_folder_that_it_names(tmp_path, elsewhere):
 
 def test_two_modules_of_one_name_are_never_taken_for_each_other(tmp_path, elsewhere):
     read_recipe(recipe_with(tmp_path / "a", "own_score:Twice"))
-    with pytest.raises(
-        InputError, match=r"one module 'own_score' in a process, found .*/b/own_score\.py, where .*/a/own_"
-    ):
+    with pytest.raises(InputError, match=r"one module 'own_score' in a process, found .*/b/own_score\.py, .*/a/own_"):
         read_recipe(recipe_with(tmp_path / "b", "own_score:Twice"))
     read_recipe(tmp_path / "a" / "my.yaml")
 

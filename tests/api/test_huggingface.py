@@ -409,7 +409,7 @@ def test_missing_and_damaged_files_are_named(tmp_path):
         from_huggingface(whole)
     with pytest.raises(InputError, match="no such folder"):
         from_huggingface(tmp_path / "nowhere")
-    with pytest.raises(SaccadeError, match="expected a classifier"):
+    with pytest.raises(SaccadeError, match="text classifier, found a pre-trained network"):
         from_huggingface(written(tmp_path / "again"), pairs=True)
 
 

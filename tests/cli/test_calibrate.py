@@ -63,9 +63,9 @@ def test_records_that_it_was_trained_on_are_told(command, run, tmp_path) -> None
     path.write_text(header + "".join(f"{each.source}\t{each.target}\n" for each in (*splits.train[:7], *fresh[:31])))
     told = "7 of the 38 records that it was fitted on were trained on"
     status, _, err = command("calibrate", run, path)
-    assert status == 0 and f"note: {told}\n" in err
+    assert status == 0 and f"note: {told}" in err
     status, out, _ = command("calibrate", run, path, "--json")
-    assert status == 0 and told in json.loads(out)["notes"]
+    assert status == 0 and any(note.startswith(told) for note in json.loads(out)["notes"])
     path.write_text(header + "".join(f"{each.source}\t{each.target}\n" for each in fresh))
     status, _, err = command("calibrate", run, path)
     assert status == 0 and "trained on" not in err

@@ -127,5 +127,5 @@ def test_the_site_fetches_nothing(site):
 def test_the_python_page_is_made_from_the_docstrings(site):
     page = (site / "reference/python.html").read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
-    assert "Train by a recipe (a file, or the name of a shipped one) and return the best network as a bundle." in text
+    assert "Train a recipe (a file, or the name of a shipped one) and return the best network as a bundle." in text
     assert not re.findall(r":(?:class|func|meth|mod):|&gt;&gt;&gt;|>>>", text)

@@ -87,7 +87,7 @@ def test_capital_letters_count_where_the_task_reads_them() -> None:
 def test_rare_words_are_left_out_and_ranks_differ() -> None:
     found = words(Reader(TOLD), [record(text) for text in TOLD], least=2)
     assert [word.word for word in found.labels["pos"]] == ["good"] and found.labels["neg"] == ()
-    assert found.notes == ("no word of the label 'neg' stands in 2 places",)
+    assert found.notes == ("no word of the label 'neg' occurs 2 times",)
     told = {"a b b b b": ("pos", list("abbbb"), [0.28, 0.18, 0.18, 0.18, 0.18])}
     found = words(Reader(told), [record("a b b b b")], least=1)
     assert [found.top("pos", 1, by)[0].word for by in ("mean", "total", "lift")] == ["a", "b", "a"]

@@ -97,7 +97,7 @@ def test_steps_in_a_room_keep_their_shapes_and_write_in_it() -> None:
     model = network()
     _, state = model.read(TOKENS[:, :3])
     roomy = model.make_room(state, 0)
-    assert isinstance(roomy, State) and (roomy.places, roomy.begun) == (32, 8)
+    assert isinstance(roomy, State) and (roomy.places, roomy.used_before) == (32, 8)
     assert model.make_room(roomy, 23) is roomy
     assert model.make_room(roomy, 24).places == 64
     _, plain = model.step(TOKENS[:, 3], state, (), offset=0)
@@ -105,7 +105,7 @@ def test_steps_in_a_room_keep_their_shapes_and_write_in_it() -> None:
     assert after.keys[0].data_ptr() == roomy.keys[0].data_ptr()
     torch.testing.assert_close(after.values[1][:, :4], plain.values[1])
     rows = torch.tensor([2, 0])
-    assert select(after, rows).begun == 8
+    assert select(after, rows).used_before == 8
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

@@ -147,9 +147,9 @@ def test_what_means_nothing_to_a_tagger_is_refused() -> None:
         of.predict(made, ["a"], how=Search(n_best=2, beam=2))
     with pytest.raises(SaccadeError, match="does not sample"):
         of.predict(made, ["a"], how=Search(sample=Sampling()))
-    with pytest.raises(InputError, match=r"model.name: expected a network that reads words.*'attentive_classifier'"):
+    with pytest.raises(InputError, match=r"model.name: expected a network that tags words.*'attentive_classifier'"):
         of.network(AttentiveClassifier, AttentiveClassifier.config_class())
-    with pytest.raises(InputError, match=r"data.max_length: expected at most 18, since the network reads 20"):
+    with pytest.raises(InputError, match=r"data.max_length: expected at most 18.*found 200"):
         task(tokens=TagTokens(kind="bert", size=60)).network(BertTagger, TINY_BERT)
     with pytest.raises(SaccadeError, match=r"characters"):
         task(tokens=TagTokens(kind="bert", size=60)).network(AttentiveTagger, SMALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -18,7 +19,7 @@ from saccade.nn.search.beam_search import Hypothesis, Search, is_plain, search
 from saccade.nn.search.constraints import Constraints
 from saccade.nn.search.fast_beam import Recorder
 from saccade.nn.search.graph_cache import held_recorder, keep_recordings
-from saccade.task import OutputConstraints, Prediction, Progress, Searches, Task
+from saccade.task import OutputConstraints, Prediction, Progress, Searches, Task, keep_best
 from saccade.tasks.steering import Spelling
 from saccade.trace.axes import Axis
 from saccade.trace.lens import Lens, Record, assemble
@@ -45,6 +46,9 @@ def recorder_of(network: EncoderDecoder) -> Recorder | None:
     return held_recorder(network, Gpu(device)) if device.type == "cuda" else None
 
 
+Searched = tuple[list[Hypothesis], list[Record]]
+
+
 class Decodes(Searches, Task):
     """A task whose outputs are searched token by token: inputs of similar length share a search."""
 
@@ -61,6 +65,23 @@ class Decodes(Searches, Task):
     ) -> list[Prediction]:
         with keep_recordings(network):
             return super().predict_items(network, items, how=how, lens=lens, progress=progress)
+
+    @abstractmethod
+    def search_batch(self, network: Any, items: Sequence[Any], how: Search, lens: Lens | None) -> list[Searched]:
+        """The hypotheses of each input of a batch, best first, and what a lens recorded while the input was read."""
+
+    @abstractmethod
+    def prediction_of(
+        self, item: Any, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
+    ) -> Prediction:
+        """One hypothesis as a prediction."""
+
+    def forward(self, network: Any, items: Sequence[Any], *, how: Search, lens: Lens | None) -> list[Prediction]:
+        searched = self.search_batch(network, items, how, lens)
+        return [
+            keep_best([self.prediction_of(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
+            for item, (hypotheses, read) in zip(items, searched, strict=True)
+        ]
 
     def same_length(self, lens: Lens | None) -> bool:
         """Whether only inputs of one length share a batch."""
@@ -95,7 +116,7 @@ def read_and_search(
     words: Tensor | None = None,
     begins: Tensor | None = None,
     recorder: Recorder | None = None,
-) -> list[tuple[list[Hypothesis], list[Record]]]:
+) -> list[Searched]:
     """For each input its hypotheses, best first, and what the lens recorded in the encoder.
 
     The arguments are those of :func:`saccade.nn.search.beam_search.search`; a ``recorder`` needs tokens [B, S].

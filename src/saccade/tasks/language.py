@@ -37,7 +37,6 @@ from saccade.metrics.text import LANGUAGE_METRICS, bits_per_character, perplexit
 from saccade.models import name_of
 from saccade.nn.language import LanguageModel
 from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.nn.search.fast_beam import Recorder
 from saccade.task import (
     Evaluation,
     Loss,
@@ -49,11 +48,11 @@ from saccade.task import (
     Steers,
     Surveys,
     eval_mode,
-    keep_best,
     refuse_rate,
 )
 from saccade.tasks.decoding import (
     Decodes,
+    Searched,
     constrained,
     read_and_search,
     recorder_of,
@@ -247,15 +246,6 @@ class Language(Steers, Scores, Surveys, Decodes):
         """Under a lens the steps of a batch must be at the same positions."""
         return lens is not None
 
-    def forward(
-        self, network: LanguageModel, items: Sequence[LanguageInput], *, how: Search, lens: Lens | None
-    ) -> list[Prediction]:
-        searched = self._search(network, items, how, lens, recorder_of(network))
-        return [
-            keep_best([self._prediction(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
-            for item, (hypotheses, read) in zip(items, searched, strict=True)
-        ]
-
     @cached_property
     def spelling(self) -> Spelling:
         """How continuations are spelt."""
@@ -266,14 +256,9 @@ class Language(Steers, Scores, Surveys, Decodes):
         members = [module for module in network.modules() if isinstance(module, LanguageModel)]
         return min((member.longest for member in members if member.longest is not None), default=None)
 
-    def _search(
-        self,
-        network: LanguageModel,
-        items: Sequence[LanguageInput],
-        how: Search,
-        lens: Lens | None,
-        recorder: Recorder | None,
-    ) -> list[tuple[list[Hypothesis], list[Record]]]:
+    def search_batch(
+        self, network: LanguageModel, items: Sequence[LanguageInput], how: Search, lens: Lens | None
+    ) -> list[Searched]:
         lengths = torch.tensor([len(item.ids) for item in items])
         prompts = nn.utils.rnn.pad_sequence([torch.tensor(item.ids) for item in items], batch_first=True)
         longest = self._longest(network)
@@ -285,10 +270,10 @@ class Language(Steers, Scores, Surveys, Decodes):
             network, prompts, lengths, limits, how, bos=Tokenizer.BOS, eos=Tokenizer.EOS,
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[item.wanted.constraints for item in items] if constrains else None,
-            begins=self.spelling.begins if constrains else None, recorder=recorder,
+            begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
         )  # fmt: skip
 
-    def _prediction(
+    def prediction_of(
         self, item: LanguageInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
     ) -> Prediction:
         notes = [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]

@@ -43,8 +43,8 @@ from saccade.models import name_of
 from saccade.models.pointer import END
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.task import Evaluation, Loss, Prediction, Progress, keep_best, refuse_rate
-from saccade.tasks.decoding import Decodes, read_and_search, trace_of, unfinished
+from saccade.task import Evaluation, Loss, Prediction, Progress, refuse_rate
+from saccade.tasks.decoding import Decodes, Searched, read_and_search, trace_of, unfinished
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -179,19 +179,10 @@ class Point(Decodes):
         """Without padding, no hypothesis can point at it."""
         return True
 
-    def forward(
-        self, network: EncoderDecoder, items: Sequence[PointInput], *, how: Search, lens: Lens | None
-    ) -> list[Prediction]:
-        """The positions chosen for each input."""
-        searched = self._search(network, [item.source for item in items], how, lens)
-        return [
-            keep_best([self._prediction(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
-            for item, (hypotheses, read) in zip(items, searched, strict=True)
-        ]
-
-    def _search(
-        self, network: EncoderDecoder, sources: Sequence[Coordinates], how: Search, lens: Lens | None
-    ) -> list[tuple[list[Hypothesis], list[Record]]]:
+    def search_batch(
+        self, network: EncoderDecoder, items: Sequence[PointInput], how: Search, lens: Lens | None
+    ) -> list[Searched]:
+        sources = [item.source for item in items]
         batch = collate([Points(source, ()) for source in sources], range(len(sources)))
         revisit = _may_revisit(network)
         # Each point once and END; or, if points may be chosen again, a length that no sensible output exceeds.
@@ -208,7 +199,7 @@ class Point(Decodes):
             for hypotheses, read in searched
         ]
 
-    def _prediction(
+    def prediction_of(
         self, item: PointInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
     ) -> Prediction:
         value = [position - 1 for position in found.tokens]

@@ -33,7 +33,6 @@ from saccade.models import name_of
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import mask_of
 from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.nn.search.fast_beam import Recorder
 from saccade.task import (
     Evaluation,
     Loss,
@@ -45,10 +44,10 @@ from saccade.task import (
     Steers,
     Surveys,
     eval_mode,
-    keep_best,
 )
 from saccade.tasks.decoding import (
     Decodes,
+    Searched,
     constrained,
     read_and_search,
     recorder_of,
@@ -230,28 +229,14 @@ class Translate(Steers, Scores, Surveys, Decodes):
     def cost(self, item: TranslateInput) -> int:
         return len(item.ids)
 
-    def forward(
-        self, network: EncoderDecoder, items: Sequence[TranslateInput], *, how: Search, lens: Lens | None
-    ) -> list[Prediction]:
-        searched = self._search(network, items, how, lens, recorder_of(network))
-        return [
-            keep_best([self._prediction(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
-            for item, (hypotheses, read) in zip(items, searched, strict=True)
-        ]
-
     @cached_property
     def spelling(self) -> Spelling:
         """How outputs are spelt."""
         return Spelling(self.target)
 
-    def _search(
-        self,
-        network: EncoderDecoder,
-        items: Sequence[TranslateInput],
-        how: Search,
-        lens: Lens | None,
-        recorder: Recorder | None = None,
-    ) -> list[tuple[list[Hypothesis], list[Record]]]:
+    def search_batch(
+        self, network: EncoderDecoder, items: Sequence[TranslateInput], how: Search, lens: Lens | None
+    ) -> list[Searched]:
         batch = collate([(item.ids, []) for item in items], range(len(items)))
         # A length that no sensible output exceeds (GroundHog allows three times the source); a note says if it is reached.
         limits = [3 * (len(item.ids) + 1) + 10 + item.wanted.length for item in items]
@@ -264,10 +249,10 @@ class Translate(Steers, Scores, Surveys, Decodes):
             forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[item.wanted.constraints for item in items] if constrains else None,
             words=mask_of(batch.source_lengths - 1, batch.source.shape[1]),  # without EOS
-            begins=self.spelling.begins if constrains else None, recorder=recorder,
+            begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
         )  # fmt: skip
 
-    def _prediction(
+    def prediction_of(
         self,
         item: TranslateInput,
         found: Hypothesis,
