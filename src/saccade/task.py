@@ -363,6 +363,10 @@ class Task(ABC):
     def read(self, given: Any, where: str, network: Any = None) -> Any:
         """One input as the network takes it, with its ``notes``; raises an InputError that names ``where``."""
 
+    def read_all(self, inputs: Sequence[Any], network: Any = None) -> list[Any]:
+        """Every input as :meth:`read` gives it; a task that encodes many texts at once faster than one by one does so here."""
+        return [self.read(given, f"input {number}", network) for number, given in enumerate(inputs, start=1)]
+
     def cost(self, item: Any) -> int:
         """How many positions an input that was read takes."""
         return 1
@@ -386,7 +390,7 @@ class Task(ABC):
         ``constraints``, one per input, and ``dictionary``, source word → target word, are for tasks that :class:`Steers`.
         """
         self.check_search(how)
-        items = [self.read(given, f"input {number}", network) for number, given in enumerate(inputs, start=1)]
+        items = self.read_all(inputs, network)
         if isinstance(self, Steers) and (constraints or dictionary):
             items = self.constrain(items, constraints, dictionary or {})
         return self.predict_items(network, items, how=how, lens=lens)
