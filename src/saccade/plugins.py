@@ -67,7 +67,7 @@ class Trust:
 
     def of_run(self, folder: str | Path) -> Trust:
         """The trust for names that the run in ``folder`` saved: only the modules, and nothing from that folder."""
-        return Trust(self.modules, never=(Path(folder).resolve(),))
+        return Trust(self.modules, never=(*self.never, Path(folder).resolve()))
 
     def also(self, modules: Sequence[str]) -> Trust:
         """The same trust with further modules."""
@@ -211,8 +211,17 @@ def modules_of(names: Iterable[str]) -> list[str]:
 
 def packages_of(recipe: Mapping[str, Any]) -> list[str]:
     """The packages of the custom parts in a recipe (as plain data), which must be trusted to load its run."""
-    model = [name for name in recipe.get("model", {}).values() if isinstance(name, str)]
-    return list(dict.fromkeys(_top(module) for module in modules_of([str(recipe.get("task", "")), *model])))
+    names = [text for part in ("task", "data", "model") for text in _texts_in(recipe.get(part))]
+    return list(dict.fromkeys(_top(module) for module in modules_of(names)))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Every text in plain data, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
 
 
 def _is_dotted(name: str) -> bool:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from saccade.data.batching import Corpus, group, plan, width_of
+from saccade.data.batching import Corpus, group, plan, widths_of
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
@@ -224,7 +224,8 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def records(given: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
-        """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused."""
+        """Records from lists, dicts or a DataFrame. Malformed ones are counted in ``dropped`` where given, else refused;
+        with ``dropped.skipped_only`` only those that the data itself excludes are."""
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
@@ -314,8 +315,9 @@ class Task(ABC):
         ranks: int = 1,
     ) -> list[list[int]]:
         """The batches of an epoch, as row numbers: a pure function of its arguments, so a resumed run finds its place."""
-        largest = max(range(len(corpus)), key=lambda number: width_of(corpus.costs[number]), default=0)
-        if tokens is not None and len(corpus) and (width := width_of(corpus.costs[largest])) > tokens:
+        widths = widths_of(corpus.costs) if tokens is not None and len(corpus) else None
+        if tokens is not None and widths is not None and (width := int(widths.max())) > tokens:
+            largest = int(widths.argmax())
             raise SaccadeError(
                 f"{self.row_name(corpus, largest)} does not fit into a batch of {tokens} tokens: it takes {width} positions, "
                 f"marks included; raise train.batch_tokens or lower {self.length_setting}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from saccade.data.toy.visits import CAUSE, EXAMPLES, Cohort, deciding
 from saccade.data.visits.batch import IGNORED
 from saccade.data.visits.records import Patient, Visit, VisitColumns, VisitData
 from saccade.errors import InputError, SaccadeError
+from saccade.explain.erasure import _looked, curve
 from saccade.metrics.outcomes import auc
 from saccade.models.retain import Config, Retain
 from saccade.models.rnnsearch import Config as TextConfig
@@ -51,6 +53,18 @@ def made(data: VisitData = COHORT, network: Any = Retain, config: Any = SMALL) -
 @pytest.mark.parametrize("data", [COHORT, EVERY], ids=["end", "every"])
 def test_the_task_keeps_its_promises(data: VisitData, network: Any, config: Any) -> None:
     assert check_task("visits", data, network, config)
+
+
+def test_erasing_what_the_last_visit_looked_at_is_measured_from_a_trace() -> None:
+    task, network, _ = made()
+    given = {"visits": [{"time": f"2020-01-0{day}", "codes": [CAUSE]} for day in (1, 3, 4, 7)]}
+    (prediction,) = task.predict(network, [given], how=Search(), lens=Lens())
+    bundle = SimpleNamespace(task=task, network=network)
+    found = curve(bundle, given, prediction.trace.about["output"])  # as `saccade view --truth` passes it
+    assert found["figures"]["probability of its output"] == pytest.approx(prediction.probabilities["outcome"], rel=1e-5)
+    last = prediction.trace.maps[0].weights[-1]
+    scored = task.scorer(network, given, None)(Lens())
+    assert torch.equal(_looked(scored).weights[0], last), "weights of the last visit, not the mean over all"
 
 
 # A record becomes a batch, a batch a loss -------------------------------------------------------------------------

@@ -292,8 +292,8 @@ def _read_splits(recipe: Recipe, data: Any) -> Splits:
     records, notes = {}, list[str]()
     drops = getattr(recipe.data, "faults", "error") == "drop"
     for name, part in parts.items():
-        dropped = FaultCounts()
-        records[name] = task.records(part, recipe.data, dropped if drops else None)
+        dropped = FaultCounts(skipped_only=not drops)
+        records[name] = task.records(part, recipe.data, dropped)
         notes += warnings_about(f"data.{name}", records[name], dropped, expected="at least one record")
     held = hold_out(records, getattr(recipe.data, "hold_out", HELD_OUT), recipe.train.seed)
     splits = settle_overlap(held, getattr(recipe.data, "overlap", "keep"))

@@ -168,13 +168,13 @@ def _predict(run: Path, inputs: list[str] | None, options: Steering, out: Path |
     lens = Lens(detail=DETAILS if ending in (PAGE, TRACE) else ())
     traces = []
     given = [bundle.task.input.from_argument(text, f"input {number}") for number, text in enumerate(texts, start=1)]
-    for text, prediction in zip(texts, options.predict(bundle, given, lens=lens), strict=True):
+    for text, one, prediction in zip(texts, given, options.predict(bundle, given, lens=lens), strict=True):
         print_notes(text, prediction)
         # Pages and .trace files also show states and likely outputs.
         if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, TRACE)):
             hint = f"; a page shows its states and outputs: --out x{PAGE}" if prediction.trace is not None else ""
             raise SaccadeError(f"{run}: {bundle.recipe.model_name} has no attention: there is nothing to draw{hint}")
-        traces.append(erasure.tested(bundle, text, prediction.trace) if truth else prediction.trace)
+        traces.append(erasure.tested(bundle, one, prediction.trace) if truth else prediction.trace)
     return traces
 
 

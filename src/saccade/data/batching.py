@@ -143,9 +143,9 @@ def group(costs: Sequence[Any] | np.ndarray, *, most: int, positions: int) -> It
         yield batch
 
 
-def width_of(cost: Any) -> int:
-    """The positions that a row takes of a batch."""
-    return int(cost) if np.ndim(cost) == 0 else int(max(cost)) + CLOSING
+def widths_of(costs: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Per row, the positions that it takes of a batch."""
+    return _widths(costs)[0]
 
 
 def check_batch_size(tokens: int | None, records: int | None) -> None:

@@ -29,7 +29,7 @@ def records_in(items: Iterable[R | Fault], dropped: FaultCounts | None, *, expec
     for item in items:
         if not isinstance(item, Fault):
             records.append(item)
-        elif dropped is None:
+        elif dropped is None or (dropped.skipped_only and not item.skipped):
             raise item.error
         else:
             dropped.add(item)

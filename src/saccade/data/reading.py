@@ -109,9 +109,11 @@ def warnings_about(
 
 
 class FaultCounts:
-    """Faults counted by their reasons, with the place of the first of each."""
+    """Faults counted by their reasons, with the place of the first of each. With ``skipped_only``, only records
+    that the data itself excludes are dropped; other faults are errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, skipped_only: bool = False) -> None:
+        self.skipped_only = skipped_only
         self.counts: dict[str, int] = {}
         self.first: dict[str, int] = {}
 

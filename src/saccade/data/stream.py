@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from saccade.data.batching import Corpus, Cost, batches_of, check_batch_size, check_rank, width_of
+from saccade.data.batching import Corpus, Cost, batches_of, check_batch_size, check_rank, widths_of
 from saccade.errors import SaccadeError
 
 
@@ -125,7 +125,7 @@ class Stream:
             if number % position.ranks != position.rank:
                 continue
             row = self._encode(record)
-            if tokens is not None and (width := width_of(self._cost(row))) > tokens:
+            if tokens is not None and (width := int(widths_of([self._cost(row)])[0])) > tokens:
                 raise SaccadeError(
                     f"record {number + 1} does not fit into a batch of {tokens} tokens: it has {width}; raise "
                     "train.batch_tokens or limit the length of records"

@@ -137,6 +137,8 @@ def _looked(whole: Scored) -> Looked:
     alike = [map for map in alike if map.weights.shape == one.weights.shape]
     sites = tuple(dict.fromkeys(map.site for map in alike))
     weights = torch.stack([map.weights for map in alike]).mean(0)  # [T, S]
+    if one.query == one.key and whole.steps == (len(weights) - 1,):  # the last position alone led to the output
+        return Looked(weights[-1:], sites, (None,))
     if one.query == one.key:
         return Looked(weights.mean(0, keepdim=True), sites, (None,))
     return Looked(_rows(weights, whole.steps, one), sites, whole.steps)

@@ -260,9 +260,9 @@ class Pretrain(Scores, Surveys, Task):
 
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """How likely a word is for the only blank, or that the second text follows the first."""
-        if output is None:
-            probabilities = self.predict(network, [given], how=Search())[0].probabilities
-            output = max(probabilities, key=probabilities.__getitem__, default=None)
+        prediction = self.predict(network, [given], how=Search())[0]
+        if output in (None, prediction.value) and prediction.probabilities:  # the filled text stands for its word
+            output = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
         return choice_scorer(self, network, given, output)
 
     def _laid_out(self, texts: Sequence[str]) -> FillMaskInput:

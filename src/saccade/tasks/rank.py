@@ -12,7 +12,7 @@ can be used too: with one label, whose logit is the score.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.data.batching import Corpus, group
+from saccade.data.batching import Corpus
 from saccade.data.labels.batch import marks_of
 from saccade.data.rankings.batch import Batch, Row, collate, joined
 from saccade.data.rankings.records import Ranked, RankedData, load_ranked, ranked_of, read_file
@@ -269,7 +269,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
         device = next(network.parameters()).device
         scores, seen = [0.0] * len(rows), list[Seen]([([], 0)]) * len(rows)
         with eval_mode(network):
-            for numbers in group([_size(row) + 3 for row in rows], most=ROWS_TOGETHER, positions=self.positions):
+            for numbers in _batches(rows, self.positions):
                 batch_lens = lens.fresh() if lens is not None else None
                 batch = self._batch([[rows[n]] for n in numbers], [[0.0]] * len(numbers), numbers, 0).to(device)
                 for row, score in enumerate(self.scores(network, batch, lens=batch_lens).float().tolist()):
@@ -371,6 +371,21 @@ def _shared(train: Sequence[Ranked]) -> SharedWords:
 
 def _size(row: Row) -> int:
     return len(row[0]) + len(row[1])
+
+
+def _batches(rows: Sequence[Row], positions: int) -> Iterator[list[int]]:
+    """Rows of similar length, as many as fit into a batch: questions and candidates are padded separately."""
+    batch, longest = list[int](), 0
+    for number in sorted(range(len(rows)), key=lambda number: (len(rows[number][1]), len(rows[number][0]))):
+        question, candidate, _ = rows[number]
+        longest = max(longest, len(question))
+        width = longest + len(candidate) + 3  # special tokens
+        if batch and (len(batch) == ROWS_TOGETHER or width * (len(batch) + 1) > positions):
+            yield batch
+            batch, longest = [], len(question)
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def _listwise(table: Tensor, relevance: Tensor, there: Tensor, smoothing: float) -> Tensor:

@@ -76,6 +76,7 @@ class WordVectors(Surveys, Task):
     output = "text"
     length_setting = "data.chunk"
     survey = "texts"
+    together = 10_000  # inputs are looked up: all share one normalised matrix
 
     def __init__(self, data: WordData, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
         self.data, self.tokenizer, self.counts = data, tokenizer, list(counts)

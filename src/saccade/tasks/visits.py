@@ -253,10 +253,11 @@ class VisitTask(Scores, Task):
         return OutcomeDetail(shares, tuple({**visit, **row} for visit, row in risk), contributions)
 
     def scorer(self, network: VisitNetwork, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        """How likely an outcome is, by its name; the first unless one is named."""
-        name = output if isinstance(output, str) else self.outcomes[0]
-        if name not in self.outcomes:
-            raise SaccadeError(f"expected one of the outcomes {', '.join(self.outcomes)}, found {name[:60]!r}")
+        """How likely an outcome is, by its name, which a trace writes with its probability; the first unless one is named."""
+        named = output if isinstance(output, str) else self.outcomes[0]
+        name = next((name for name in self.outcomes if named == name or named.startswith(f"{name} ")), None)
+        if name is None:
+            raise SaccadeError(f"expected one of the outcomes {', '.join(self.outcomes)}, found {named[:60]!r}")
 
         def score(lens: Lens) -> Scored:
             prediction = self.predict(network, [given], how=Search(), lens=lens)[0]

@@ -270,6 +270,8 @@ def _scores(subject: _Subject) -> None:
     task: Any = subject.task
     for given in subject.inputs if isinstance(subject.task, Scores) else ():
         (prediction,) = task.predict(subject.network, [given], how=Search(), lens=Lens())
+        for output in (prediction.value, (prediction.trace or Trace()).about.get("output")):
+            task.scorer(subject.network, given, output)(Lens())  # what erasure passes
         scored = task.scorer(subject.network, given, None)(Lens())
         demand(isinstance(scored, Scored), f"scorer gives a function that returns {type(scored).__name__}")
         probabilities = torch.tensor(scored.log_probs, dtype=torch.float64)

@@ -115,6 +115,29 @@ def test_patients_with_too_few_visits_are_left_out_and_counted(tmp_path) -> None
     assert "dropped 1 of 3" in note and "too few visits" in note
 
 
+def test_outcomes_per_visit_follow_their_visits_into_the_order_of_time() -> None:
+    visits = [{"time": time, "codes": [time]} for time in ("2020-03-01", "2020-01-01", "2020-02-01")]
+    (patient,) = records_of([{"visits": visits, "outcome": [1, 0, 0]}], data(at="every"))
+    assert [visit.time for visit in patient.source] == ["2020-01-01", "2020-02-01", "2020-03-01"]
+    assert patient.target == ((0,), (0,), (1,))
+
+
+def test_an_outcome_that_comes_in_the_course_of_a_long_table_ends_what_is_read() -> None:
+    rows = [("2020-01-01", "x", 0), ("2020-01-02", "y", 0), ("2020-02-01", "death", 1), ("2020-03-01", "after", 1)]
+    table = [{"patient": "a", "time": time, "code": code, "outcome": value} for time, code, value in rows]
+    (patient,) = records_of(table, data())
+    assert patient.target == (1,) and [visit.codes for visit in patient.source] == [("x",), ("y",)]
+
+
+def test_patients_in_memory_that_are_excluded_are_counted_and_malformed_ones_are_errors() -> None:
+    whole = {"visits": [("2020-01-01", ["x"]), ("2020-01-05", ["y"])], "outcome": 1}
+    short = {"visits": [("2020-01-01", ["x"])], "outcome": 0}
+    counts = FaultCounts(skipped_only=True)
+    assert len(records_of([whole, short], data(min_visits=2), counts)) == 1 and len(counts) == 1
+    with pytest.raises(InputError, match="outcome"):
+        records_of([whole, {**whole, "outcome": "perhaps"}], data(), FaultCounts(skipped_only=True))
+
+
 def test_a_second_table_gives_outcomes_and_their_time(tmp_path) -> None:
     path = written(tmp_path / "v.tsv", LONG.replace("\toutcome", "").replace("\t0\n", "\n").replace("\t1\n", "\n"))
     written(tmp_path / "o.csv", "patient,died,ill,when\na,0,1,2020-02-03\na,1,0,2020-06-01\n")
@@ -198,6 +221,12 @@ def test_a_patient_is_in_one_split_and_the_toy_has_its_own(tmp_path) -> None:
     assert sum(map(len, groups)) == 40 == len(set().union(*groups)) and all(groups)
     toy = load_visits(VisitData(source="visits"), tmp_path, 1)
     assert (len(toy.train), len(toy.valid), len(toy.test)) == (1500, 200, 400)
+
+
+def test_compact_dates_are_dates_and_times_of_several_zones_are_compared() -> None:
+    assert days_of("20200201") - days_of("20200131") == 1
+    assert days_of("2020-01-01T00:00+02:00") < days_of("2019-12-31T23:00+00:00")
+    assert days_of("20201399") == 20201399  # no such date: a number of days
 
 
 def test_days_are_counted_over_months_and_hours() -> None:

@@ -14,9 +14,10 @@ A time is a date, a date with a time of day, or a number of days.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +31,7 @@ from saccade.data.splits import Splits
 from saccade.data.toy.visits import Cohort
 from saccade.errors import InputError
 
+COMPACT = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # a date, not a number of days
 TIME = "a date (2020-01-31) or a number of days"
 TRUTH = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1, "0.0": 0, "1.0": 1}
 # What published tables call the patient, the time (or the visit) and the code.
@@ -147,13 +149,17 @@ class Row:
 def days_of(time: str) -> float:
     """A time in days: since the year 1, or as many as the number says.
 
-    >>> days_of("2020-01-31 12:00") - days_of("2020-01-01"), days_of("2.5")
+    >>> days_of("2020-01-31 12:00") - days_of("20200101"), days_of("2.5")
     (30.5, 2.5)
     """
     try:
-        number = float(time)
+        number = float("nan") if COMPACT.fullmatch(time) else float(time)
     except ValueError:
-        moment = datetime.fromisoformat(time).replace(tzinfo=None)
+        number = float("nan")
+    if number != number and time.lower().strip("+-") != "nan":
+        moment = datetime.fromisoformat(time)
+        if moment.tzinfo is not None:  # times of several zones are compared
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
         return moment.toordinal() + (moment - datetime.min).seconds / 86_400
     if not abs(number) < float("inf"):
         raise ValueError(f"expected {TIME}, found {time!r}")
@@ -256,12 +262,17 @@ def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tab
             if not codes:
                 raise row.error(columns.code, "a code")
             if own:
-                outcomes.setdefault(name, []).append((_truths(values, data, row), None))
+                outcomes.setdefault(name, []).append((_truths(values, data, row), time))
             events.setdefault(name, []).append((time, codes))
         except InputError as error:
             yield Fault(row.line or 0, f"where {error.expected} was expected", error)
     for name, listed in events.items():
-        yield record_of(name, _merged(listed), outcomes.get(name, []), data, where)
+        known = outcomes.get(name, [])
+        if (
+            own and len({value for value, _ in known}) == 1
+        ):  # one value in all rows is a fact about the patient, without a time
+            known = [(known[0][0], None)]
+        yield record_of(name, _merged(listed), known, data, where)
 
 
 def _outcomes(values: list[Any], visits: Sequence[Visit], data: VisitData, row: Row) -> tuple[Any, ...]:
@@ -271,7 +282,11 @@ def _outcomes(values: list[Any], visits: Sequence[Visit], data: VisitData, row: 
     if data.at == "end" or any(not isinstance(value, list | tuple) or len(value) != len(visits) for value in values):
         expected = f"one outcome, or with data.at: every one for each of {len(visits)} visits"
         raise row.error(data.columns.outcome[0], expected, values[0])
-    return tuple(_truths(each, data, row) for each in zip(*values, strict=True))
+    # Outcomes stand in the order of the visits as given; visits are in the order of their times.
+    given = row.fields[data.columns.visits]
+    days = [days_of(str(visit["time"] if isinstance(visit, Mapping) else visit[0]).strip()) for visit in given]
+    truths = [_truths(one, data, row) for one in zip(*values, strict=True)]
+    return tuple(truths[number] for number in sorted(range(len(days)), key=days.__getitem__))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -404,7 +419,8 @@ def records_of(given: Any, data: VisitData, dropped: FaultCounts | None = None) 
     data = replace(data, outcomes=None, outcome_time=None)
     counts = FaultCounts() if dropped is None else dropped
     found = patients(_given(given, data), data, Tables())
-    records = list(valid_records(found, data, counts, strict=dropped is None, called="rows"))
+    strict = dropped is None or dropped.skipped_only
+    records = list(valid_records(found, data, counts, strict=strict, called="rows"))
     if not records:
         raise InputError(WHERE, expected=ACCEPTED, found=f"none: dropped were {counts}" if counts else "none")
     return records
