@@ -9,7 +9,7 @@ An input comes from the command line (an argument or a line of text), from a req
     pair        first TAB second        "first\\tsecond" or [first, second]  the same, or a tuple
     candidates  question TAB c₁ TAB c₂  the same, or {"question", "candidates"}
     points      JSON                    a list of points                   the same, or an array
-    record      JSON, or a .json file   an object                          a dict
+    record      JSON, or a .json file   an object, or its JSON text        a dict
     image       a file                  {"base64": …}                      a path, bytes or whatever the task reads
     audio       a file                  {"base64": …}                      the same
 """
@@ -117,6 +117,11 @@ def _points(value: Any, where: str) -> Any:
 
 
 def _record(value: Any, where: str) -> Any:
+    if isinstance(value, str):  # typed into a page; never the name of a file
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise InputError(where, expected="a JSON object", found="a text that is not JSON") from None
     if not isinstance(value, dict | list):
         raise InputError(where, expected="a JSON object", found=json_name(value))
     return value
@@ -128,7 +133,8 @@ def _json_or_file(text: str, where: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         path = Path(text)
         if path.suffix != ".json" or not path.is_file():
-            raise InputError(where, expected="a JSON object, or a .json file", found=repr(text[:60]))
+            found = f"no file {text[:100]!r}" if path.suffix == ".json" else repr(text[:60])
+            raise InputError(where, expected="a JSON object, or a .json file", found=found)
         source, given = str(path), path.read_text(encoding="utf-8")
     try:
         return _record(json.loads(given), source)

@@ -67,6 +67,12 @@ def test_erasing_what_the_last_visit_looked_at_is_measured_from_a_trace() -> Non
     assert torch.equal(_looked(scored).weights[0], last), "weights of the last visit, not the mean over all"
 
 
+def test_an_outcome_that_all_or_no_training_patients_have_is_refused_before_training() -> None:
+    patients = [Patient((Visit("2020-01-01", ("x",)),), (0,), str(number)) for number in range(3)]
+    with pytest.raises(InputError, match=r"with and without the outcome outcome, found 3 records, all without it"):
+        VisitTask.learn(VisitData(train="unused"), patients)
+
+
 # A record becomes a batch, a batch a loss -------------------------------------------------------------------------
 
 

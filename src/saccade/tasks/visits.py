@@ -99,6 +99,11 @@ class VisitTask(Scores, Task):
             for code in {code for visit in record.source for code in visit.codes}:
                 counts[code] = counts.get(code, 0) + 1
         codes = sorted(code for code, count in counts.items() if count >= data.min_count)
+        truths = np.concatenate([np.atleast_2d(np.asarray(record.target)) for record in train])
+        for name, column in zip(data.outcome_names, truths.T, strict=True):
+            if len(train) > 1 and len(set(column.tolist())) == 1:
+                found = f"{len(train):,} records, all {'with' if column[0] else 'without'} it"
+                raise InputError("data.train", expected=f"records with and without the outcome {name}", found=found)
         return cls(data, codes, data.outcome_names)
 
     @classmethod

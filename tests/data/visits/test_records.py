@@ -138,6 +138,11 @@ def test_patients_in_memory_that_are_excluded_are_counted_and_malformed_ones_are
         records_of([whole, {**whole, "outcome": "perhaps"}], data(), FaultCounts(skipped_only=True))
 
 
+def test_records_in_memory_never_lose_the_table_that_says_when_outcomes_were() -> None:
+    with pytest.raises(InputError, match=r"data\.outcomes: early\.csv"):
+        records_of([{"visits": [("2020-01-01", ["x"])], "outcome": 1}], data(outcomes="early.csv", outcome_time="date"))
+
+
 def test_a_second_table_gives_outcomes_and_their_time(tmp_path) -> None:
     path = written(tmp_path / "v.tsv", LONG.replace("\toutcome", "").replace("\t0\n", "\n").replace("\t1\n", "\n"))
     written(tmp_path / "o.csv", "patient,died,ill,when\na,0,1,2020-02-03\na,1,0,2020-06-01\n")
@@ -226,7 +231,9 @@ def test_a_patient_is_in_one_split_and_the_toy_has_its_own(tmp_path) -> None:
 def test_compact_dates_are_dates_and_times_of_several_zones_are_compared() -> None:
     assert days_of("20200201") - days_of("20200131") == 1
     assert days_of("2020-01-01T00:00+02:00") < days_of("2019-12-31T23:00+00:00")
-    assert days_of("20201399") == 20201399  # no such date: a number of days
+    for time in ("20201399", "1e300", "-inf", "nan"):  # no such date, and no number of days
+        with pytest.raises(ValueError):
+            days_of(time)
 
 
 def test_days_are_counted_over_months_and_hours() -> None:

@@ -31,6 +31,7 @@ from saccade.data.splits import Splits
 from saccade.data.toy.visits import Cohort
 from saccade.errors import InputError
 
+LONGEST = 1e7  # days: more is no time
 COMPACT = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # a date, not a number of days
 TIME = "a date (2020-01-31) or a number of days"
 TRUTH = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1, "0.0": 0, "1.0": 1}
@@ -161,7 +162,7 @@ def days_of(time: str) -> float:
         if moment.tzinfo is not None:  # times of several zones are compared
             moment = moment.astimezone(UTC).replace(tzinfo=None)
         return moment.toordinal() + (moment - datetime.min).seconds / 86_400
-    if not abs(number) < float("inf"):
+    if not abs(number) < LONGEST:
         raise ValueError(f"expected {TIME}, found {time!r}")
     return number
 
@@ -416,11 +417,16 @@ def _in_folder(folder: Path, name: str) -> Path:
 def records_of(given: Any, data: VisitData, dropped: FaultCounts | None = None) -> list[Patient]:
     """Patients from a list of records, or from a long table (a DataFrame, a dict of columns, a list of rows as dicts). Their
     outcomes stand beside them, or ``data.target`` tells."""
-    data = replace(data, outcomes=None, outcome_time=None)
+    if data.outcomes is not None:  # a table beside a file: without it, visits after the outcome would be read
+        found, hint = (
+            f"data.outcomes: {data.outcomes}",
+            "set data.outcomes and data.outcome_time to null, or pass the file's name",
+        )
+        raise InputError(WHERE, expected="outcomes among the records in memory", found=found, hint=hint)
     counts = FaultCounts() if dropped is None else dropped
-    found = patients(_given(given, data), data, Tables())
+    rows = patients(_given(given, data), data, Tables())
     strict = dropped is None or dropped.skipped_only
-    records = list(valid_records(found, data, counts, strict=strict, called="rows"))
+    records = list(valid_records(rows, data, counts, strict=strict, called="rows"))
     if not records:
         raise InputError(WHERE, expected=ACCEPTED, found=f"none: dropped were {counts}" if counts else "none")
     return records
