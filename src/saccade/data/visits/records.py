@@ -154,15 +154,15 @@ def days_of(time: str) -> float:
     (30.5, 2.5)
     """
     try:
-        number = float("nan") if COMPACT.fullmatch(time) else float(time)
+        number = None if COMPACT.fullmatch(time) else float(time)
     except ValueError:
-        number = float("nan")
-    if number != number and time.lower().strip("+-") != "nan":
+        number = None
+    if number is None:
         moment = datetime.fromisoformat(time)
         if moment.tzinfo is not None:  # times of several zones are compared
             moment = moment.astimezone(UTC).replace(tzinfo=None)
         return moment.toordinal() + (moment - datetime.min).seconds / 86_400
-    if not abs(number) < LONGEST:
+    if not abs(number) < LONGEST:  # nan is not, either
         raise ValueError(f"expected {TIME}, found {time!r}")
     return number
 
