@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from saccade.data.files import tables
-from saccade.data.files.records import NO_ROW, NOT_UTF8, QUOTE, WIDTH
+from saccade.data.files.records import HEADER, NO_ROW, NOT_UTF8, QUOTE, WIDTH
 from saccade.data.pairs.records import Columns, Fault, Found, Pair, header_of, scan, without_header
 from saccade.errors import InputError
 
@@ -121,6 +121,52 @@ def test_a_header_is_told_from_a_pair_where_that_can_be_done(
 ) -> None:
     assert header_of(write(tmp_path, "a.tsv", content)) == header
     assert header_of(write(tmp_path, "a.csv", content.replace(",", ";").replace("\t", ","))) == header
+
+
+TEXTS = [f"the film number {n} was good" for n in range(23)]
+LABELS = [("bad", "good")[n % 3 == 0] for n in range(23)]
+
+
+def table(header: str, *columns: object, divider: str = ",") -> str:
+    rows = zip(*columns, strict=True)  # type: ignore[call-overload]
+    return f"{header}\n" + "".join(f"{divider.join(map(str, row))}\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [
+        (table(",review,stars", range(23), TEXTS, LABELS), ["", "review", "stars"]),  # DataFrame.to_csv
+        (table(",review,verdict", range(5), TEXTS[:5], "abcde"), ["", "review", "verdict"]),  # by its index alone
+        (table("review,stars,,", TEXTS, LABELS, [""] * 23, [""] * 23), ["review", "stars", "", ""]),  # a spreadsheet
+        (table("review,,stars", TEXTS, range(23), [1, 2, 5] * 7 + [4, 4]), ["review", "", "stars"]),
+        (table("said,meant,why", TEXTS, TEXTS, range(23)), ["said", "meant", "why"]),
+        (table("said,meant,why", TEXTS, TEXTS, TEXTS), ["said", "meant", "why"]),
+        (table("a film,good", TEXTS, LABELS), None),  # a record: its label comes again
+        (table(",a film,good", range(23), TEXTS, LABELS), None),
+        (table("Wikipedia,Wikipédia", TEXTS, reversed(TEXTS)), None),  # the title of a text, and its translation
+        (table("Haus,house", TEXTS, (f"word{n}" for n in range(23))), None),
+        (table("sun,sol", ("moon", "sea"), ("lua", "mar")), None),
+        (table("5,good", range(6, 29), LABELS), None),
+    ],
+)
+def test_a_header_is_known_by_columns_that_are_unlike_their_names(
+    tmp_path: Path, content: str, header: list[str] | None
+) -> None:
+    assert header_of(write(tmp_path, "a.csv", content)) == header
+    assert header_of(write(tmp_path, "a.tsv", content.replace(",", "\t"))) == header
+
+
+def test_columns_by_number_pass_over_a_header_and_count_it(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", table(",review,stars", range(23), TEXTS, LABELS))
+    header, *found = scan(path, columns=Columns(2, 3))
+    assert isinstance(header, Fault)
+    assert (header.line, header.reason, header.skipped) == (1, HEADER, True)
+    assert [item.pair.source for item in found if isinstance(item, Found)] == TEXTS
+
+
+def test_empty_cells_at_the_end_of_a_row_need_no_column(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "source,target,,\na,b\nc,d,,\ne,f,,,,\ng\nh,i,,,j\n")
+    assert kinds(path) == [(2, "pair"), (3, "pair"), (4, "pair"), (5, WIDTH), (6, WIDTH)]
 
 
 def test_a_fault_before_the_header_does_not_hide_it(tmp_path: Path) -> None:

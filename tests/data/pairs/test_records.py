@@ -36,9 +36,14 @@ def test_relative_paths_start_at_the_recipe_and_variables_at_the_shell(tmp_path,
 
 
 def test_a_first_line_that_is_no_header_is_noted(tmp_path):
-    (tmp_path / "a.csv").write_text("de,en\n" + "".join(f"eins {i},one {i}\n" for i in range(30)))
+    rows = "".join(f"eins {i},one {i}\n" for i in range(30))
+    (tmp_path / "a.csv").write_text(f"Hund,dog\n{rows}")
     splits = load_splits(PairData(train="a.csv"), tmp_path, seed=1)
     assert "the first line was read as a pair" in splits.notes[0]
+    (tmp_path / "a.csv").write_text(f"de,en\n{rows}")
+    splits = load_splits(PairData(train="a.csv"), tmp_path, seed=1)
+    assert "dropped 1 of 31 pairs: 1 header row" in splits.notes[0]
+    assert len(splits.train) + len(splits.valid) + len(splits.test) == 30
     named = PairData(train="a.csv", columns=Columns("de", "en"))
     assert not any("first line" in note for note in load_splits(named, tmp_path, seed=1).notes)
 

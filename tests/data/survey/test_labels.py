@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saccade.data.labels.classes import Classes
-from saccade.data.labels.records import LabelledData, WordTokens, load_labelled
+from saccade.data.labels.records import LabelColumns, LabelledData, WordTokens, load_labelled
 from saccade.data.survey.labels import LabelSurvey
 from saccade.recipes.recipe import read_recipe
 from saccade.recipes.schema import dump_yaml
@@ -98,3 +98,16 @@ def test_few_different_texts_are_too_few_however_many_records_there_are(table) -
     told = "120 training records with 2 different sources are too few to hold out a valid set and a test set"
     assert told in "; ".join(planned(path).problems)
     assert held_to(path, test="x.tsv") == "" == held_to(table([*PLAIN[:6]]))
+
+
+def test_a_dataframe_written_with_its_index_is_read_by_its_names_and_trained_without_its_header(tmp_path) -> None:
+    rows = (f"{n},{text},{label}\n" for n, (text, label) in enumerate(PLAIN))
+    (tmp_path / "x.csv").write_text(",review,stars\n" + "".join(rows))
+    survey = planned(tmp_path / "x.csv")
+    assert survey.recipe()["data"]["columns"] == {"text": "review", "label": "stars"}
+    assert (survey.counts, survey.train.records) == ({"a": 50, "b": 50}, 100)
+    assert any("column 1" in note and "no name" in note for note in survey.notes)
+    by_number = LabelledData(train="x.csv", columns=LabelColumns(2, 3))
+    splits = load_labelled(by_number, tmp_path, seed=1)
+    assert {record.target for part in (splits.train, splits.valid, splits.test) for record in part} == {"a", "b"}
+    assert any("1 header row" in note for note in splits.notes)

@@ -92,10 +92,10 @@ def first_row(path: str | Path, kind: str, encoding: Encoding = "utf-8") -> list
 
 
 def columns_of(path: str | Path, format: str | None = None, encoding: Encoding = "utf-8") -> list[Name]:
-    """What can be named as a column: a header's names, keys, or numbers from 1."""
+    """What can be named as a column: a header's names, keys, or numbers from 1 where there is no name."""
     kind = "" if on_hub(path) else format_of(path, format)
-    names: Sequence[Name] | None = header_of(path, kind, encoding)
-    return [*(names or range(1, len(first_row(path, kind, encoding) or ()) + 1))]
+    names = header_of(path, kind, encoding) or [""] * len(first_row(path, kind, encoding) or ())
+    return [name if name.strip() else number for number, name in enumerate(names, start=1)]
 
 
 def _lines(path: Path, encoding: Encoding) -> Iterator[Fields | Fault]:

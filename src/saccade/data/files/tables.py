@@ -10,12 +10,14 @@ import csv
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from saccade.data.files import lines
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
 from saccade.data.files.records import (
+    HEADER,
     NO_ROW,
     QUOTE,
     RETURN,
@@ -42,8 +44,17 @@ NAMES = frozenset(
         "english", "german", "french", "spanish", "portuguese", "italian", "dutch", "russian", "chinese", "japanese",
     }
 )  # fmt: skip
+LANGUAGES = frozenset(
+    {
+        "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "hy",
+        "id", "it", "ja", "ka", "ko", "lt", "lv", "nb", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta",
+        "te", "th", "tr", "uk", "vi", "zh",
+    }
+)  # fmt: skip
 SEP = re.compile(r"sep=([;,|\t])", re.IGNORECASE)
-LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
+HEADED_ROWS, NEXT_ROWS = 1000, 50  # rows by which a header is recognised; those that must not repeat a name
+FEW_NUMBERS, FEW_LABELS, MOST_LABELS, TIMES = 5, 20, 100, 5  # what a column must hold to be one of numbers or of labels
 Rows = Iterator["Row | Fault"]
 
 
@@ -160,7 +171,8 @@ def scan_table(
     path: Path, kind: str, wanted: Sequence[Name], *, headless: bool = False, encoding: Encoding = "utf-8"
 ) -> Iterator[Fields | Fault]:
     """The values of the wanted columns of every row. Numbers alone ask for no header; with ``headless``, a table with just as
-    many columns as are wanted needs none either."""
+    many columns as are wanted needs none either. Where there is a header nonetheless, it is a fault that is skipped.
+    Empty cells at the end of a row, beyond the header or below cells without a name, are left out."""
     places: list[int] = []
     header: list[str] = []
     line, seen = 0, False
@@ -181,7 +193,16 @@ def scan_table(
             header = cells
             if headed:
                 continue
+            if header_of_table(TABLES[kind](path, encoding)) == cells:
+                found = f"the header {shown_names(cells)}"
+                yield fault(line, HEADER, path, expected="a record", found=found, skipped=True)
+                headed = True
+                continue
         seen = True
+        if len(cells) > len(header):
+            cells = cells[: len(header)] if not any(cells[len(header) :]) else cells
+        elif headed and len(cells) > max(places) and not any(header[len(cells) :]):
+            cells = [*cells, *header[len(cells) :]]
         if len(cells) == len(header):
             yield Fields(line, tuple(cells[place] for place in places))
         else:
@@ -221,14 +242,57 @@ def _divider(first: list[str], wanted: Sequence[Name]) -> str:
 
 
 def header_of_table(rows: Rows) -> list[str] | None:
-    """The first row where it looks like names rather than like a record: all short and different, two of them known."""
-    first = next((row for row in rows if isinstance(row, Row)), None)
-    if first is None:
+    """The first row where it is a header rather than a record; cells without a name, such as that of pandas' index, are empty.
+
+    Names are short, all different, and do not come again below. Two of them are known, or the column below one of them is of
+    another kind than the name: an index, numbers, or a few labels again and again. Where there are three names or more, two
+    columns of longer texts tell as much.
+    """
+    first, *below = [row.cells for row in islice((row for row in rows if isinstance(row, Row)), HEADED_ROWS + 1)] or [
+        []
+    ]
+    names = [cell.strip() for cell in first]
+    named = [name for name in names if name]
+    short = all(len(name) <= 30 and len(name.split()) <= 3 for name in named)
+    if not named or not short or len(set(named)) < len(named):
         return None
-    names = [cell.strip() for cell in first.cells]
-    short = all(0 < len(name) <= 30 and len(name.split()) <= 3 for name in names)
-    known = [name for name in names if name.casefold() in NAMES or "_" in name or LANGUAGE.fullmatch(name.lower())]
-    return first.cells if short and len(set(names)) == len(names) and len(known) >= min(2, len(names)) else None
+    columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(names))]
+    pairs = list(zip(names, columns, strict=True))
+    if any(name and name in column[:NEXT_ROWS] for name, column in pairs):
+        return None
+    known = [name for name in named if _is_known(name) or ("_" in name and len(named) > 2)]
+    told = any(_is_unlike(name, [value for value in column if value]) for name, column in pairs)
+    wordy = len(named) > 2 and sum(bool(name) and _are_longer(column) for name, column in pairs) > 1
+    return first if len(known) >= min(2, len(names)) or told or wordy else None
+
+
+def _is_known(name: str) -> bool:
+    return name.casefold() in NAMES or bare(name) in NAMES or bare(name) in LANGUAGES
+
+
+def bare(name: str) -> str:
+    """The language of a name such as pt_BR or translation.pt-BR."""
+    return re.split(r"[-_]", name.strip().casefold().rpartition(".")[2])[0]
+
+
+def _is_unlike(name: str, values: Sequence[str]) -> bool:
+    """Whether a name, or its absence, is of another kind than the values below it."""
+    if not name:  # the index of a DataFrame
+        starts = values[0] in ("0", "1") if len(values) > 1 else False
+        return starts and all(value == str(int(values[0]) + row) for row, value in enumerate(values))
+    if NUMBER.fullmatch(name):
+        return False
+    if len(values) >= FEW_NUMBERS and all(map(NUMBER.fullmatch, values)):
+        return True
+    labels = set(values)
+    few = len(values) >= FEW_LABELS and len(labels) <= min(MOST_LABELS, len(values) // TIMES)
+    return few and name not in labels and all(len(label) <= 40 for label in labels)
+
+
+def _are_longer(values: Sequence[str]) -> bool:
+    """Whether nine of ten values have more words than a name has."""
+    values = values[:NEXT_ROWS]
+    return len(values) >= FEW_LABELS and sum(len(value.split()) > 3 for value in values) >= 0.9 * len(values)
 
 
 TABLES: dict[str, Callable[..., Rows]] = {"tsv": tsv_rows, "csv": csv_rows}

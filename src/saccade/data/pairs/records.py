@@ -253,11 +253,12 @@ def header_of(path: str | Path, format: str | None = None) -> list[str] | None:
 def without_header(
     path: str | Path, source: str | int = SOURCE, format: str | None = None, encoding: Encoding = "utf-8"
 ) -> bool:
-    """Whether a TSV or CSV begins with a pair rather than with a header that names ``source``."""
+    """Whether a TSV or CSV begins with a pair rather than with a header."""
     if on_hub(path) or isinstance(source, int):
         return False
-    first = first_row(path, format_of(path, format), encoding)
-    return first is not None and source not in first
+    kind = format_of(path, format)
+    first = first_row(path, kind, encoding)
+    return first is not None and source not in first and columnar.header_of(path, kind, encoding) is None
 
 
 def format_of(path: str | Path, format: str | None = None) -> str:

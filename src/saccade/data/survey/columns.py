@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,19 +11,12 @@ from typing import Any
 from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, scan_fields
 from saccade.data.files.hub import on_hub
 from saccade.data.files.lines import unpacked
-from saccade.data.files.tables import TABLES
+from saccade.data.files.tables import LANGUAGES, TABLES, bare
 from saccade.data.labels.records import label_of
 from saccade.errors import InputError
 
 LOOKED_AT = 50  # rows from which samples are taken
 MOST_COLUMNS = 40  # that are shown
-LANGUAGES = frozenset(
-    {
-        "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "hy",
-        "id", "it", "ja", "ka", "ko", "lt", "lv", "nb", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta",
-        "te", "th", "tr", "uk", "vi", "zh",
-    }
-)  # fmt: skip
 LABEL_ROWS = 20_000  # rows: many files are sorted by their label
 FEWEST_ROWS, MOST_VALUES, TIMES, LONGEST_LABEL = 20, 20, 5, 40  # a column of labels: each occurs TIMES on average
 CALLED = frozenset({"label", "labels", "class", "category", "sentiment", "intent", "topic", "target"})
@@ -56,24 +48,21 @@ def _tabular(file: str, format: str | None) -> bool:
 
 
 def first_rows(file: str, format: str | None, most: int) -> tuple[list[Name], list[tuple[Any, ...]]]:
-    """The columns of a table, JSONL, Parquet or hub file, and its first rows.
-
-    Names that also occur below them are not a header. In many rows, a first one that is like none below is.
-    """
+    """The columns of a table, JSONL, Parquet or hub file, and its first rows."""
     names = columns_of(file, format)
-    items = islice(scan_fields(file, names, format=format), most) if names else iter(())
-    rows = [item.values for item in items if isinstance(item, Fields)]
-    if on_hub(file) or (format or suffix_of(file)) not in TABLES or not rows:
-        return names, rows
-    if not isinstance(names[0], int):
-        if not any(cell == name for cell, name in zip(rows[0], names, strict=True)):
-            return names, rows
-        return [*range(1, len(names) + 1)], [tuple(names), *rows]
-    first, below = rows[0], rows[1:]
-    again = any(row[place] == cell for row in below for place, cell in enumerate(first))
-    short = all(cell.strip() and len(cell.split()) <= 3 for cell in first)
-    headed = len(rows) > 20 and short and not again and len(set(first)) == len(first)
-    return ([*first], below) if headed else (names, rows)
+    table = not on_hub(file) and (format or suffix_of(file)) in TABLES
+    wanted: Sequence[Name] = range(1, len(names) + 1) if table else names  # of a table some may have no name
+    items = islice(scan_fields(file, wanted, format=format), most) if names else iter(())
+    return names, [item.values for item in items if isinstance(item, Fields)]
+
+
+def unnamed_columns(file: Any, format: str | None) -> list[int]:
+    """The numbers of a table's columns that its header does not name; none where it has no header."""
+    if not isinstance(file, str | Path) or not _tabular(str(file), format):
+        return []
+    names = columns_of(str(file), format)
+    numbers = [name for name in names if isinstance(name, int)]
+    return numbers if len(numbers) < len(names) else []
 
 
 def samples_of(file: str, format: str | None = None) -> list[tuple[Name, str | None]]:
@@ -93,11 +82,6 @@ def likely_pair(columns: Sequence[tuple[Name, str | None]]) -> tuple[Name, Name]
     longest = sorted(texts, key=lambda column: -len(column[1]))[:2]
     chosen = languages[:2] if len(languages) > 1 else [name for name, text in texts if (name, text) in longest]
     return (chosen[0], chosen[1]) if len(chosen) > 1 else None
-
-
-def bare(name: str) -> str:
-    """The language of a name such as pt_BR or translation.pt-BR."""
-    return re.split(r"[-_]", name.strip().casefold().rpartition(".")[2])[0]
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade.data.files.records import NO_KEY, Fault
-from saccade.data.files.tables import NAMES, TABLES, Row
-from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, on_hub, scan, without_header
-from saccade.data.survey.columns import LANGUAGES, UnknownColumns, bare, samples_of
+from saccade.data.files.tables import TABLES, Row, bare
+from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, scan, without_header
+from saccade.data.survey.columns import UnknownColumns, samples_of
 from saccade.data.survey.survey import Entry, Part, Survey, several
 from saccade.data.survey.tallies import Lengths, with_several
 from saccade.errors import InputError
@@ -85,7 +85,7 @@ class PairSurvey(Survey):
         columns, format = self.data.columns, self.data.format
         if not self.named and not columns.named:
             names = header_of(self.files, format) or []
-            if len(names) == 2 and names != [columns.source, columns.target] and self._are_names(names):
+            if len(names) == 2 and all(names) and names != [columns.source, columns.target]:
                 swapped = bare(names[0]) in TARGETS or bare(names[1]) in SOURCES
                 source, target = names[::-1] if swapped else names
                 columns = replace(columns, source=source, target=target)
@@ -101,12 +101,6 @@ class PairSurvey(Survey):
             raise self._unknown(faults[0].error)
         self.headless = without_header(self.files, columns.source, format)
         self.first_row = self._first_row() if self.headless and not self.has_recipe else None
-
-    def _are_names(self, names: Sequence[str]) -> bool:
-        """Whether these are names. The first row of a table may be a pair of short words that looks like a header."""
-        if on_hub(self.files) or format_of(Path(self.files), self.data.format) not in TABLES:
-            return True
-        return all(bare(name) in NAMES or bare(name) in LANGUAGES for name in names)
 
     def _first_row(self) -> tuple[str, str] | None:
         """The first row of a table, where it might be a header."""

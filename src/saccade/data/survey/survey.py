@@ -28,6 +28,7 @@ from saccade.data.files.records import NOT_UTF8, Fault
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import HELD_OUT_AT_MOST, too_few
+from saccade.data.survey.columns import unnamed_columns
 from saccade.data.survey.tallies import Lengths, Side, Text, hashes, plain, repeats, with_several
 from saccade.data.tokenizers.tokenizer import TokenizerConfig, counting
 from saccade.data.tokenizers.vectors import as_vectors, words_in
@@ -430,6 +431,10 @@ class Survey(ABC):
         ]
         if self.drops and self._encoding:
             found[0] += self._encoding
+        unnamed = unnamed_columns(self.files, getattr(self.data, "format", None))
+        if unnamed:
+            columns = f"column{'s' * (len(unnamed) > 1)} {listed(map(str, unnamed))}"
+            found.append(f"the header has no name for {columns}: read only where a role is given by that number")
         found += self._too_long(self.shortened) if self.has_recipe else []
         found += self.own_notes()
         for part in self.tests:
@@ -485,7 +490,8 @@ class Survey(ABC):
         yield Section("Checks", [(f"{count:,}", text) for count, text in self.checks()])
         for part in (self.train, *self.tests):
             if part.faults:
-                yield Section(f"Malformed lines of {part.name}", list(_fault_rows(part)))
+                title = "Malformed lines" if part.fault_count else "Left out"
+                yield Section(f"{title} of {part.name}", list(_fault_rows(part)))
         for part in self.tests:
             rows = [(part.met, f"are in the training file too{self.shown(part.name)}")]
             rows.append((part.near, "are there too, apart from case, spaces and punctuation"))
