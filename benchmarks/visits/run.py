@@ -24,7 +24,8 @@ import yaml
 
 import saccade
 from saccade.data.visits.batch import collate
-from saccade.metrics.outcomes import OUTCOME_METRICS, auc, outcome_interval, outcome_scores
+from saccade.metrics.outcomes import OUTCOME_METRICS, auc, outcome_scores, outcome_statistics
+from saccade.metrics.significance import bootstrap, interval
 from saccade.recipes.recipe import SHIPPED, read_recipe
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -135,7 +136,10 @@ def table(cohort: str, options: argparse.Namespace) -> list[str]:
             }
             if seed > 1:
                 others.append(f"{scores['auc']:.4f}")
-        spans = {key: outcome_interval(key, found, truths) for key in ("auc", "auprc")}
+        spans = {
+            key: interval(bootstrap(outcome_statistics(key, found[:, None], truths[:, None])))
+            for key in ("auc", "auprc")
+        }
         cells = [name]
         for key in ("auc", "auprc"):
             cells += [f"{scores[key]:.4f}", f"{spans[key].low:.4f}–{spans[key].high:.4f}"]

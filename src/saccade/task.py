@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from jaxtyping import Float
+from numpy import ndarray
 from torch import Tensor, nn
 
 from saccade.data.batching import Corpus, group, plan, widths_of
@@ -190,6 +192,7 @@ class Task(ABC):
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; set by the bundle.
         length_setting: what bounds a record's length, as an error names it.
+        lengths: what :meth:`length_of` can count, by which ``saccade compare`` sorts records; the first unless one is named.
         together, positions: the most inputs in one batch of predictions, and the most positions, padding included.
     """
 
@@ -203,6 +206,7 @@ class Task(ABC):
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     length_setting: ClassVar[str] = "the length of records"
+    lengths: ClassVar[tuple[str, ...]] = ("source_words", "source_tokens", "reference_words")
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
 
@@ -500,8 +504,13 @@ class Task(ABC):
         texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
         return statistics(name, texts, [self.reference(record) for record in records])
 
+    def qualities(self, outputs: Sequence[Any], records: Sequence[Any]) -> Float[ndarray, " N"]:
+        """How good each output is alone; where two runs differ most in it, their outputs are shown."""
+        texts = [self.output_text(record, output) for record, output in zip(records, outputs, strict=True)]
+        return statistics("chrf", texts, [self.reference(record) for record in records]).by_sentence
+
     def length_of(self, record: Any, by: str) -> int:
-        """The length of a record: ``source_words``, ``source_tokens`` or ``reference_words``."""
+        """The length of a record in one of the units of :attr:`lengths`."""
         if by == "source_tokens":
             return len(next(iter(self.vocabularies.values())).encode(self.source_text(record)))
         return len((self.reference(record) if by == "reference_words" else self.source_text(record)).split())

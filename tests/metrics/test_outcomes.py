@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.outcomes import OUTCOME_METRICS, auc, average_precision, outcome_interval, outcome_scores
+from saccade.metrics.outcomes import OUTCOME_METRICS, auc, average_precision, outcome_scores, outcome_statistics
+from saccade.metrics.significance import Interval, bootstrap, interval, paired_difference
 
 rng = np.random.default_rng(3)
+
+
+def outcome_interval(
+    name: str, probabilities: np.ndarray, truths: np.ndarray, patients: np.ndarray | None = None, seed: int = 0
+) -> Interval:
+    return interval(bootstrap(outcome_statistics(name, probabilities[:, None], truths[:, None], patients), seed=seed))
 
 
 def pairs(probabilities: np.ndarray, truths: np.ndarray) -> float:
@@ -65,7 +72,7 @@ def test_scores_of_several_outcomes_are_means_over_those_that_vary() -> None:
 def test_records_of_one_kind_have_no_auc() -> None:
     found = outcome_scores(["auc", "auprc", "nll"], np.full((3, 1), 0.5), np.ones((3, 1), dtype=int))
     assert np.isnan(found["auc"].value) and np.isnan(found["auprc"].value) and np.isfinite(found["nll"].value)
-    with pytest.raises(SaccadeError, match="3 of one kind"):
+    with pytest.raises(SaccadeError, match=r"auc.* 3 records"):
         outcome_interval("auc", np.full(3, 0.5), np.ones(3, dtype=int))
     with pytest.raises(SaccadeError, match="unknown metric 'bleu'"):
         outcome_scores(["bleu"], np.full((3, 1), 0.5), np.ones((3, 1), dtype=int))
@@ -97,3 +104,25 @@ def test_predictions_of_one_patient_are_drawn_together() -> None:
     apart = outcome_interval("auc", np.repeat(probabilities, 9), np.repeat(truths, 9))
     assert (copies.low, copies.high) == pytest.approx((once.low, once.high))
     assert apart.high - apart.low < 0.5 * (once.high - once.low)
+
+
+def test_the_paired_test_of_a_metric_of_the_whole_set_swaps_and_resamples_patients() -> None:
+    truths = (rng.random((120, 2)) < 0.4).astype(int)
+    patients = np.repeat(np.arange(40), 3)
+    good, bad = truths * 0.8 + rng.random((120, 2)), rng.random((120, 2))
+    first, other = (outcome_statistics("auc", each, truths, patients) for each in (bad, good))
+    assert len(first) == 40 and first.value == pytest.approx(outcome_scores(["auc"], bad, truths)["auc"].value)
+    found = paired_difference(first, other, samples=200)
+    assert found.difference == pytest.approx(other.value - first.value) and found.low > 0 and found.better == 1.0
+    assert found.bootstrap_p < 0.01 and found.randomisation_p < 0.01
+    same = paired_difference(first, first, samples=50)
+    assert (same.difference, same.bootstrap_p, same.randomisation_p) == (0.0, 1.0, 1.0)
+
+
+def test_patients_are_drawn_in_whichever_order_their_predictions_stand() -> None:
+    truths, probabilities = np.array([[1], [0], [1], [0], [1]]), rng.random((5, 1))
+    patients, order = np.array([0, 0, 1, 2, 2]), [3, 1, 4, 0, 2]
+    one = outcome_statistics("auc", probabilities, truths, patients)
+    other = outcome_statistics("auc", probabilities[order], truths[order], patients[order])
+    for numbers in ([0, 1], [2, 1, 1], [0, 2]):
+        assert one.select(numbers).value == pytest.approx(other.select(numbers).value)

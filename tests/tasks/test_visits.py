@@ -250,7 +250,7 @@ def test_days_that_are_numbers_are_told_as_days() -> None:
 
 
 @pytest.mark.parametrize("data", [COHORT, EVERY], ids=["end", "every"])
-def test_figures_are_of_all_predictions_and_outputs_of_the_last(data: VisitData) -> None:
+def test_figures_and_outputs_are_of_all_predictions(data: VisitData) -> None:
     task, network, splits = made(data)
     corpus = task.corpus(splits.test, "data.test")
     found = task.evaluate(network, corpus, how=Search(), metrics=["auc", "auprc", "nll", "brier", "ece"])
@@ -259,7 +259,8 @@ def test_figures_are_of_all_predictions_and_outputs_of_the_last(data: VisitData)
     assert counts == ([1] * 9 if data is COHORT else [len(record.source) for record in splits.test])
     truths = np.repeat([record.target[0] for record in splits.test], counts)
     assert found.figures["auc"] == pytest.approx(auc(np.concatenate(probabilities)[:, 0], truths))
-    assert found.outputs == pytest.approx([float(each[-1, 0]) for each in probabilities])
+    assert [each["outcome"] for each in found.outputs] == [each[:, 0].tolist() for each in probabilities]
+    assert [float(each["outcome"][-1]) for each in found.outputs] == [float(each[-1, 0]) for each in probabilities]
     assert found.higher_is_better["auc"] and not found.higher_is_better["nll"]
 
 

@@ -34,13 +34,19 @@ Plot = Annotated[
 
 def compare(
     runs: Runs,
-    data: Annotated[Path | None, typer.Option(help="A file of pairs; default: the first run's test set.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A data file as the task reads it; default: the first run's test set.")
+    ] = None,
     metric: Metrics = None,
     beam: Beam = None,
     plot: Plot = None,
     by: Annotated[
-        str, typer.Option(metavar="LENGTH", help="source_words, source_tokens or reference_words.")
-    ] = "source_words",
+        str | None,
+        typer.Option(
+            metavar="LENGTH",
+            help="source_words (default), source_tokens or reference_words; of visits visits or codes.",
+        ),
+    ] = None,
     buckets: Annotated[
         str, typer.Option(metavar="EDGES", help="The greatest length of each bucket, or quantiles.")
     ] = "10,20,30,40,50",

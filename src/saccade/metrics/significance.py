@@ -1,8 +1,9 @@
 """Computes confidence intervals, significance tests and scores by length.
 
 The bootstrap, the paired bootstrap (Koehn 2004) and approximate randomisation (Noreen 1989; Riezler & Maxwell 2005).
-Every corpus metric here is a function of sums over sentences: BLEU of n-gram counts, exact match of hits. Each sentence is a
-row of numbers (``Statistics``), so the metric of any set of sentences costs one sum.
+Each sentence is a row of numbers (``Statistics``). Most corpus metrics are functions of sums over sentences, BLEU of n-gram
+counts, exact match of hits: then the metric of any set of sentences costs one sum. Others, such as AUC, are functions of the
+whole set (``of_set``), and are computed again on each resample.
 
     bootstrap        metric of N sentences drawn N times with replacement; 95 % of the samples lie in the interval
     paired           Δ* = other − first on the same draws;  p = (1 + #{|Δ* − mean Δ*| ≥ |Δ|}) / (1 + samples)
@@ -38,13 +39,15 @@ REFERENCE_LENGTH = 1  # where sacrebleu's rows of BLEU hold it
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What a metric is computed from: ``figure`` maps the summed rows [K] of any sentences to their metric."""
+    """What a metric is computed from: ``figure`` maps the summed rows [K] of any sentences to their metric; with ``of_set``
+    the rows [N, K] themselves, and NaN means that the metric is not defined for them."""
 
     name: str
     rows: Float[ndarray, "N K"]
-    figure: Callable[[Float[ndarray, " K"]], float]
+    figure: Callable[[ndarray], float]
     higher_is_better: bool
     signature: str | None = None
+    of_set: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,17 +55,25 @@ class Statistics:
     @property
     def value(self) -> float:
         """The metric of all sentences."""
-        return self.figure(self.rows.sum(axis=0))
+        return self.figure(self.rows if self.of_set else self.rows.sum(axis=0))
 
     @property
     def is_defined(self) -> bool:
         """False for BLEU if every reference has fewer than four words: its 0 would be meaningless."""
-        return self.name != "bleu" or bool((self.rows[:, REFERENCE_LENGTH] >= 4).any())
+        if self.name == "bleu":
+            return bool((self.rows[:, REFERENCE_LENGTH] >= 4).any())
+        return not np.isnan(self.value)
 
     @property
     def by_sentence(self) -> Float[ndarray, " N"]:
         """The metric of each sentence alone."""
-        return np.array([self.figure(row) for row in self.rows])
+        return np.array([self.select([number]).value for number in range(len(self))])
+
+    def resampled(self, counts: Float[ndarray, "S N"]) -> Float[ndarray, " S"]:
+        """The metric of each resample, in which sentence n stands ``counts[s, n]`` times."""
+        if self.of_set:
+            return np.array([self.figure(self.rows.repeat(drawn, axis=0)) for drawn in counts.astype(int)])
+        return np.array([self.figure(sums) for sums in counts @ self.rows])
 
     def select(self, numbers: Sequence[int]) -> Statistics:
         """The statistics of these sentences only."""
@@ -114,12 +125,14 @@ def statistics(
 def bootstrap(of: Statistics, *, samples: int = SAMPLES, seed: int = 0) -> Float[ndarray, " samples"]:
     """The metric of ``samples`` corpora drawn from the sentences; the same seed draws the same sentences."""
     _check(samples)
-    drawn = [counts @ of.rows for counts in draws(len(of), samples, seed)]
-    return np.array([of.figure(sums) for block in drawn for sums in block])
+    if np.isnan(of.value):
+        raise SaccadeError(f"{of.name}: not defined on these {len(of):,} records (are all of one kind?)")
+    return np.concatenate([of.resampled(counts) for counts in draws(len(of), samples, seed)])
 
 
 def interval(figures: Float[ndarray, " samples"], level: float = LEVEL) -> Interval:
-    """The central interval that holds a share ``level`` of the values."""
+    """The central interval that holds a share ``level`` of the values; resamples without one are left out."""
+    figures = figures[~np.isnan(figures)]
     low, high = np.quantile(figures, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
@@ -133,6 +146,7 @@ def paired_difference(first: Statistics, other: Statistics, *, samples: int = SA
         )
     difference = other.value - first.value
     resampled = bootstrap(other, samples=samples, seed=seed) - bootstrap(first, samples=samples, seed=seed)
+    resampled = resampled[~np.isnan(resampled)]
     centred = np.abs(resampled - resampled.mean())
     sure = interval(resampled)
     better = resampled > 0 if first.higher_is_better else resampled < 0
@@ -151,7 +165,13 @@ def _randomised(first: Statistics, other: Statistics, samples: int, seed: int) -
     change, ours, theirs = other.rows - first.rows, first.rows.sum(axis=0), other.rows.sum(axis=0)
     differences = []
     for size in _blocks(len(first), samples):
-        moved = generator.integers(0, 2, size=(size, len(first))).astype(float) @ change  # [size, K]
+        swaps = generator.integers(0, 2, size=(size, len(first)))
+        if first.of_set:
+            for swap in swaps[..., None] == 1:  # [N, 1]
+                ours, theirs = (np.where(swap, *rows) for rows in ((other.rows, first.rows), (first.rows, other.rows)))
+                differences.append(other.figure(theirs) - first.figure(ours))
+            continue
+        moved = swaps.astype(float) @ change  # [size, K]
         differences += [other.figure(theirs - each) - first.figure(ours + each) for each in moved]
     return np.array(differences)
 

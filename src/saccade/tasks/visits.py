@@ -31,7 +31,8 @@ from saccade.data.visits.batch import IGNORED, Batch, EncodedVisits, collate, en
 from saccade.data.visits.records import Patient, Row, Visit, VisitData, load_visits, read_file, records_of, visits_of
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import RECORD
-from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_scores
+from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_statistics
+from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
 from saccade.nn.visit_network import VisitNetwork
@@ -73,6 +74,7 @@ class VisitTask(Scores, Task):
     input = RECORD
     output = "number"
     alternatives = False
+    lengths = ("visits", "codes")
 
     def __init__(self, data: VisitData, codes: Sequence[str], outcomes: Sequence[str]) -> None:
         self.data, self.codes, self.outcomes = data, tuple(codes), tuple(outcomes)
@@ -132,17 +134,15 @@ class VisitTask(Scores, Task):
         """A row is (encoded visits, outcomes)."""
         most, rows, cut = self.data.max_visits, [], 0
         for number, record in enumerate(records, start=1):
-            visits, target = record.source, record.target
+            visits = record.source
             if len(visits) > most:
                 if self.data.too_long == "error":
                     hint = f"set data.too_long: truncate, or data.max_visits: {len(visits)}"
                     place = f"{where}, record {number}"
                     raise InputError(place, expected=f"at most {most} visits", found=str(len(visits)), hint=hint)
                 visits, cut = visits[-most:], cut + 1
-            if self.data.at == "every":
-                each = target if isinstance(target[0], tuple) else (target,) * len(visits)
-                target = each[-len(visits) :]
-            rows.append((encode(visits, self.numbers), target))
+            targets = self._targets(record)
+            rows.append((encode(visits, self.numbers), targets if self.data.at == "every" else targets[0]))
         final = [target[-1] if self.data.at == "every" else target for _, target in rows]
         columns = zip(self.outcomes, zip(*final, strict=True), strict=True)
         counts = ", ".join(f"{sum(column):,} with {name}" for name, column in columns)
@@ -150,6 +150,13 @@ class VisitTask(Scores, Task):
         costs = [len(days) for (_, days), _ in rows]
         note = f"{where}: {len(records):,} patients, {sum(costs):,} visits, {counts}"
         return Corpus(records, rows, costs, "; ".join(filter(None, (note, shortened))), shortened)
+
+    def _targets(self, record: Patient) -> tuple[tuple[int, ...], ...]:
+        """The outcomes that a record's predictions are compared with: after its last visit, or after each that is read."""
+        if self.data.at == "end":
+            return (record.target,)
+        each = record.target if isinstance(record.target[0], tuple) else (record.target,) * len(record.source)
+        return each[-self.data.max_visits :]
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> Batch:
         rows = [corpus.rows[number] for number in numbers]
@@ -276,16 +283,17 @@ class VisitTask(Scores, Task):
     def measure(
         self, network: VisitNetwork, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """Metrics of the probabilities; predictions after every visit all count. Outputs are those after the last visit."""
-        found = self.probabilities(network, corpus, progress)
-        truths = np.concatenate([np.atleast_2d(np.asarray(target)) for _, target in corpus.rows])
-        scores = outcome_scores(metrics, np.concatenate(found), truths)
-        outputs = [float(each[-1, 0]) if len(self.outcomes) == 1 else each[-1].tolist() for each in found]
+        """Metrics of the probabilities; predictions after every visit all count. An output is a list per outcome."""
+        outputs = [
+            dict(zip(self.outcomes, rows.T.tolist(), strict=True))
+            for rows in self.probabilities(network, corpus, progress)
+        ]
+        scores = {name: self.statistics(name, outputs, corpus.records) for name in metrics}
         undefined = [name for name in metrics if isnan(scores[name].value)]
         note = (
             f"{', '.join(undefined)}: not defined, since all {len(corpus)} records are of one kind" if undefined else ""
         )
-        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut, note])
+        return Evaluation.of(scores, outputs, [corpus.cut, note])
 
     @torch.no_grad()
     def probabilities(
@@ -307,11 +315,42 @@ class VisitTask(Scores, Task):
                     progress(len(found), len(corpus))
         return [found[number] for number in range(len(corpus))]
 
+    @property
+    def output_metrics(self) -> tuple[str, ...]:
+        return OUTCOME_METRICS
+
+    def statistics(self, name: str, outputs: Sequence[Mapping[str, Any]], records: Sequence[Patient]) -> Statistics:
+        truths = [self._targets(record) for record in records]
+        for output, rows in zip(outputs, truths, strict=True):
+            sizes = {outcome: len(row) for outcome, row in output.items()}
+            if sizes != dict.fromkeys(self.outcomes, len(rows)):
+                expected = f"{len(rows)} predictions of {', '.join(self.outcomes)}"
+                hint = "compare runs of the same outcomes, data.at and data.max_visits"
+                raise SaccadeError(f"expected {expected} per record, found {json.dumps(sizes)}: {hint}")
+        found = np.concatenate([np.array([output[name] for name in self.outcomes]).T for output in outputs])
+        patients = np.repeat(np.arange(len(records)), [len(rows) for rows in truths])
+        return outcome_statistics(name, found, np.concatenate([np.array(rows) for rows in truths]), patients)
+
     def reference(self, record: Patient) -> str:
-        return json.dumps(record.target)
+        return ", ".join(
+            f"{name} {value}" for name, value in zip(self.outcomes, self._targets(record)[-1], strict=True)
+        )
 
     def source_text(self, record: Patient) -> str:
         return f"{len(record.source)} visits"
+
+    def output_text(self, record: Patient, output: Mapping[str, Any]) -> str:
+        """The probabilities after the last visit."""
+        return ", ".join(f"{name} {shares[-1]:.3f}" for name, shares in output.items())
+
+    def qualities(self, outputs: Sequence[Mapping[str, Any]], records: Sequence[Patient]) -> Float[ndarray, " N"]:
+        """Minus the error of the probabilities after the last visit."""
+        last = [[shares[-1] for shares in output.values()] for output in outputs]
+        errors: ndarray = np.abs(np.array(last) - [self._targets(record)[-1] for record in records]).sum(axis=1)
+        return -errors
+
+    def length_of(self, record: Patient, by: str) -> int:
+        return len(record.source) if by == "visits" else sum(len(visit.codes) for visit in record.source)
 
 
 def axes_of(visits: Sequence[Visit], known: Mapping[str, int]) -> dict[str, Axis]:

@@ -269,3 +269,55 @@ def test_an_input_too_long_for_one_run_names_the_run(dates) -> None:
 def test_the_name_is_public() -> None:
     assert api.compare is compare
     assert api.Comparison is Comparison
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory) -> Callable[..., api.Bundle]:
+    """Trains a small visit network, hardly."""
+    folder = tmp_path_factory.mktemp("visits")
+
+    def train(name: str, **changes: object) -> api.Bundle:
+        cohort = {"data.visits.train": 31, "data.visits.valid": 5, "data.visits.test": 53}
+        brief = {"train.updates": 2, "train.device": "cpu"}
+        return api.train("retain_visits", folder=folder / name, **cohort, **brief, **changes)
+
+    return train
+
+
+@pytest.mark.parametrize("at", ["end", "every"])
+def test_runs_on_visits_are_compared_by_resampling_patients(visits, at: str, tmp_path) -> None:
+    runs = [visits(f"seed-{seed}-{at}", **{"data.at": at, "train.seed": seed}) for seed in (1, 3)]
+    found = compare(runs, **QUICK)
+    assert (len(found), found.by, list(found.metrics)) == (53, "visits", ["auc", "auprc", "nll"])
+    for run, system in zip(runs, found.systems, strict=True):
+        figures = run.evaluate(metrics=["auc", "nll"])
+        assert {name: system.figures[name].value for name in figures} == pytest.approx(dict(figures))
+        assert system.figures["auc"].low <= system.figures["auc"].value <= system.figures["auc"].high
+        assert sum(bucket.count for bucket in system.by_length) == 53
+    one, other = found.systems
+    difference = other.against["auc"]
+    assert difference.difference == pytest.approx(other.figures["auc"].value - one.figures["auc"].value)
+    assert 0 < difference.bootstrap_p <= 1 and 0 < difference.randomisation_p <= 1
+    # Shown first are patients for whom the two probabilities lie furthest apart, and nothing of their records.
+    gaps = [abs(float(a.split()[1]) - float(b.split()[1])) for a, b in zip(one.outputs, other.outputs, strict=True)]
+    assert gaps[found.apart[0]] == pytest.approx(max(gaps), abs=1e-3)
+    assert re.fullmatch(r"\d+ visits", found.examples(1)[0]["source"])
+    assert compare(runs, by="codes", metrics=["brier"], **QUICK).plot(tmp_path / "x.png").stat().st_size > 500
+    with pytest.raises(SaccadeError, match="visits, codes, found 'source_words'"):
+        compare(runs, by="source_words", **QUICK)
+
+
+def test_runs_that_predict_after_other_visits_are_not_compared(visits) -> None:
+    whole, cut = visits("whole", **{"data.at": "every"}), visits("cut", **{"data.at": "every", "data.max_visits": 3})
+    with pytest.raises(SaccadeError, match=r"data\.max_visits"):
+        compare([whole, cut], **QUICK)
+
+
+def test_a_test_set_of_one_kind_has_no_auc_to_compare(visits) -> None:
+    patients = [{"visits": [[0, ["c1"]], [number, ["c2"]]], "outcome": 1} for number in range(1, 8)]
+    with pytest.raises(SaccadeError, match=r"auc.* 7 records"):
+        compare([visits("one")], patients, metrics=["auc"], **QUICK)
+    # A class of lengths without both kinds has no figure, the others have.
+    patients[0]["outcome"] = 0
+    scores = compare([visits("two")], patients, metrics=["auc"], by="codes", **QUICK).systems[0].by_length
+    assert scores[0].count == 7 and scores[0].value is not None

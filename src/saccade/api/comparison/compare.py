@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -34,17 +34,16 @@ from saccade.metrics.significance import (
     paired_difference,
     quantile_edges,
     score_by_length,
-    statistics,
 )
 from saccade.task import Calibrates, Searches
 from saccade.tasks.calibration import shares_of
 
-By = Literal["source_words", "source_tokens", "reference_words"]
 REPEATS = 3
 
 # Names of metrics on charts
 NAMES = {
     "bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cer": "character error rate", "wer": "word error rate",
+    "auc": "AUC", "auprc": "average precision",
     "ece": "expected calibration error", "brier": "Brier score", "nll": "negative log-likelihood",
 }  # fmt: skip
 
@@ -144,7 +143,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     beam: int | None = None,
     text: Form = "own",
-    by: By = "source_words",
+    by: str | None = None,
     edges: Sequence[int] | Literal["quantiles"] = EDGES,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -160,13 +159,16 @@ def compare(
         metrics: of the outputs, and for classifiers also of the probabilities; those of the first run's recipe unless given.
         beam: the beam size for all runs; each recipe's own search unless given.
         text: ``own`` requires that all runs write the references alike; ``common`` normalises all of them to one form.
-        by, edges: the unit of length, and where buckets end (``quantiles``: about as many sentences in each bucket).
+        by, edges: the unit of length, the task's first unless given, and where buckets end (``quantiles``: about as many
+            records in each bucket).
         samples, seed: of the bootstrap and of the randomisation test. ``repeats``: how often speed is measured; 0: never.
         say: called with progress messages.
         trust: modules whose parts the runs may use, as for :func:`saccade.load`.
     """
-    _check(by, samples, repeats)
-    setup, wanted = _enter(loaded(runs, device, trust), data, metrics, beam, text, device)
+    bundles = loaded(runs, device, trust)
+    by = bundles[0].task.lengths[0] if by is None else by
+    _check(by, bundles[0].task.lengths, samples, repeats)
+    setup, wanted = _enter(bundles, data, metrics, beam, text, device)
     by_length = _buckets(setup, by, edges)
     outputs, notes = _outputs(setup, say)
     if data is None:
@@ -177,7 +179,7 @@ def compare(
     say(f"resampling {samples:,} times")
     systems = _systems(setup, outputs, wanted, taken, by_length, samples, seed)
     texts, form = setup.references.texts, setup.references.form
-    apart = _apart([setup.shown(system) for system in outputs], texts)
+    apart = _apart(setup, outputs)
     return Comparison(setup.where, form, by, wanted, systems, setup.sources, texts, apart, samples, seed, notes)
 
 
@@ -199,15 +201,15 @@ def _enter(
     return setup, [name for name in wanted if name in likely or name in setup.metrics] or list(setup.metrics)
 
 
-def _check(by: str, samples: int, repeats: int) -> None:
-    if by not in get_args(By):
-        raise SaccadeError(f"by: expected one of {', '.join(get_args(By))}, found {by!r}")
+def _check(by: str, known: Sequence[str], samples: int, repeats: int) -> None:
+    if by not in known:
+        raise SaccadeError(f"by: expected one of {', '.join(known)}, found {by!r}")
     for name, count, least in (("samples", samples, 1), ("repeats", repeats, 0)):
         if count < least:
             raise SaccadeError(f"{name} must be at least {least}: got {count}")
 
 
-def _buckets(setup: ComparisonSetup, by: By, edges: Sequence[int] | str) -> list[Bucket]:
+def _buckets(setup: ComparisonSetup, by: str, edges: Sequence[int] | str) -> list[Bucket]:
     """The inputs by length, without the empty buckets at both ends."""
     if isinstance(edges, str) and edges != "quantiles":
         raise SaccadeError(f"edges: expected increasing integers or 'quantiles', found {edges!r}")
@@ -217,7 +219,7 @@ def _buckets(setup: ComparisonSetup, by: By, edges: Sequence[int] | str) -> list
     return into[full[0] : full[-1] + 1]
 
 
-def _lengths(setup: ComparisonSetup, by: By) -> list[int]:
+def _lengths(setup: ComparisonSetup, by: str) -> list[int]:
     if by == "reference_words" and setup.references.are_texts:
         return [len(text.split()) for text in setup.references.texts]
     return [setup.task.length_of(record, by) for record in setup.records]
@@ -279,13 +281,15 @@ def _figures(ours: Sequence[Statistics], samples: int, seed: int) -> dict[str, F
     return figures
 
 
-def _apart(outputs: Sequence[Sequence[str]], references: Sequence[str]) -> list[int]:
-    """Inputs on which outputs differ, by the spread of their chrF, the largest first."""
+def _apart(setup: ComparisonSetup, outputs: Sequence[Sequence[Any]]) -> list[int]:
+    """Inputs on which outputs differ, those of the most different quality first."""
     if len(outputs) < 2:
         return []
-    chrf = np.stack([statistics("chrf", texts, references).by_sentence for texts in outputs])  # [systems, N]
-    spread = chrf.max(axis=0) - chrf.min(axis=0)
-    differ = [number for number, texts in enumerate(zip(*outputs, strict=True)) if len(set(texts)) > 1]
+    qualities = np.stack([setup.qualities(texts) for texts in outputs])  # [systems, N]
+    spread = qualities.max(axis=0) - qualities.min(axis=0)
+    differ = [
+        number for number, texts in enumerate(zip(*map(setup.shown, outputs), strict=True)) if len(set(texts)) > 1
+    ]
     return sorted(differ, key=lambda number: -spread[number])
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from numpy import ndarray
 
 from saccade.api.bundle import Bundle, load, threads
 from saccade.api.comparison.references import Form, References, shared_references
@@ -65,6 +67,12 @@ class ComparisonSetup:
             return [self.task.statistics(name, outputs, self.records) for name in self.metrics]
         texts, tokenize = self.references.texts, self.references.bleu_tokenize
         return [statistics(name, outputs, texts, bleu_tokenize=tokenize) for name in self.metrics]
+
+    def qualities(self, outputs: Sequence[Any]) -> Float[ndarray, " N"]:
+        """How good each output is alone: the chrF of texts, else what the task says."""
+        if not self.references.are_texts:
+            return self.task.qualities(outputs, self.records)
+        return statistics("chrf", self.shown(outputs), self.references.texts).by_sentence
 
     def seen(self, number: int) -> str:
         """A warning if a run was trained on inputs that the first run has held out; empty otherwise."""
