@@ -17,7 +17,7 @@ Optional abilities are types, tested with ``isinstance(task, Searches)``: :class
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,9 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from saccade.data.batching import Corpus, group, plan, widths_of
+from saccade.data.files.jsonl import fields_of
+from saccade.data.files.records import Fault, Fields, Name
+from saccade.data.memory import inputs_in
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
@@ -187,6 +190,7 @@ class Task(ABC):
         network_base: the class that a custom network must derive from.
         metrics: the names of the metrics that it computes.
         input, output: the kind of its inputs, and how an output is shown.
+        input_depth: how many lists within each other an input is: 0 for a text, 1 for a list of words.
         alternatives: whether there is a second-best output (``n_best``).
         aligns: whether source and target are both tokens, so that attention is an alignment of words.
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
@@ -202,6 +206,7 @@ class Task(ABC):
     metrics: ClassVar[tuple[str, ...]]
     input: ClassVar[InputKind]
     output: ClassVar[OutputKind]
+    input_depth: ClassVar[int] = 0
     alternatives: ClassVar[bool] = True
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
@@ -364,6 +369,36 @@ class Task(ABC):
         return (Phase("train", self.loss),)
 
     # Inputs become predictions ----------------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> list[Any]:
+        """The inputs in what is handed to ``predict``: one input, an iterable of inputs, or a table (a DataFrame, a dict of
+        columns) that has the :meth:`input_columns`."""
+        return inputs_in(
+            given,
+            form=self.input.form,
+            columns=self.input_columns,
+            of_record=self.input_of_dict,
+            of_table=self.inputs_of_table,
+            depth=self.input_depth,
+        )
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        """The columns that hold the inputs in a table with the columns ``names``. None: the task reads no tables."""
+        return ()
+
+    def input_of_dict(self, given: Mapping[str, Any], where: str) -> Any:
+        """The input in a dict, under the keys that :meth:`input_columns` names; where it names none, the dict is the input."""
+        columns = self.input_columns(list(given))
+        fields = fields_of(given, columns, 0, where) if columns else Fields(0, (given,))
+        if isinstance(fields, Fault):
+            error = fields.error
+            raise InputError(where, field=error.field, expected=error.expected, found=error.found)
+        return fields.values[0] if len(fields.values) == 1 else fields.values
+
+    def inputs_of_table(self, columns: Sequence[Name], rows: Iterable[Fields]) -> list[Any]:
+        """The inputs in the rows of a table that hold the values of :meth:`input_columns`: by default one per row, and a tuple
+        where there are several columns."""
+        return [row.values[0] if len(columns) == 1 else row.values for row in rows]
 
     @abstractmethod
     def read(self, given: Any, where: str, network: Any = None) -> Any:

@@ -7,10 +7,13 @@ import random
 import shutil
 from pathlib import Path
 
+import pandas
 import pytest
 
 from saccade import api
 from saccade.errors import InputError
+from saccade.explain import erasure
+from saccade.explain.words import words
 from saccade.recipes.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("module_unchecked")
@@ -104,3 +107,34 @@ def test_a_run_of_other_data_under_the_same_name_is_not_taken_for_one_of_the_sam
     )
     with pytest.raises(InputError, match="the data that the run was trained on"):
         api.compare([home / "runs" / "drawn", home / "runs" / "later"], device="cpu", samples=5, repeats=0)
+
+
+def test_a_table_gives_a_prediction_per_row_as_its_texts_do(trained) -> None:
+    bundle = api.load(trained / "runs" / "drawn", device="cpu")
+    texts = ["soup film 1", "hotel novel song", "play"]
+    expected = [prediction.value for prediction in bundle.predict(texts)]
+    table = pandas.DataFrame({"id": [1, 2, 3], "text": texts, "label": ["a", "b", "a"]})
+    for given in (table, table["text"], table.to_dict("list"), table.to_dict("records"), iter(texts)):
+        assert [prediction.value for prediction in bundle.predict(given)] == expected
+    assert bundle.evaluate(table).keys() == {"accuracy"}
+
+
+def test_a_table_that_lacks_the_column_is_refused_and_not_read_as_the_names_of_its_columns(trained) -> None:
+    bundle = api.load(trained / "runs" / "drawn", device="cpu")
+    with pytest.raises(InputError, match="review") as refused:
+        bundle.predict(pandas.DataFrame({"review": ["soup"], "stars": [3]}))
+    assert "'text'" in str(refused.value)
+
+
+def test_one_input_to_explain_is_not_a_table(trained) -> None:
+    bundle = api.load(trained / "runs" / "drawn", device="cpu")
+    with pytest.raises(InputError, match="DataFrame"):
+        erasure.curve(bundle, pandas.DataFrame({"text": ["soup"]}))
+
+
+def test_the_words_that_a_classifier_attends_to_are_found_in_tables_too(trained) -> None:
+    bundle = api.load(trained / "runs" / "drawn", device="cpu")
+    texts, labels = ["soup film 1", "hotel novel song", "play"], ["a", "b", "a"]
+    table = pandas.DataFrame({"text": texts, "label": labels})
+    expected = words(bundle, bundle.records_of(list(zip(texts, labels)))[0], least=1)
+    assert words(bundle, table, least=1) == expected

@@ -82,7 +82,7 @@ class Bundle:
 
     def predict(
         self,
-        inputs: str | Mapping[str, Any] | Sequence[Any],
+        inputs: Any,
         lens: Lens | None = None,
         search: Search | None = None,
         *,
@@ -94,6 +94,8 @@ class Bundle:
         """One prediction per input; with a lens each carries its trace, and the lens's edits apply.
 
         Args:
+            inputs: one input, or any iterable of inputs: a list, a Series, an array, a generator. Also a table (a DataFrame, a
+                dict of columns) or dicts, with the columns that the recipe reads inputs from; others are not looked at.
             search: search settings; the recipe's unless given, with a wider beam where words are required.
             prefix: what the output must begin with: one text for all inputs, or a list with one per input.
             require: words and phrases that it must contain: a list for all inputs, or a list of lists, one per input.
@@ -102,7 +104,7 @@ class Bundle:
 
         >>> # bundle = saccade.load("runs/…"); bundle.predict(["5. Mai 2009"], lens=saccade.Lens())[0].trace.show()
         """
-        texts = _inputs_of(inputs)
+        texts = self.task.inputs(inputs)
         _check_kind("lens", lens, Lens, "a saccade.Lens")
         _check_kind("dictionary", dictionary, Mapping, "a mapping, source word → target word")
         constraints = constraints_of(len(texts), prefix, require, forbid)
@@ -233,16 +235,6 @@ class Bundle:
         calibration = self.task.calibration if isinstance(self.task, Calibrates) else None
         card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.described])
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
-
-
-def _inputs_of(given: Any) -> list[Any]:
-    """A list of inputs, from one input or from any iterable of them."""
-    if isinstance(given, str | Mapping):
-        return [given]
-    try:
-        return list(given)
-    except TypeError:
-        raise InputError("inputs", expected="a text, or a list of inputs", found=type(given).__name__) from None
 
 
 def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:

@@ -17,6 +17,7 @@ from saccade.data.reading import FaultCounts
 from saccade.errors import InputError
 
 WHERE = "data"
+INPUTS = "inputs"  # what is predicted, as errors name it
 IN_MEMORY = "(given in memory)"  # what a saved recipe says of data that was passed from Python
 WRONG_SHAPE = "another shape than a record"
 R = TypeVar("R")
@@ -78,13 +79,13 @@ def fields_in(
     return map(fields, given, count(1))
 
 
-def rows_of_table(given: Any, names: Sequence[Any], wanted: Sequence[Name]) -> Iterator[Fields]:
-    """The wanted fields of every row of a table."""
-    rows = zip(*columns_in(given, names, wanted), strict=True)
+def rows_of_table(given: Any, names: Sequence[Any], wanted: Sequence[Name], where: str = WHERE) -> Iterator[Fields]:
+    """The wanted fields of every row of a table; ``where`` names it in errors."""
+    rows = zip(*columns_in(given, names, wanted, where), strict=True)
     return (Fields(number, _without_gaps(row)) for number, row in enumerate(rows, start=1))
 
 
-def columns_in(given: Any, names: Sequence[Any], wanted: Sequence[Name]) -> list[list[Any]]:
+def columns_in(given: Any, names: Sequence[Any], wanted: Sequence[Name], where: str = WHERE) -> list[list[Any]]:
     """The values of a table's wanted columns, all of one length; ``outer.inner`` is a key of a column of dicts."""
     lists: list[list[Any]] = []
     for column in wanted:
@@ -92,15 +93,15 @@ def columns_in(given: Any, names: Sequence[Any], wanted: Sequence[Name]) -> list
         outer, _, key = (name, "", "") if name in names else str(name).partition(".")
         if outer not in names:
             found, hint = f"the columns {shown_names(names)}", choose_columns(wanted)
-            raise InputError(WHERE, field=str(name), expected=column_names(wanted), found=found, hint=hint)
-        values = _listed(given[outer], str(outer))
+            raise InputError(where, field=str(name), expected=column_names(wanted), found=found, hint=hint)
+        values = _listed(given[outer], str(outer), where)
         lists.append(
             [inner(value, key)[0] if isinstance(value, Mapping) else None for value in values] if key else values
         )
     for column, values in zip(wanted, lists, strict=True):
         if len(values) != len(lists[0]):
             expected = f"{len(lists[0]):,} values, as in {wanted[0]!r}"
-            raise InputError(WHERE, field=str(column), expected=expected, found=f"{len(values):,}")
+            raise InputError(where, field=str(column), expected=expected, found=f"{len(values):,}")
     return lists
 
 
@@ -113,15 +114,71 @@ def names_of(data: Any) -> list[Any] | None:
     return None if names is None or callable(names) else list(names)
 
 
-def _listed(column: Any, name: str) -> list[Any]:
+def _listed(column: Any, name: str, where: str) -> list[Any]:
     """The values of a table's column."""
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
         hint = "one record? put it into a list"
-        raise InputError(WHERE, field=name, expected="a column of texts", found=short(column), hint=hint)
+        raise InputError(where, field=name, expected="a column of texts", found=short(column), hint=hint)
     return list(column)
+
+
+def inputs_in(
+    given: Any,
+    *,
+    form: str,
+    columns: Callable[[Sequence[Any]], Sequence[Name]],
+    of_record: Callable[[Mapping[str, Any], str], Any],
+    of_table: Callable[[Sequence[Name], Iterable[Fields]], list[Any]],
+    depth: int = 0,
+) -> list[Any]:
+    """The inputs in what is handed over to be predicted: one input, an iterable of inputs, or a table.
+
+    A table gives its ``columns``, of whose rows ``of_table`` makes inputs. A dict is a table where its values are deeper than
+    one input, which is ``depth`` lists within each other; else it is one input. ``form`` is what messages call an input.
+    """
+    if isinstance(given, str):
+        return [str(given)]
+    names = names_of(given)
+    if isinstance(given, Mapping) and not _holds_columns(given, columns(list(given)), depth):
+        return [of_record(given, "input 1")]
+    if names is not None:
+        wanted = columns(names)
+        if not wanted:
+            expected = f"{form}, or a list of inputs: this task reads no tables"
+            raise InputError(INPUTS, expected=expected, found=f"a {type(given).__name__}")
+        return of_table(wanted, rows_of_table(given, names, wanted, INPUTS))
+    unordered = isinstance(given, set | frozenset)
+    if isinstance(given, bytes | bytearray | memoryview | Path) or unordered or not isinstance(given, Iterable):
+        hint = "a set has no order: make it a list" if unordered else None
+        expected = f"{form}, a list of inputs or a DataFrame"
+        raise InputError(INPUTS, expected=expected, found=f"a {type(given).__name__}", hint=hint)
+    items = given.to_pylist() if hasattr(given, "to_pylist") else given  # an Arrow array holds scalars of its own
+    try:
+        listed = enumerate(items, start=1)
+    except TypeError:  # an array of no dimension
+        raise InputError(INPUTS, expected=f"{form}, or a list of inputs", found=f"a {type(given).__name__}") from None
+    return [
+        of_record(item, f"input {number}") if isinstance(item, Mapping) else _without_gaps([item])[0]
+        for number, item in listed
+    ]
+
+
+def _holds_columns(given: Mapping[Any, Any], wanted: Sequence[Name], depth: int) -> bool:
+    """Whether a dict is a table: the columns that are wanted of it are deeper than the values of one input."""
+    values = [given[name] for name in wanted if name in given]
+    return bool(values) and all(_depth(value) > depth for value in values)
+
+
+def _depth(value: Any) -> int:
+    """How many lists or arrays stand within each other."""
+    levels = 0
+    while not isinstance(value, str | bytes | Mapping) and isinstance(value, Iterable) and hasattr(value, "__len__"):
+        levels += 1
+        value = next(iter(value), None)
+    return levels
 
 
 def missing(value: Any) -> bool:

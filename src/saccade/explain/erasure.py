@@ -65,7 +65,7 @@ def curve(
 
     Args:
         bundle: a trained model that generates or continues text, or predicts labels or tags.
-        given: the input, as ``bundle.predict`` takes it.
+        given: one input, as ``bundle.predict`` takes it.
         output: the output to score, by default the model's own: a text, a label, or tags.
         ended: whether the end of the output is scored too; False if it was cut off at a length limit.
         draws: the number of random choices to average.

@@ -90,7 +90,7 @@ class Words:
 
 def words(
     bundle: Bundle,
-    records: Sequence[Any],
+    records: Any,
     *,
     whose: Whose = "predicted",
     site: str | None = None,
@@ -101,7 +101,7 @@ def words(
     """The words that a classifier attends to in these records.
 
     Args:
-        records: with a ``source`` (a text, or two as a tuple) and, for ``whose="given"``, a ``target``.
+        records: those of the task, or whatever ``bundle.evaluate`` takes: a list, a DataFrame, a file.
         site: the attention site to use if there are several; for attention on sentences and words, that on the words only.
         least: the fewest occurrences of a listed word.
         watch: words whose weights are all returned.
@@ -111,6 +111,8 @@ def words(
     """
     if bundle.task.output != "label":
         raise SaccadeError(f"expected a classifier, found the task {bundle.task.name!r}")
+    if not (isinstance(records, Sequence) and all(hasattr(record, "source") for record in records)):
+        records, _ = bundle.records_of(records)
     if not records:
         raise SaccadeError("expected at least one record, found none")
     folded = _folds(bundle.task)

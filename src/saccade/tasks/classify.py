@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.files.records import Name
 from saccade.data.files.semeval import ENTITY_MARKS
 from saccade.data.labels.batch import IGNORED, Batch
 from saccade.data.labels.classes import Classes, described, labels_in
@@ -243,6 +244,10 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         return logits
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        columns = self.data.columns
+        return (columns.text, columns.second) if columns.second is not None else (columns.text,)
 
     def read(self, given: Any, where: str, network: Any = None) -> ClassifyInput:
         """An input is a text; of pairs two, as a tuple or as one text with a tab between them."""

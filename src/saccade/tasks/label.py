@@ -13,7 +13,7 @@ Legend: B batch, S positions, K tags.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -24,9 +24,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.data.batching import Corpus, group
+from saccade.data.files.records import Fields, Name
 from saccade.data.labels.batch import IGNORED
 from saccade.data.tags.batch import MARKS, Batch, collate, corpus_of, parts_of
-from saccade.data.tags.records import Tagged, TaggedData, load_tagged, read_file, tagged_of
+from saccade.data.tags.records import Tagged, TaggedData, by_word, load_tagged, read_file, tagged_of, word_columns
 from saccade.data.tags.schemes import spans_of
 from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.tokenizer import unknown_notes
@@ -114,6 +115,7 @@ class Label(FineTunes, Scores, Surveys, Task):
     metrics = TAG_METRICS
     input = WORDS
     output = "tags"
+    input_depth = 1
     length_setting = "data.max_length"
     survey = "tags"
     alternatives = False  # the likeliest tags are found exactly
@@ -250,6 +252,16 @@ class Label(FineTunes, Scores, Surveys, Task):
         return emissions, rows
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return word_columns(self.data.columns, names)
+
+    def inputs_of_table(self, columns: Sequence[Name], rows: Iterable[Fields]) -> list[Any]:
+        """The words of each row; of a table with one row per word, those of each sentence."""
+        if len(columns) == 1:
+            return super().inputs_of_table(columns, rows)
+        sentences = by_word([list(column) for column in zip(*(row.values for row in rows), strict=True)])
+        return [sentence.values[0] for sentence in sentences]
 
     def read(self, given: Any, where: str, network: Any = None) -> TagInput:
         """An input is a text, or a list of words."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.data.batching import Corpus
+from saccade.data.files.records import Name
 from saccade.data.texts.chunks import (
     Batch,
     Ids,
@@ -221,6 +222,9 @@ class Language(Steers, Scores, Surveys, Decodes):
         return Loss(sequence_loss(logits, batch.outputs, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
     # A prompt becomes a continuation ----------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return (self.data.column,)
 
     def read(self, given: Any, where: str, network: Any = None) -> LanguageInput:
         """An input is a prompt: ``prompt + prediction.value`` is the whole text."""

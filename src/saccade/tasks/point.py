@@ -24,6 +24,7 @@ from torch import nn
 
 from saccade.data.batching import Corpus
 from saccade.data.files.jsonl import parse_json
+from saccade.data.files.records import Name
 from saccade.data.points.batch import IGNORED, Batch, collate
 from saccade.data.points.records import (
     Coordinates,
@@ -72,6 +73,7 @@ class Point(Decodes):
     network_base = EncoderDecoder
     metrics = POINT_METRICS
     input = POINTS
+    input_depth = 2
     output = "order"
     length_setting = "data.most"
     not_scored = "the attention of a pointer network is its output: hiding a point hides the answer itself"
@@ -156,6 +158,9 @@ class Point(Decodes):
         return Loss(sequence_loss(logits, batch.target_out, padding=IGNORED), batch.tokens)
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return ("points",)
 
     def read(self, given: Any, where: str, network: Any = None) -> PointInput:
         """An input is a list of points, of numbers (points of one), or JSON text of either."""

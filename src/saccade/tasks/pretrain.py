@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
+from saccade.data.files.records import Name
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -221,6 +222,9 @@ class Pretrain(Scores, Surveys, Task):
         return batch.segments if self.data.pairs == "next" else None
 
     # A text with blanks becomes words --------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return (self.data.column,)
 
     def read(self, given: Any, where: str, network: Any = None) -> FillMaskInput:
         """An input is a text with [MASK] in it, or two texts with a tab between them, which are read as a pair."""

@@ -12,7 +12,7 @@ can be used too: with one label, whose logit is the score.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
+from saccade.data.files.records import Fields, Name
 from saccade.data.labels.batch import marks_of
+from saccade.data.memory import INPUTS
 from saccade.data.rankings.batch import Batch, Row, collate, joined
-from saccade.data.rankings.records import Ranked, RankedData, load_ranked, ranked_of, read_file
+from saccade.data.rankings.records import Ranked, RankedData, load_ranked, questions_of, ranked_of, read_file
 from saccade.data.rankings.word_overlap import FEATURES, SharedWords
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
@@ -234,6 +236,19 @@ class Rank(FineTunes, Scores, Surveys, Task):
         return logits[:, 0]
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        columns = self.data.columns.among(names)
+        group = () if columns.group is None or columns.group not in names else (columns.group,)
+        return (columns.question, columns.candidate, *group)
+
+    def input_of_dict(self, given: Mapping[str, Any], where: str) -> Any:
+        """A dict is an input as it is: {"question", "candidates"}."""
+        return given
+
+    def inputs_of_table(self, columns: Sequence[Name], rows: Iterable[Fields]) -> list[Any]:
+        """One input per question, whose candidates stand in one row or in several."""
+        return questions_of(rows, self.data.columns, INPUTS)
 
     def read(self, given: Any, where: str, network: Any = None) -> RankInput:
         """An input is a text, the question and its candidates with tabs between them, (question, [candidates]), or a dict."""

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import fit, fit_all
+from saccade.data.files.records import Name
 from saccade.data.pairs.batch import Batch, collate
 from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
 from saccade.data.reading import FaultCounts
@@ -203,6 +204,9 @@ class Translate(Steers, Scores, Surveys, Decodes):
         return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return (self.data.columns.source_among(names),)
 
     def read(self, given: Any, where: str, network: Any = None) -> TranslateInput:
         """An input is a text."""

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
+from saccade.data.files.records import Name
 from saccade.data.texts.masking import Visit, draw_of
 from saccade.data.texts.records import Text, WordData, load_texts, read_texts, texts_of
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
@@ -203,6 +204,9 @@ class WordVectors(Surveys, Task):
             replace(made, trace=Trace().labelled({}, **self.about, input=item.text, output=made.value))
             for item, made in zip(items, predictions, strict=True)
         ]
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return (self.data.column,)
 
     def read(self, given: Any, where: str, network: Any = None) -> VectorsInput:
         """An input is a word, or several with + and - between them."""

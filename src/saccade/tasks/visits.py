@@ -13,7 +13,7 @@ A bundle contains the names of codes and outcomes but no patient's record; its e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, log
 from pathlib import Path
@@ -26,9 +26,21 @@ from numpy import ndarray
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.files.records import Fields, Name
+from saccade.data.memory import INPUTS
 from saccade.data.toy.visits import EXAMPLES
 from saccade.data.visits.batch import IGNORED, Batch, EncodedVisits, collate, encode
-from saccade.data.visits.records import Patient, Row, Visit, VisitData, load_visits, read_file, records_of, visits_of
+from saccade.data.visits.records import (
+    Patient,
+    Row,
+    Visit,
+    VisitData,
+    load_visits,
+    read_file,
+    records_of,
+    visits_by_patient,
+    visits_of,
+)
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import RECORD
 from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_statistics
@@ -188,6 +200,25 @@ class VisitTask(Scores, Task):
         return Loss(losses.masked_fill(batch.outcomes == IGNORED, 0.0).sum(), batch.tokens)
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> list[Any]:
+        if isinstance(given, Mapping) and self.data.columns.visits in given:
+            return [given]
+        return super().inputs(given)
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        columns = self.data.columns
+        return (columns.visits,) if columns.visits in names else (columns.patient, columns.time, columns.code)
+
+    def input_of_dict(self, given: Mapping[str, Any], where: str) -> Any:
+        """A dict is an input as it is: {"visits"}."""
+        return given
+
+    def inputs_of_table(self, columns: Sequence[Name], rows: Iterable[Fields]) -> list[Any]:
+        """The visits of each row; of a table with one row per code, those of each patient."""
+        if len(columns) == 1:
+            return super().inputs_of_table(columns, rows)
+        return list(visits_by_patient(rows, self.data, INPUTS).values())
 
     def read(self, given: Any, where: str, network: Any = None) -> VisitInput:
         """An input is {"visits": [{"time": …, "codes": […]}, …]}, or that list."""

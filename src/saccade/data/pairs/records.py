@@ -76,6 +76,11 @@ class Columns(ColumnNames):
     target: str | int = TARGET
     group: str | int | None = None
 
+    def source_among(self, names: Iterable[Any]) -> Name:
+        """The column of sources; the one called ``source`` where a table has that and not the named one."""
+        known = set(map(str, names))
+        return self.source if _is_among(self.source, known) or SOURCE not in known else SOURCE
+
     @property
     def named(self) -> bool:
         """Whether the two were chosen, rather than left at their defaults."""
@@ -275,6 +280,11 @@ def format_of(path: str | Path, format: str | None = None) -> str:
 # Records from memory -------------------------------------------------------------------------------------------------
 
 
+def _is_among(column: Name, names: set[str]) -> bool:
+    """Whether a table with these names has the column: by number, by name, or as a key of a column of dicts."""
+    return isinstance(column, int) or column in names or column.split(".")[0] in names
+
+
 def pairs_of(given: Any, columns: Columns = DEFAULT, dropped: FaultCounts | None = None) -> list[Pair]:
     """Pairs from a list of (source, target), of dicts or of pairs, from a dict of columns, or from a DataFrame or table.
 
@@ -285,7 +295,7 @@ def pairs_of(given: Any, columns: Columns = DEFAULT, dropped: FaultCounts | None
 
     def wanted(names: Iterable[Any]) -> tuple[Name, ...]:
         known = set(map(str, names))
-        there = any(isinstance(column, int) or {column, column.split(".")[0]} & known for column in columns.wanted[:2])
+        there = any(_is_among(column, known) for column in columns.wanted[:2])
         chosen = columns if there or not {SOURCE, TARGET} <= known else replace(columns, source=SOURCE, target=TARGET)
         return chosen.wanted
 

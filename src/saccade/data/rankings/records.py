@@ -269,3 +269,17 @@ def ranked_of(given: Any, data: RankedData, dropped: FaultCounts | None = None) 
     fields = fields_in(given, lambda names: data.columns.among(names).wanted, values_of, accepted=accepted, shape=shape)
     rows = (item if isinstance(item, Fault) else row_of(item, data.columns, WHERE) for item in fields)
     return collected(records_in(rows, dropped, expected="questions with candidates"))
+
+
+def questions_of(rows: Iterable[Fields], columns: RankColumns, where: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Each question with its candidates, from rows of (question, candidate or several, and perhaps a group)."""
+
+    def row(fields: Fields) -> Row:
+        question, candidates, *group = fields.values
+        ungraded = replace(fields, values=(question, candidates, [0.0] * len(_lists(candidates)), *group))
+        made = row_of(ungraded, columns, where)
+        if isinstance(made, Fault):
+            raise made.error
+        return made
+
+    return [record.asked for record in collected(map(row, rows))]

@@ -12,7 +12,7 @@ scheme that the network is taught; its output is converted to the file's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -242,11 +242,11 @@ def tagged_of(given: Any, data: TaggedData, dropped: FaultCounts | None = None) 
         return tuple(item) if isinstance(item, tuple | list) and len(item) == 2 else None
 
     def table(given: Any, names: list[Any]) -> Iterator[Fields]:
-        if columns.sentence is None and (LISTS[0] in names or not {*BY_WORD} <= {*map(str, names)}):
+        words = word_columns(columns, names)
+        tag = BY_WORD[-1] if columns.tag is None else columns.tag
+        if len(words) == 1 or (columns.sentence is None and tag not in names):
             return rows_of_table(given, names, [*lists, *columns.grouped])
-        own = (columns.sentence, columns.word, columns.tag)
-        wanted = [default if column is None else column for column, default in zip(own, BY_WORD, strict=True)]
-        return _by_word(columns_in(given, names, [*wanted, *columns.grouped]))
+        return by_word(columns_in(given, names, [*words, tag, *columns.grouped]))
 
     accepted = "tagged sentences: a list of (words, tags), of dicts, a DataFrame or a dict of columns"
     fields = fields_in(
@@ -261,10 +261,19 @@ def tagged_of(given: Any, data: TaggedData, dropped: FaultCounts | None = None) 
     return records_in(items, dropped, expected="sentences with their tags")
 
 
-def _by_word(lists: Sequence[list[Any]]) -> Iterator[Fields]:
-    """The sentences of a table with one row per word."""
-    numbers, words, tags, *rest = lists
-    groups = rest[0] if rest else [None] * len(words)
+def word_columns(columns: TagColumns, names: Iterable[Any]) -> tuple[Name, ...]:
+    """The columns of a table that hold the words: of lists of words, or, with one row per word, of sentences and of words."""
+    sentence, word = BY_WORD[:2]
+    if columns.sentence is None and (LISTS[0] in names or not {sentence, word} <= {*map(str, names)}):
+        return (columns.of("jsonl")[0],)
+    return (columns.sentence or sentence, word if columns.word is None else columns.word)
+
+
+def by_word(lists: Sequence[list[Any]]) -> Iterator[Fields]:
+    """The sentences of a table with one row per word, from its columns: sentence, word, perhaps tag and group."""
+    numbers, words, *rest = lists
+    nothing: list[Any] = [None] * len(words)
+    tags, groups = (*rest, nothing, nothing)[:2]
     sentences: list[list[Any]] = []  # words, tags, group
     before: Any = None
     for number, word, tag, group in zip(numbers, words, tags, groups, strict=True):

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import columns_of, first_row, format_of, scan_fields
-from saccade.data.files.records import Fault, fault
+from saccade.data.files.records import Fault, Fields, fault
 from saccade.data.memory import WHERE, WRONG_SHAPE, missing, names_of, rows_of_table, short
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, read_records, valid_records
@@ -447,3 +447,17 @@ def _given(given: Any, data: VisitData) -> Iterator[Row | Patient | Fault]:
         else:
             wrong = fault(number, WRONG_SHAPE, WHERE, expected=ACCEPTED, found=short(item))
             yield item if isinstance(item, Patient) else wrong
+
+
+def visits_by_patient(rows: Iterable[Fields], data: VisitData, where: str) -> dict[str, tuple[Visit, ...]]:
+    """The visits of each patient, from rows of (patient, time, code), whatever their outcomes."""
+    called = (data.columns.patient, data.columns.time, data.columns.code)
+    events: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    for fields in rows:
+        row = Row(dict(zip(called, fields.values, strict=True)), where, fields.line)
+        name, time = row.text(called[0], "a patient"), _time(row.fields[called[1]], called[1], row)
+        codes = _codes(row.fields[called[2]], data, {})
+        if not codes:
+            raise row.error(called[2], "a code")
+        events.setdefault(name, []).append((time, codes))
+    return {name: _merged(listed) for name, listed in events.items()}
