@@ -246,6 +246,19 @@ def test_days_that_are_numbers_are_told_as_days() -> None:
     assert trace.axes["visits"].times == ("day 0", "day 2.5")
 
 
+def test_a_record_that_has_what_is_predicted_already_is_noted() -> None:
+    task = VisitTask(VisitData(train="x.csv", target=("c7", "c9")), ["c1", "c7"], ["c7 or c9"])
+    (note,) = task.read([[0, ["c1"]], [1, ["c7"]]], "input 1").notes
+    assert "c7" in note and "c9" not in note and "already" in note
+    assert task.read([[0, ["c1"]]], "input 1").notes == ()
+
+
+def test_dates_beside_numbers_of_days_cannot_be_predicted_from() -> None:
+    task, _, _ = made()
+    with pytest.raises(InputError, match=r"visits\[2\].time"):
+        task.read([["2020-01-01", ["c1"]], [3, ["c7"]]], "input 1")
+
+
 # Figures ----------------------------------------------------------------------------------------------------------
 
 

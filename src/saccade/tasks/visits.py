@@ -233,6 +233,9 @@ class VisitTask(Scores, Task):
         if len(visits) > most:
             notes.append(f"only the last {most} of {len(visits)} visits are read")
             visits = visits[-most:]
+        there = [code for code in self.data.target if any(code in visit.codes for visit in visits)]
+        if there:
+            notes.append(f"the record has {', '.join(there)} already, of which it is predicted whether it comes later")
         unknown = [code for visit in visits for code in visit.codes if code not in self.numbers]
         if unknown:
             shown = ", ".join(list(dict.fromkeys(unknown))[:5]) + ", …" * (len(set(unknown)) > 5)

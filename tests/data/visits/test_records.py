@@ -115,6 +115,32 @@ def test_patients_with_too_few_visits_are_left_out_and_counted(tmp_path) -> None
     assert "dropped 1 of 3" in note and "too few visits" in note
 
 
+def test_patients_that_are_left_out_are_found_by_the_line_of_their_first_row(tmp_path) -> None:
+    rows = "patient,time,code\na,1,x\na,2,y\nb,1,x\na,3,X\nc,1,x\n"
+    _, (note,) = gather(written(tmp_path / "v.csv", rows), data(target=("X",)))
+    assert (
+        note.startswith(f"{tmp_path / 'v.csv'}: dropped 2 of 3") and "too few visits" in note and "(first: 4)" in note
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), [("2020-01-01", "3"), ("3", "2020-01-01"), ("20200101", "3.5")])
+def test_dates_and_numbers_of_days_in_one_record_are_an_error_with_its_place(tmp_path, first: str, second: str) -> None:
+    rows = f"patient,time,code,outcome\na,{first},x,1\nb,{second},x,0\na,{second},y,1\n"
+    with pytest.raises(InputError) as error:
+        gather(written(tmp_path / "v.csv", rows), data())
+    assert all(fact in str(error.value) for fact in ("v.csv:4: time", first, repr(second)))
+    with pytest.raises(InputError, match=r"visits\[2\]\.time"):
+        records_of([{"visits": [(first, ["x"]), (second, ["y"])], "outcome": 1}], data())
+
+
+def test_an_outcome_at_a_date_does_not_end_visits_at_numbers_of_days(tmp_path) -> None:
+    path = written(tmp_path / "v.csv", "patient,time,code\nb,1,x\na,1,x\na,2,y\n")
+    written(tmp_path / "o.csv", "patient,outcome,when\na,1,2020-02-03\nb,0,9\n")
+    with pytest.raises(InputError) as error:
+        gather(path, data(outcomes="o.csv", outcome_time="when"))
+    assert all(fact in str(error.value) for fact in ("v.csv:3", "1", "2020-02-03"))
+
+
 def test_outcomes_per_visit_follow_their_visits_into_the_order_of_time() -> None:
     visits = [{"time": time, "codes": [time]} for time in ("2020-03-01", "2020-01-01", "2020-02-01")]
     (patient,) = records_of([{"visits": visits, "outcome": [1, 0, 0]}], data(at="every"))

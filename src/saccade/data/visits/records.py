@@ -139,6 +139,11 @@ class Row:
         field, line = (name, self.line) if self.place is None else (f"{self.place}: {name}", None)
         return InputError(self.where, line=line, field=field, expected=expected, found=shown)
 
+    def fault(self, reason: str, *, expected: str, found: str, skipped: bool = False) -> Fault:
+        return fault(
+            self.line or 0, reason, self.where, expected=expected, found=found, place=self.place, skipped=skipped
+        )
+
     def text(self, name: str, expected: str) -> str:
         """A field that must not be empty."""
         value = self.fields.get(name)
@@ -167,12 +172,23 @@ def days_of(time: str) -> float:
     return number
 
 
-def _time(value: Any, name: str, row: Row) -> str:
+def is_date(time: str) -> bool:
+    """Whether a time is a date rather than a number of days."""
+    try:
+        return COMPACT.fullmatch(time) is not None or float(time) is None
+    except ValueError:
+        return True
+
+
+def _time(value: Any, name: str, row: Row, first: str | None = None) -> str:
+    """A time of the same kind as the ``first`` one of the record: days between a date and a number mean nothing."""
     text = str(value).strip()
     try:
         days_of(text)
     except ValueError:
         raise row.error(name, TIME, value) from None
+    if first is not None and is_date(text) != is_date(first):
+        raise row.error(name, f"a {'date' if is_date(first) else 'number of days'}, as the record's {first}", value)
     return text
 
 
@@ -195,13 +211,14 @@ def visits_of(value: Any, row: Row, data: VisitData, names: Mapping[str, str] | 
     """Visits out of a list of {"time", "codes"} or (time, codes): in the order of their times, those of one time as one."""
     if not isinstance(value, list | tuple) or not value:
         raise row.error(data.columns.visits, 'a list of visits, {"time": …, "codes": […]}', value)
-    events = []
+    events: list[tuple[str, Sequence[str]]] = []
     for number, visit in enumerate(value, start=1):
         name = f"{data.columns.visits}[{number}]"
         pair = (visit.get("time"), visit.get("codes")) if isinstance(visit, Mapping) else visit
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list | tuple):
             raise row.error(name, 'a visit, {"time": …, "codes": […]}', visit)
-        events.append((_time(pair[0], f"{name}.time", row), _codes(pair[1], data, names or {})))
+        first = events[0][0] if events else None
+        events.append((_time(pair[0], f"{name}.time", row, first), _codes(pair[1], data, names or {})))
     return _merged(events)
 
 
@@ -213,67 +230,71 @@ def _merged(events: Iterable[tuple[str, Sequence[str]]]) -> tuple[Visit, ...]:
 
 
 def record_of(
-    patient: str | None, visits: tuple[Visit, ...], outcomes: Sequence[Outcome], data: VisitData, where: str | Path
+    patient: str | None, visits: tuple[Visit, ...], outcomes: Sequence[Outcome], data: VisitData, row: Row
 ) -> Patient | Fault:
     """A patient whose visits end before what is predicted: nothing at or after its time, nor in the ``gap`` before, is read.
 
     An outcome is positive where one of ``outcomes`` is, and its time is the first of such a one. A patient without an
-    outcome, or with too few visits, is excluded: a fault that is skipped and counted.
+    outcome, or with too few visits, is excluded: a fault that is skipped and counted, at the patient's first ``row``.
     """
     if data.target:
         hits = [visit.time for visit in visits if set(data.target).intersection(visit.codes)]
         # Of a patient who never gets the code, the last visit is the one at which it might have come.
         outcomes = [((int(bool(hits)),), hits[0] if hits else visits[-1].time)]
     if not outcomes:
-        return fault(0, "without an outcome", where, expected="an outcome", found="none", skipped=True)
+        return row.fault("without an outcome", expected="an outcome", found="none", skipped=True)
     values = [value for value, _ in outcomes]
     target = values[0] if len(values) == 1 else tuple(map(max, zip(*values, strict=True)))
     times = [days_of(time) for value, time in outcomes if time is not None and any(value) == any(target)]
+    other = next((time for _, time in outcomes if time is not None and is_date(time) != is_date(visits[0].time)), None)
+    if other is not None:
+        found = f"{visits[0].time} and the outcome's {other}"
+        return row.fault("with times of two kinds", expected="dates only, or numbers of days only", found=found)
     if times:
         visits = tuple(visit for visit in visits if days_of(visit.time) < min(times) - data.gap)
     if len(visits) < data.min_visits:
         reason, expected = "with too few visits before what is predicted", f"{data.min_visits} visits"
-        return fault(0, reason, where, expected=expected, found=str(len(visits)), skipped=True)
+        return row.fault(reason, expected=expected, found=str(len(visits)), skipped=True)
     return Patient(visits, target, patient)
 
 
 def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables) -> Iterator[Patient | Fault]:
     """Every patient and every fault: rows that are whole patients one by one, those of a long table grouped by patient."""
-    columns, where, names = data.columns, "", tables.names
+    columns, names = data.columns, tables.names
     data = replace(data, target=tuple(names.get(code, code) for code in data.target))
     events: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    first: dict[str, Row] = {}  # of each patient
     outcomes = dict(tables.outcomes)
     own = not data.target and data.outcomes is None
     for row in rows:
         if not isinstance(row, Row):
             yield row
             continue
-        where = str(row.where)
         try:
             values = [row.fields.get(column) for column in columns.outcome] if own else []
             if columns.visits in row.fields:
                 name = str(row.fields[columns.patient]) if row.fields.get(columns.patient) is not None else ""
                 visits = visits_of(row.fields[columns.visits], row, data, names)
                 known = [(_outcomes(values, visits, data, row), None)] if own else outcomes.get(name, [])
-                yield record_of(name or None, visits, known, data, where)
+                yield record_of(name or None, visits, known, data, row)
                 continue
             name = row.text(columns.patient, "a patient")
-            time = tables.time(row.fields.get(columns.time), columns.time, row)
+            earlier = events[name][0][0] if name in events else None
+            time = tables.time(row.fields.get(columns.time), columns.time, row, earlier)
             codes = _codes(row.fields.get(columns.code), data, names)
             if not codes:
                 raise row.error(columns.code, "a code")
             if own:
                 outcomes.setdefault(name, []).append((_truths(values, data, row), time))
             events.setdefault(name, []).append((time, codes))
+            first.setdefault(name, row)
         except InputError as error:
             yield Fault(row.line or 0, f"where {error.expected} was expected", error)
     for name, listed in events.items():
         known = outcomes.get(name, [])
-        if (
-            own and len({value for value, _ in known}) == 1
-        ):  # one value in all rows is a fact about the patient, without a time
-            known = [(known[0][0], None)]
-        yield record_of(name, _merged(listed), known, data, where)
+        if own and len({value for value, _ in known}) == 1:
+            known = [(known[0][0], None)]  # one value in all rows is a fact about the patient, without a time
+        yield record_of(name, _merged(listed), known, data, first[name])
 
 
 def _outcomes(values: list[Any], visits: Sequence[Visit], data: VisitData, row: Row) -> tuple[Any, ...]:
@@ -307,15 +328,21 @@ def read_file(path: Path, data: VisitData) -> list[Patient]:
 
 def gather(path: str | Path, data: VisitData, *, strict: bool = False) -> tuple[list[Patient], list[str]]:
     """The patients of a file or folder, and warnings about them."""
+    file, found = scan(path, data)
+    expected = "a patient with visits and an outcome"
+    return read_records(file, found, data, strict=strict, expected=expected, called="rows and patients")
+
+
+def scan(path: str | Path, data: VisitData) -> tuple[Path, Iterator[Patient | Fault]]:
+    """The file with the codes, and every patient and every fault of it."""
     path = Path(path)
-    found, expected = patients(_rows(path, data), data, Tables.of(path, data)), "a patient with visits and an outcome"
-    return read_records(path, found, data, strict=strict, expected=expected, called="rows and patients")
+    file = _in_folder(path, "DIAGNOSES_ICD") if data.format == "mimic" else path
+    return file, patients(_rows(file, data), data, Tables.of(path, data))
 
 
-def _rows(path: Path, data: VisitData) -> Iterator[Row | Fault]:
+def _rows(file: Path, data: VisitData) -> Iterator[Row | Fault]:
     """The rows of a file, their fields called as in ``data.columns``."""
     published = PUBLISHED.get(str(data.format))
-    file = _in_folder(path, "DIAGNOSES_ICD") if data.format == "mimic" else path
     called = data.wanted(() if published else _header(file, data))
     wanted = called if published is None else (*(_named(file, known, data) for known in published), *called[3:])
     return _scan(file, wanted, called, data, optional=called[:1])
@@ -362,13 +389,13 @@ class Tables:
         file = locate(data.names, folder)
         return cls(outcomes, times, _mapping(file, data.name_columns or _header(file, data)[:2], data))
 
-    def time(self, value: Any, name: str, row: Row) -> str:
-        """The time of a row, or of the visit that it names."""
+    def time(self, value: Any, name: str, row: Row, first: str | None) -> str:
+        """The time of a row, or of the visit that it names, of the same kind as the patient's ``first``."""
         if self.times is None:
-            return _time(value, name, row)
+            return _time(value, name, row, first)
         if str(value).strip() not in self.times:
             raise row.error(name, "a visit of the table ADMISSIONS", value)
-        return _time(self.times[str(value).strip()], name, row)
+        return _time(self.times[str(value).strip()], name, row, first)
 
 
 def _pairs(file: Path, wanted: Sequence[str], data: VisitData) -> Iterator[Row]:
