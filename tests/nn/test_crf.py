@@ -173,6 +173,46 @@ def test_a_row_of_which_no_path_may_be_still_gives_numbers() -> None:
     assert loss.isfinite() and emissions.grad.isfinite().all() and FORBIDDEN < -1000
 
 
+@pytest.mark.parametrize("spread", [700.0, 1e4])
+@pytest.mark.parametrize("restricted", [False, True])
+def test_scores_far_apart_give_exact_losses_marginals_and_gradients(spread: float, restricted: bool) -> None:
+    """The best first tag leads nowhere good: the sum is made of paths that begin e^-spread below it."""
+    emissions = torch.randn(B, S, K, dtype=torch.float64)
+    emissions[:, 0, 3] += spread
+    emissions[:, 2, 1] -= 2 * spread
+    transitions = torch.randn(K + 1, K + 1, dtype=torch.float64)
+    transitions[3, :3] -= 2 * spread
+    transitions[3, K] -= 3 * spread
+    if restricted:
+        transitions = transitions.masked_fill(~legal(), FORBIDDEN)
+    emissions.requires_grad_(), transitions.requires_grad_()
+    lengths = torch.tensor([5, 4, 2])
+    found = log_partition(emissions, lengths, transitions)
+    totals = []
+    for row, length in enumerate(lengths.tolist()):
+        scores = torch.stack(list(paths(emissions[row, :length], transitions).values()))
+        totals.append(scores.logsumexp(0))
+    torch.testing.assert_close(found, torch.stack(totals), rtol=1e-12, atol=1e-9)
+    weights = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    ours, theirs = (
+        torch.autograd.grad((total * weights).sum(), (emissions, transitions)) for total in (found, torch.stack(totals))
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7)
+    assert ours[0].abs().sum() > 1
+    shares = marginals(emissions, lengths, transitions)
+    torch.testing.assert_close(shares * weights[:, None, None], theirs[0], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e9, 1e20])
+def test_no_score_makes_up_for_a_forbidden_move(size: float) -> None:
+    crf, moves = CRF(K), legal()
+    emissions = torch.randn(B, S, K) * size
+    emissions[:, :, 2] += 10 * size  # I, which may neither begin nor end a row
+    best, _ = crf.decode(emissions, torch.tensor([5, 4, 2]), moves=moves)
+    for row, length in enumerate([5, 4, 2]):
+        assert all(moves[i, j] for i, j in itertools.pairwise((K, *best[row, :length].tolist(), K)))
+
+
 def test_half_precision_is_summed_in_float32() -> None:
     crf, emissions = CRF(K), (torch.randn(B, 40, K) * 10)
     lengths, tags = torch.full((B,), 40), torch.randint(0, K, (B, 40))

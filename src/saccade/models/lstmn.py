@@ -13,9 +13,9 @@ The tape (:class:`Tape`) keeps past states in one tensor, which is written once 
 
     write(t): tape[t] ← eₜ        read(t): tape[0 … t−1]        ∂L/∂eₜ = Σ over the reads after t of their gradient at t
 
-Stacking the states again at every step would copy them. For autograd, writes and reads are linked by a mark, an empty tensor
-that goes from each write to what follows; gradients are summed in a second tape, and an entry takes its gradient when all of
-its readers have contributed.
+Stacking the states again at every step would copy them. For autograd, writes and reads are linked by a mark, a tensor that
+stands for the positions written so far and takes no memory; autograd sums the gradients of the reads in that of the mark,
+and a write hands on what belongs to earlier positions.
 
 Legend: B batch, T tokens, L positions of a tape, K entries written at once, N positions read, m embedding, n hidden, V
 vocabulary, C labels.
@@ -30,7 +30,6 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from saccade.attention.core import look, read, weigh
@@ -327,36 +326,6 @@ class Lstmn(Classifier):
         return functional.dropout(x, self.config.dropout, self.training)
 
 
-class _Places:
-    """The contents, a tensor [B, L, w] per part, and their gradients."""
-
-    def __init__(self, contents: tuple[Tensor, ...]) -> None:
-        self.contents = contents
-        self.gradients: tuple[Tensor, ...] | None = None
-
-    def gradient_sums(self) -> tuple[Tensor, ...]:
-        if self.gradients is None:
-            # At least float32: many small terms are summed.
-            self.gradients = tuple(
-                torch.zeros_like(content, dtype=torch.promote_types(content.dtype, torch.float32))
-                for content in self.contents
-            )
-        return self.gradients
-
-    def put(self, place: int | Tensor, entries: Sequence[Tensor]) -> None:
-        for content, entry in zip(self.contents, entries, strict=True):
-            entry = entry.detach().to(content.dtype)
-            if isinstance(place, int):
-                content[:, place : place + entry.shape[1]] = entry
-            else:
-                content.scatter_(1, place[:, None, None].expand_as(entry), entry)
-
-    def first(self, count: int) -> tuple[Tensor, ...]:
-        # .data has its own version counter: later writes do not touch these positions, but autograd, which counts changes
-        # per tensor, would refuse to backpropagate through the read.
-        return tuple(content.data[:, :count] for content in self.contents)
-
-
 class Tape:
     """Positions for entries of several parts, initially 0.
 
@@ -365,8 +334,8 @@ class Tape:
     """
 
     def __init__(self, *contents: Float[Tensor, "B L _"]) -> None:
-        self._places = _Places(contents)
-        self._mark = contents[0].new_empty(0)
+        self._contents = contents
+        self._marks = tuple(_mark(content, 0) for content in contents)
 
     @classmethod
     def empty(cls, batch: int, places: int, widths: Sequence[int], like: Tensor) -> Tape:
@@ -374,56 +343,86 @@ class Tape:
         return cls(*(like.new_zeros(batch, places, width) for width in widths))
 
     def write(self, *entries: Float[Tensor, "B K _"], place: int | Int[Tensor, " B"]) -> None:
-        """Write entries of each part from position ``place`` on, or, if it is a tensor, one entry per row at its own position
-        (K = 1). A position is written once."""
+        """Write entries of each part behind the last ones, at position ``place``, or, if it is a tensor, one entry per row at
+        its own position (K = 1)."""
         if not torch.is_grad_enabled():
-            self._places.put(place, entries)
+            for content, entry in zip(self._contents, entries, strict=True):
+                _put(content, place, entry)
             return
-        first = not self._mark.requires_grad
-        self._mark = _Write.apply(self._mark, self._places, place, first, *entries)
+        parts = zip(self._marks, self._contents, entries, strict=True)
+        self._marks = tuple(_Write.apply(mark, content, place, entry) for mark, content, entry in parts)
 
     def read(self, count: int) -> tuple[Float[Tensor, "B N _"], ...]:
         """The first ``count`` positions of each part."""
         if not torch.is_grad_enabled():
-            return self._places.first(count)
-        contents: tuple[Tensor, ...] = _Read.apply(self._mark, self._places, count)
-        return contents
+            return tuple(_first(content, count) for content in self._contents)
+        parts = zip(self._marks, self._contents, strict=True)
+        return tuple(_Read.apply(mark, content, count) for mark, content in parts)
+
+
+def _mark(content: Tensor, places: int) -> Float[Tensor, "B N _"]:
+    """Stands for the first ``places`` positions, without storing them. Its gradient is at least float32: many small terms are
+    summed."""
+    number = content.new_empty((), dtype=torch.promote_types(content.dtype, torch.float32))
+    return number.expand(len(content), places, content.shape[2])
+
+
+def _put(content: Tensor, place: int | Tensor, entry: Tensor) -> None:
+    entry = entry.detach().to(content.dtype)
+    if isinstance(place, int):
+        content[:, place : place + entry.shape[1]] = entry
+    else:
+        content.scatter_(1, place[:, None, None].expand_as(entry), entry)
+
+
+def _first(content: Tensor, count: int) -> Tensor:
+    # .data has its own version counter: later writes do not touch these positions, but autograd, which counts changes per
+    # tensor, would refuse to backpropagate through the read.
+    return content.data[:, :count]
 
 
 class _Write(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, mark: Tensor, places: _Places, place: int | Tensor, first: bool, *entries: Tensor) -> Tensor:
-        places.put(place, entries)
-        # The mark is not saved: that would be a reference cycle with the graph.
-        ctx.places, ctx.place, ctx.first = places, place, first
-        ctx.sizes = [(entry.shape, entry.dtype) for entry in entries]
-        return mark.new_empty(0)
+    """The mark before and the entries → the mark after, whose gradient is that of all positions written so far.
+
+    The backward pass is made of differentiable operations and keeps nothing, so gradients can be taken again and
+    differentiated again.
+    """
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, mark: Tensor) -> tuple[Tensor | None, ...]:
-        found, place = [], ctx.place
-        for gradient, (shape, dtype) in zip(ctx.places.gradient_sums(), ctx.sizes, strict=True):
-            if isinstance(place, int):
-                part = gradient[:, place : place + shape[1]]
-            else:
-                part = gradient.gather(1, place[:, None, None].expand(shape))
-            found.append(part.to(dtype))
-        if ctx.first:
-            ctx.places.gradients = None  # the first write is the last in the backward pass: reset for the next one
-        return mark, None, None, None, *found
+    def forward(ctx: Any, mark: Tensor, content: Tensor, place: int | Tensor, entry: Tensor) -> Tensor:
+        _put(content, place, entry)
+        ctx.set_materialize_grads(False)
+        ctx.place, ctx.before, ctx.shape, ctx.dtype = place, mark.shape[1], entry.shape, entry.dtype
+        return _mark(content, place + entry.shape[1] if isinstance(place, int) else content.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (gradient,), place = grads, ctx.place
+        if gradient is None:
+            return None, None, None, None
+        if isinstance(place, int):  # views: nothing is copied
+            return gradient[:, : ctx.before], None, None, gradient[:, place:].to(ctx.dtype)
+        index = place[:, None, None].expand(ctx.shape)
+        earlier = gradient.scatter(1, index, 0.0)  # what stood there before has been overwritten
+        return earlier[:, : ctx.before], None, None, gradient.gather(1, index).to(ctx.dtype)
 
 
 class _Read(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, mark: Tensor, places: _Places, count: int) -> tuple[Tensor, ...]:
-        ctx.places, ctx.count = places, count
-        return places.first(count)
+    """The mark → the first positions, whose gradient is passed on to the mark."""
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *parts: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = ctx.places.gradient_sums()
-        for gradient, part in zip(gradients, parts, strict=True):
-            gradient[:, : ctx.count] += part
-        return gradients[0].new_empty(0), None, None
+    def forward(ctx: Any, mark: Tensor, content: Tensor, count: int) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.written, ctx.count, ctx.dtype = mark.shape[1], count, mark.dtype
+        return _first(content, count)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (gradient,) = grads
+        if gradient is None:
+            return None, None, None
+        unread = ctx.written - ctx.count
+        gradient = gradient.to(ctx.dtype)
+        if unread > 0:
+            return functional.pad(gradient, (0, 0, 0, unread)), None, None
+        return gradient[:, : ctx.written], None, None  # positions that nobody has written are constants

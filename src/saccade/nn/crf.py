@@ -9,26 +9,27 @@
 P are the emissions [B, S, K]. A [K + 1, K + 1] is written [from, to]: its last row is the start, its last column the stop. Rows
 are padded on the right; an empty row has one path, of score 0.
 
-The sums are products of small matrices in float64, each step scaled to sum to 1, and the logarithms of the scales are added
-up: the same as log Σ exp at a fraction of its cost, as long as a step's logarithms lie within 700 of each other.
+The recursions run on logarithms in float64, as log Σ exp, so scores may lie any distance apart.
 
 Legend: B batch, S steps, K tags.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from saccade.kernels.second_order import gradients_through
 from saccade.nn.recurrent import at_end, mask_of, reverse_within
 
-FORBIDDEN = -1e4
-"""The score of a forbidden transition: its exp is exactly 0, and sums of several are still finite."""
-TINY = 1e-300  # lower bound of a scale: a row without an allowed path gives finite numbers too
+FORBIDDEN = -(2.0**40)  # a power of two, which every dtype holds exactly
+"""The score of a forbidden transition: far below the score of any path, and sums of several are still finite, so a row without
+an allowed path gives finite numbers too."""
+LEAST = 1e-250  # of a sum of exponents relative to the largest: what underflows beside it is beyond float64's precision
 
 
 class CRF(nn.Module):
@@ -102,7 +103,7 @@ def marginals(
     emissions: Float[Tensor, "B S K"], lengths: Int[Tensor, " B"], transitions: Float[Tensor, "K1 K1"]
 ) -> Float[Tensor, "B S K"]:
     """p(yₜ = j), summed over all paths; 0 in padding."""
-    return _shares(_both_ways(emissions, lengths, transitions), lengths).to(emissions.dtype)
+    return _shares(emissions, *_both_ways(emissions, lengths, transitions), lengths).to(emissions.dtype)
 
 
 @torch.no_grad()
@@ -111,6 +112,7 @@ def viterbi(
 ) -> Int[Tensor, "B S"]:
     """The path of the highest score; 0 in padding."""
     B, S, K = emissions.shape
+    transitions = transitions.masked_fill(transitions <= FORBIDDEN, -torch.inf)  # no emission makes up for it
     moves, real = transitions[:K, :K], mask_of(lengths, S)
     stay = torch.arange(K, device=emissions.device).expand(B, K)
     best, taken = transitions[K, :K] + emissions[:, 0], list[Tensor]()
@@ -128,70 +130,95 @@ def viterbi(
 class _LogPartition(torch.autograd.Function):
     """log Z, whose gradients are the marginals: of Pₜ(j) p(yₜ = j), of A(i, j) the expected number of moves from i to j.
 
-    Both directions run as one recursion, so a step is four operations forward and none backward.
+    Both directions run as one recursion, so the backward pass has none.
     """
 
     @staticmethod
     def forward(ctx: Any, emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
-        ways = _both_ways(emissions, lengths, transitions)
-        ctx.save_for_backward(lengths, transitions, *ways)
-        ctx.kept = emissions.dtype
-        real, last = mask_of(lengths, emissions.shape[1]), at_end(ways.ahead, lengths.clamp_min(1))
-        ended = (last * transitions[:-1, -1].double().exp()).sum(-1).clamp_min(TINY).log()
-        total = ended + ways.scales.log().masked_fill(~real, 0.0).sum(1) + ways.lifts.masked_fill(~real, 0.0).sum(1)
+        ahead, behind = _both_ways(emissions, lengths, transitions)
+        total = _total(ahead, lengths, transitions)
+        ctx.save_for_backward(emissions, lengths, transitions, ahead, behind, total)
         return total.masked_fill(lengths == 0, 0.0).to(emissions.dtype)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
-        lengths, transitions, *parts = ctx.saved_tensors
-        ways, gradient = _Ways(*parts), gradient.double()
-        _, S, K = ways.ahead.shape
-        tags = _shares(ways, lengths) * gradient[:, None, None]
-        moves = transitions[:K, :K].double().exp()
-        before, after = ways.ahead[:, :-1], ways.behind[:, 1:]  # [B, S - 1, K]
-        both = (before @ moves * after).sum(-1).clamp_min(TINY)  # Z with the scales of the step
-        share = (mask_of(lengths - 1, S - 1) * gradient.unsqueeze(-1) / both).unsqueeze(-1)
-        counts = torch.zeros_like(transitions)
-        counts[:K, :K] = moves * ((before * share).flatten(0, 1).T @ after.flatten(0, 1))
-        counts[K, :K] = tags[:, 0].sum(0)
-        counts[:K, K] = at_end(tags, lengths.clamp_min(1)).sum(0)  # 0 for an empty row
-        return tags.to(ctx.kept), None, counts
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        emissions, lengths, transitions, ahead, behind, total = ctx.saved_tensors
+        if torch.is_grad_enabled():  # gradients that are differentiated again are those of the recursion itself
+
+            def formula(emissions: Tensor, transitions: Tensor) -> Tensor:
+                ahead, _ = _both_ways(emissions, lengths, transitions)
+                ended = _total(ahead, lengths, transitions).masked_fill(lengths == 0, 0.0)
+                return ended.to(emissions.dtype)
+
+            needed = ctx.needs_input_grad[0], ctx.needs_input_grad[2]
+            of_emissions, of_transitions = gradients_through(formula, (emissions, transitions), grads, needed)
+            return of_emissions, None, of_transitions
+        gradient = grads[0].double()
+        tags = _shares(emissions, ahead, behind, lengths) * gradient[:, None, None]
+        counts = torch.zeros_like(transitions, dtype=torch.float64)
+        counts[:-1, :-1] = _moves_expected(ahead - total[:, None, None], behind, lengths, transitions, gradient)
+        counts[-1, :-1] = tags[:, 0].sum(0)
+        counts[:-1, -1] = at_end(tags, lengths.clamp_min(1)).sum(0)  # 0 for an empty row
+        return tags.to(emissions.dtype), None, counts.to(transitions.dtype)
 
 
-class _Ways(NamedTuple):
-    """Scaled α and β of every step; undefined in padding."""
-
-    ahead: Tensor  # [B, S, K]: α / (a scale of the step)
-    behind: Tensor  # [B, S, K]: exp P β / (a scale of the step)
-    later: Tensor  # [B, S, K]: β / (another)
-    scales: Tensor  # [B, S]: what α of each step was divided by
-    lifts: Tensor  # [B, S]: what was taken off the emissions of each step before exp
-
-
-def _both_ways(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> _Ways:
-    K, exact = emissions.shape[2], transitions.double().exp()
-    lifts = emissions.double().amax(-1)
-    factors = (emissions.double() - lifts.unsqueeze(-1)).exp()
-    rows = torch.stack([factors, reverse_within(factors, lengths)])  # [2, B, S, K]
-    moves = torch.stack([exact[:K, :K], exact[:K, :K].T])  # [2, K, K]
-    edges = torch.stack([exact[K, :K], exact[:K, K]]).unsqueeze(1)  # [2, 1, K]: start, stop
-    reached, states, scales = list[Tensor](), list[Tensor](), list[Tensor]()
-    for step in rows.unbind(2):
-        reached.append(states[-1] @ moves if states else edges.expand_as(step))
-        state = reached[-1] * step
-        scales.append(state.sum(-1, keepdim=True).clamp_min(TINY))
-        states.append(state / scales[-1])
+def _both_ways(emissions: Tensor, lengths: Tensor, transitions: Tensor) -> tuple[Tensor, Tensor]:
+    """log α and log (exp P · β) of every step, [B, S, K] each; undefined in padding."""
+    K, emissions, transitions = emissions.shape[2], emissions.double(), transitions.double()
+    rows = torch.stack([emissions, reverse_within(emissions, lengths)])  # [2, B, S, K]
+    moves = torch.stack([transitions[:K, :K], transitions[:K, :K].T])  # [2, K, K]
+    edges = torch.stack([transitions[K, :K], transitions[:K, K]]).unsqueeze(
+        1
+    )  # [2, 1, K]: from the start, from the stop
+    best = moves.detach().amax()
+    factors = (moves - best).exp()
+    states = [edges + rows[:, :, 0]]
+    for step in rows[:, :, 1:].unbind(2):
+        states.append(_moved(states[-1], moves, factors, best) + step)
     ahead, behind = torch.stack(states, dim=2).unbind(0)
-    later = reverse_within(torch.stack([part[1] for part in reached], dim=1), lengths)
-    scale = torch.stack([part[0] for part in scales], dim=1).squeeze(-1)
-    return _Ways(ahead, reverse_within(behind, lengths), later, scale, lifts)
+    return ahead, reverse_within(behind, lengths)
 
 
-def _shares(ways: _Ways, lengths: Tensor) -> Tensor:
-    """p(yₜ = j) = αₜ(j) βₜ(j) / Z, whose scales cancel within a step."""
-    both = ways.ahead * ways.later
-    shares = both / both.sum(-1, keepdim=True).clamp_min(TINY)
+def _moved(state: Tensor, moves: Tensor, factors: Tensor, best: Tensor) -> Tensor:
+    """log Σᵢ exp(state(i) + moves(i, j)) [2, B, K], with ``factors`` = exp(moves − best).
+
+    A product of matrices is many times faster on a CPU, and exact where every sum is a normal number.
+    """
+    if state.device.type == "cpu":
+        top = state.detach().amax(-1, keepdim=True)
+        sums = (state - top).exp() @ factors
+        if sums.detach().amin() > LEAST:
+            return sums.log() + (top + best)
+    return (state.unsqueeze(-2) + moves.mT.unsqueeze(1)).logsumexp(-1)
+
+
+def _moves_expected(before: Tensor, after: Tensor, lengths: Tensor, transitions: Tensor, gradient: Tensor) -> Tensor:
+    """The expected number of moves from i to j [K, K], summed over rows with these weights: at each step
+    exp(before(i) + A(i, j) + after(j)), where ``before`` is log α − log Z."""
+    before, after, moves = before[:, :-1], after[:, 1:], transitions[:-1, :-1].double()
+    real = mask_of(lengths - 1, before.shape[1])
+    share = real * gradient.unsqueeze(-1)  # [B, S - 1]
+    if moves.device.type == "cpu":
+        top, top_after, best = before.amax(-1, keepdim=True), after.amax(-1, keepdim=True), moves.amax()
+        scale = (top + top_after + best).squeeze(-1).masked_fill(~real, 0.0)
+        if scale.numel() and scale.amax() < -math.log(LEAST):  # what underflows has no share of any size
+            weighted = (before - top).exp() * (share * scale.exp()).unsqueeze(-1)
+            return (moves - best).exp() * (weighted.flatten(0, 1).T @ (after - top_after).exp().flatten(0, 1))
+    counts = torch.zeros_like(moves)
+    for step in range(before.shape[1]):
+        paths = before[:, step, :, None] + moves + after[:, step, None, :]  # [B, K, K]: at most log 1 at real steps
+        counts += torch.einsum("b,bij->ij", share[:, step], paths.clamp(max=0.0).exp())
+    return counts
+
+
+def _total(ahead: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+    """log Z = log Σᵢ α_S(i) exp A(i, stop)."""
+    return (at_end(ahead, lengths.clamp_min(1)) + transitions[:-1, -1].double()).logsumexp(-1)
+
+
+def _shares(emissions: Tensor, ahead: Tensor, behind: Tensor, lengths: Tensor) -> Tensor:
+    """p(yₜ = j) = αₜ(j) βₜ(j) / Z; Z is the sum of the products at any step."""
+    shares = (ahead + behind - emissions.double()).softmax(-1)
     return shares.masked_fill(~mask_of(lengths, shares.shape[1]).unsqueeze(-1), 0.0)
 
 
