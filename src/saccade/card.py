@@ -10,8 +10,8 @@ from typing import Any
 from saccade.plugins import packages_of
 
 
-def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
-    """A page of Markdown from a bundle's config; ``remarks`` are added after the metrics."""
+def write_card(name: str, config: Mapping[str, Any], sample: Any, remarks: Sequence[str] = ()) -> str:
+    """A page of Markdown from a bundle's config; ``sample`` is an input, ``remarks`` are added after the metrics."""
     recipe, figures = config["recipe"], config["figures"]
     model, data = recipe["model"], recipe["data"]
     trained_on = f", trained on the source `{data['source']}`" if data.get("source") else ""
@@ -56,7 +56,8 @@ def write_card(name: str, config: Mapping[str, Any], remarks: Sequence[str] = ()
         lines.append(f"- Needs custom code from {named}: loading it runs that code, so pass the modules that you trust")
     trust = f", trust={json.dumps(packages)}" if packages else ""
     lines += ["", "```python", "import saccade", "", f'bundle = saccade.load("this folder"{trust})']
-    lines += ['print(bundle.predict("…")[0].value)', "```", ""]
+    shown = json.dumps(sample, ensure_ascii=False)
+    lines += [f"print(bundle.predict({shown if isinstance(sample, str | dict) else f'[{shown}]'})[0].value)", "```", ""]
     return "\n".join(lines)
 
 

@@ -40,6 +40,7 @@ class InputKind:
         parse_argument: a command-line argument or line → the input.
         parse_json: a JSON value → the input.
         largest: the size that a request may have: characters of a text, bytes of a file.
+        sample: an input of this kind, as Python writes it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class InputKind:
     parse_argument: Callable[[str, str], Any]
     parse_json: Callable[[Any, str], Any]
     largest: int | None = None
+    sample: Any = "…"
 
     def from_argument(self, text: str, where: str) -> Any:
         """The input from a command-line argument; ``where`` names it in errors."""
@@ -161,8 +163,10 @@ def _base64(value: Any, where: str) -> bytes:
 TEXT = InputKind("text", "a text", _as_it_is, _text)
 WORDS = InputKind("words", "a text or a list of words", _as_it_is, _texts)
 PAIR = InputKind("pair", "a text, or two with a tab between them", _as_it_is, _pair)
-CANDIDATES = InputKind("candidates", "a question and its candidates with tabs between them", _as_it_is, _candidates)
-POINTS = InputKind("points", "a list of points as JSON", _as_it_is, _points)
-RECORD = InputKind("record", "a JSON object or a .json file", _json_or_file, _record)
-IMAGE = InputKind("image", "an image file", _file, _base64, largest=20 * MEGABYTE)
-AUDIO = InputKind("audio", "an audio file", _file, _base64, largest=50 * MEGABYTE)
+CANDIDATES = InputKind(
+    "candidates", "a question and its candidates with tabs between them", _as_it_is, _candidates, sample="…?\t…\t…"
+)
+POINTS = InputKind("points", "a list of points as JSON", _as_it_is, _points, sample=[[0.1, 0.2], [0.4, 0.3]])
+RECORD = InputKind("record", "a JSON object or a .json file", _json_or_file, _record, sample={"…": "…"})
+IMAGE = InputKind("image", "an image file", _file, _base64, largest=20 * MEGABYTE, sample="image.png")
+AUDIO = InputKind("audio", "an audio file", _file, _base64, largest=50 * MEGABYTE, sample="audio.wav")

@@ -247,6 +247,11 @@ class Task(ABC):
         test = self.load(self.data, folder, seed).test if test is None else test
         return [self.input_of(record) for record in test[:10]]
 
+    @property
+    def sample(self) -> Any:
+        """An input that the card shows; it may not be taken from a record."""
+        return self.input.sample
+
     def input_of(self, record: Any) -> Any:
         """The input of a record, as :meth:`read` takes it."""
         return record.source

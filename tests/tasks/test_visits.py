@@ -312,7 +312,7 @@ def test_a_run_loads_predicts_and_draws(run: Any, tmp_path: Path) -> None:
         assert prediction.trace.save(tmp_path / f"x{ending}").stat().st_size > 500
 
 
-def test_a_run_on_a_persons_own_table_keeps_no_record(tmp_path: Path, module_unchecked: None) -> None:
+def test_a_run_on_a_persons_own_table_keeps_no_record(tmp_path: Path, module_unchecked: None, capsys) -> None:
     rows = ["patient\ttime\tcode\toutcome"]
     for number in range(60):
         secret = f"2021-{number % 12 + 1:02}-{number % 28 + 1:02}T0{number % 10}:17"
@@ -330,6 +330,11 @@ def test_a_run_on_a_persons_own_table_keeps_no_record(tmp_path: Path, module_unc
     for file in (tmp_path / "run").rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
         assert b"person-" not in content and b":17" not in content.replace(b"T00:", b""), file
+    # The card shows how to predict, with a record that is made up.
+    snippet = (tmp_path / "run" / "card.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python")
+    assert '{"visits": [{"time": "2020-01-01", "codes": ["code' in snippet
+    exec(snippet.replace("this folder", str(tmp_path / "run")), {})
+    assert 0 < float(capsys.readouterr().out.splitlines()[-1]) < 1
 
 
 def test_a_program_trains_on_its_own_table(tmp_path: Path, module_unchecked: None) -> None:

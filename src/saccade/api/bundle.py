@@ -233,7 +233,9 @@ class Bundle:
             "threads": self.threads,
         }
         calibration = self.task.calibration if isinstance(self.task, Calibrates) else None
-        card = write_card(self.recipe.name, config, [] if calibration is None else [calibration.described])
+        card = write_card(
+            self.recipe.name, config, self.task.sample, [] if calibration is None else [calibration.described]
+        )
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
 
 

@@ -104,6 +104,13 @@ Trust = Annotated[
         autocompletion=module_names,
     ),
 ]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[INPUT]...",
+        help="Inputs of the task's kind: texts, JSON, files of images or sound; default: the lines of stdin.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Beam = Annotated[

@@ -8,16 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Json, Run, lines, parse_inputs, print_notes
+from saccade.cli.options import Inputs, Json, Run, lines, parse_inputs, print_notes
 from saccade.cli.search_options import SEARCH, Steering, with_options
 
 
 @with_options(Steering)
 def predict(
     run: Run,
-    inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; default: the lines of stdin.")
-    ] = None,
+    inputs: Inputs = None,
     n_best: Annotated[
         int | None,
         typer.Option(

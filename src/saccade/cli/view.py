@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.options import lines, print_notes, trained_runs
+from saccade.cli.options import Inputs, lines, print_notes, trained_runs
 from saccade.cli.search_options import Steering, with_options
 from saccade.cli.tables import size
 from saccade.errors import SaccadeError
@@ -31,9 +31,7 @@ def view(
             metavar="RUN", help="The folder of a trained run, or a .trace file.", autocompletion=trained_runs
         ),
     ] = None,
-    inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Texts; default: the lines of stdin.")
-    ] = None,
+    inputs: Inputs = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -100,8 +100,12 @@ class VisitTask(Scores, Task):
         """Examples of the built-in cohort, or one artificial record of known codes: a run never shows a patient's record."""
         if self.data.source is not None:
             return [json.dumps(example) for example in EXAMPLES]
+        return [json.dumps(self.sample, ensure_ascii=False)]
+
+    @property
+    def sample(self) -> dict[str, Any]:
         made = [{"time": f"2020-0{month}-01", "codes": [code]} for month, code in enumerate(self.codes[:3], start=1)]
-        return [json.dumps({self.data.columns.visits: made}, ensure_ascii=False)]
+        return {self.data.columns.visits: made}
 
     def input_of(self, record: Patient) -> dict[str, Any]:
         return {self.data.columns.visits: [{"time": each.time, "codes": list(each.codes)} for each in record.source]}
