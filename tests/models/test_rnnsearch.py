@@ -77,7 +77,8 @@ def test_the_lens_keeps_states_and_contexts_when_asked_for() -> None:
     model, lens = network(), Lens(detail=["state", "context"])
     model(SOURCE, LENGTHS, TARGET, lens=lens)
     shapes = {name: tuple(signal.values.shape) for name, signal in lens.traces[0].signals.items()}
-    assert shapes == {"encoder.state": (5, 12), "decoder.state": (3, 6), f"{SITE.name}.context": (3, 12)}
+    states = {"encoder.state": (5, 12), "decoder.start": (1, 6), "decoder.state": (3, 6)}
+    assert shapes == {**states, f"{SITE.name}.context": (3, 12)}
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from saccade.models import rnnsearch, seq2seq
 from saccade.trace.axes import Tokens
 from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree
 
@@ -58,6 +59,7 @@ def decode() -> Trace:
             "parameters": 272703,
             "metrics": {"exact_match": 0.875},
             "scores": {SITE: "additive"},
+            "flow": {SITE: rnnsearch.FLOW.to_json()},
             "gold": [[0, 0, 1], [1, 3, 1], [2, 4, 0]],
             "aer": 0.25,
             "faithfulness": _faithfulness(),
@@ -145,7 +147,9 @@ def bottleneck() -> Trace:
     """A decode without attention: states only."""
     whole = decode()
     signals = {name: signal for name, signal in whole.signals.items() if name.endswith("state")}
-    about = {**{key: whole.about[key] for key in ("task", "input", "output")}, "model": "seq2seq"}
+    network = seq2seq.Seq2Seq(seq2seq.Config(hidden=9), 5, 7)
+    flow = {"decoder.state": network.flow.to_json()}
+    about = {**{key: whole.about[key] for key in ("task", "input", "output")}, "model": "seq2seq", "flow": flow}
     return Trace(whole.axes, (), signals, whole.outputs, about=about)
 
 

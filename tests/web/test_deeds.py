@@ -77,7 +77,8 @@ def test_the_candidate_that_was_scored_is_marked_and_its_score_is_said(opened):
     assert sorted(names) == ["me or rosa", "not one", "rosa is one"] and chosen == [best]
     assert page.said.endswith(f"to score the candidate {trace.about['score']:.3f}.")
     page.go(view="steps", site="alignment")
-    assert page.said.startswith(f"For {best.split()[0]} it looked") and listed(page)[1] == [best]
+    assert page.said.startswith(f"For {best.split()[0]} it looked")
+    assert listed(page) == ([], []) and "the comparison m of this word" in page.stage.inner_text()
     assert f"To score the candidate {trace.about['score']:.3f} it" in page.go(view="document", site="candidate").said
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
-from saccade.trace.maps import Trace
+from saccade.trace.axes import Tokens
+from saccade.trace.maps import AttentionMap, Outputs, Trace
 from tests.web import made
 from tests.web.explorer import number
-from tests.web.made_model import seen
+from tests.web.gallery import NAMES
+from tests.web.made_model import seen, serving
 
 VIEWS = ("steps", "alignment", "arcs", "beam")
 
@@ -61,3 +64,75 @@ def test_the_sentence_says_the_number_of_the_trace(opened):
     weight = float(made.decode().maps[0].weights[2, 4])
     assert f"{weight:.2f}" in page.said
     assert f"{weight + 0.125:.2f}" in page.go(trace=1, view="alignment", step=2, key=4).said
+
+
+def uniform(trace: Trace) -> Trace:
+    (map,) = trace.maps
+    weights = torch.full_like(map.tensors["weights"], 1 / map.keys)
+    return replace(trace, maps=(replace(map, tensors={**map.tensors, "weights": weights}),))
+
+
+def test_nothing_was_looked_at_most_where_all_weigh_the_same(opened):
+    page = opened(uniform(made.decode()), hash="view=alignment")
+    page.page.get_by_text("It looked at 7 positions alike (0.14 each) to write der.").first.wait_for()
+
+
+def test_the_word_looked_at_most_is_the_one_whose_parts_weigh_most_together(opened):
+    trace = made.decode()
+    (map,) = trace.maps
+    weights = torch.tensor([[0.1, 0.3, 0.25, 0.35, 0.0, 0.0, 0.0]]).repeat(len(made.WRITTEN), 1)
+    map = replace(map, tensors={**map.tensors, "weights": weights})
+    page = opened(replace(trace, maps=(map,)), hash="view=alignment")
+    page.page.get_by_text("It looked at unseen (0.55) to write der.").first.wait_for()
+
+
+def test_after_all_are_made_equal_the_score_is_still_the_models_own(visit, bundle):
+    _, trace = seen(bundle)
+    scores = trace.maps[0].tensors["scores"][0]
+    with serving(bundle) as address:
+        page = visit(f"{address}#view=steps&key=2")
+        page.page.get_by_role("button", name="make all equal").click()
+        page.page.get_by_role("region", name="what you changed").wait_for()
+        page.page.get_by_text("asking the model").wait_for(state="detached")
+        equation = page.settled().stage.locator(".eq-e b").inner_text()
+        assert number(equation) == pytest.approx(float(scores[2]), abs=6e-3)
+        assert float(scores[2]) != 0
+        page.press("Escape")
+        assert re.match(r"It looked at 5 positions alike \(0\.20 each\)", page.said)
+        assert "set by you" in page.stage.locator(".eq-a").inner_text()
+
+
+def test_a_prompt_is_given_and_not_written(opened):
+    text = ("the", "dogs", "run", "<eos>")
+    weights = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.2, 0.3, 0.5, 0], [0.1, 0.2, 0.3, 0.4]])
+    axes = {"output": Tokens(text, special=(3,)), "input": Tokens(("<bos>", *text[:-1]), special=(0,))}
+    outputs = Outputs(
+        "output", (("run", "ran"), ("<eos>", "!")), torch.tensor([[0.6, 0.4], [0.7, 0.3]]), torch.ones(2, 2)
+    )
+    maps = (AttentionMap("decoder.0.self", "output", "input", "dense", {"weights": weights}, 0, keys=4),)
+    about = {"output_kind": "continuation", "input": "the dogs", "output": "run"}
+    for given in ({"given": 2}, {}):  # older traces do not say it
+        page = opened(Trace(axes, maps, outputs=outputs, about={**about, **given}), hash="view=steps&step=1")
+        assert page.said.startswith("For dogs it looked at"), page.said
+        output = page.stage.locator(".output").inner_text()
+        assert "given, not written" in output and "wrote" not in output
+        assert page.press("ArrowRight").said.endswith("to write run.")
+        assert page.button("run", exact=True).first.get_attribute("title") is None
+        assert page.button("dogs", exact=True).first.get_attribute("title") == "given, not written"
+
+
+def test_a_head_has_one_number_on_the_page_in_the_address_and_in_python(show):
+    page = show("transformer", view="alignment", site="decoder.layers.0.cross", head=2)
+    picker = page.page.get_by_label("head").first
+    assert picker.evaluate("menu => menu.selectedOptions[0].textContent") == "2"
+    assert picker.locator("option").all_inner_texts()[1:] == ["0", "1", "2"]
+    page.go(trace=NAMES.index("transformer"), view="heads", site="decoder.layers.0.cross", head=2)
+    assert "decoder.layers.0.cross, head 2" in page.said
+
+
+def test_a_point_has_the_number_on_its_row_that_the_output_gives_it(opened):
+    trace = made.decode()
+    page = opened(replace(trace, about={**trace.about, "counts_from": {"source": -1}}), hash="view=steps&key=3")
+    places = page.stage.locator(".steps-label .place").all_inner_texts()
+    assert places == ["", "0", "1", "2", "3", "4", "5"]
+    assert "e1,2" in page.stage.locator(".eq-e").inner_text().replace("\n", "")

@@ -1,6 +1,7 @@
 // The shell: header, input, tabs, the view in front, and the footer that says the moment and scrubs through the steps.
 import { Component, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { carried } from "./carried";
 import { coloursOf } from "./colours";
 import { type Exporter, Pictures, Title } from "./figure";
 import { Footer } from "./footer";
@@ -8,13 +9,11 @@ import { factsOf } from "./grouping";
 import { Header } from "./header";
 import { InputLine } from "./input_line";
 import { KeyList, useKeys } from "./keys";
-import { liveOf } from "./live";
 import { headsOf, useLook } from "./look";
 import { Places } from "./parts";
 import { useSentence, Voice } from "./readout";
 import { createStore, fromHash, siteOf, START, stepsOf, toHash } from "./state";
 import { Palette, paint, useDark } from "./theme";
-import { Tour } from "./tour";
 import type { LoadedTrace, PageData, Part, State, View, ViewProps } from "./types";
 import { VIEWS } from "./views";
 import "./app.css";
@@ -74,7 +73,10 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
     // The same input under a change is looked at where the reader stands.
     if (fresh && store.get().trace === place) store.set({ key: null, hover: null, step: START.step });
   }, []);
-  const live = useMemo(() => (page.live ? liveOf(page.live, () => store.get().trace, show) : null), [page.live]);
+  const live = useMemo(
+    () => (page.live && carried.asking ? carried.asking.liveOf(page.live, () => store.get().trace, show) : null),
+    [page.live],
+  );
   useEffect(() => store.settle(), [traces]);
   const trace = traces[Math.min(state.trace, traces.length - 1)];
   const [listed, list] = useState(false);
@@ -133,7 +135,7 @@ function Explorer(props: ExplorerProps) {
     <Voice.Provider value={say}>
       <div class="tabs-row">
         <Tabs views={views} view={view} set={set} />
-        <Tour trace={trace} state={state} set={set} />
+        {carried.Tour && <carried.Tour trace={trace} state={state} set={set} />}
       </div>
       <main class="stage" aria-label={view?.title ?? "nothing"}>
         {view && !view.picks && <Where trace={trace} state={state} set={set} />}

@@ -137,6 +137,7 @@ export function loadTrace(page: PageTrace, blocks: Blocks): LoadedTrace {
   };
   const trace: LoadedTrace = {
     ...page,
+    about: withGiven(page),
     sites: [...new Set(page.maps.map((map) => map.site))],
     numbers,
     weights(map) {
@@ -163,6 +164,12 @@ export function loadTrace(page: PageTrace, blocks: Blocks): LoadedTrace {
     axis: (name) => page.axes[name] ?? numbered(page, name),
   };
   return trace;
+}
+
+/** What was read before the first output (a prompt) stands on the same axis and has none; newer traces say how much it is. */
+function withGiven({ about, axes, outputs }: PageTrace): PageTrace["about"] {
+  if (about.given !== undefined || about.output_kind !== "continuation" || !outputs?.labels.length) return about;
+  return { ...about, given: Math.max(0, (axes[outputs.axis]?.labels.length ?? 0) - outputs.labels.length) };
 }
 
 /** Of vectors [positions, heads, numbers] those of one head; all where no head is meant, or where they have none. */

@@ -1,7 +1,7 @@
 // Equations as text: letters in italics, indices below, values of the trace filled in. No library, no pictures.
 import { Fragment } from "preact";
+import { type Flow, letterOf, points, written } from "./flow";
 import { equals, number } from "./labels";
-import type { About } from "./types";
 
 /** `e_{7,15} = v^{⊤} tanh(W s_{6})`: what follows _ stands below, what follows ^ above; single letters are italic. */
 export function Maths({ text }: { text: string }) {
@@ -13,8 +13,8 @@ export function Maths({ text }: { text: string }) {
         return (
           <Fragment key={i}>
             {part
-              .split(/(\p{L}+)/u)
-              .map((word) => ([...word].length === 1 && /\p{L}/u.test(word) && word !== "Σ" ? <i>{word}</i> : word))}
+              .split(/((?:\p{L}\p{M}*)+)/u)
+              .map((word) => (/^\p{L}\p{M}*$/u.test(word) && word !== "Σ" ? <i>{word}</i> : word))}
           </Fragment>
         );
       })}
@@ -37,27 +37,8 @@ export function Equation({ text, value }: { text: string; value?: string }) {
   );
 }
 
-/** What looks and what is looked at, as this model's papers write them. */
-interface Letters {
-  query: string;
-  key: string;
-}
-
-/** These look from a decoder's state at an encoder's: RNNsearch's of the step before, the others' of the step. */
-const BEFORE = new Set(["rnnsearch"]);
-const NOW = new Set(["luong", "pointer"]);
-/** These ask the same of every text: what would be a query is learned, and is part of the score. */
-const POOLS: Record<string, string> = { additive: "v^{⊤} tanh(W h + b)", dot: "v^{⊤} h" };
-
-function lettersOf(about: About, step: number, key: number): Letters {
-  const model = about.model ?? "";
-  if (BEFORE.has(model)) return { query: `s_{${step - 1}}`, key: `h_{${key}}` };
-  if (NOW.has(model)) return { query: `s_{${step}}`, key: `h_{${key}}` };
-  return { query: `q_{${step}}`, key: `k_{${key}}` };
-}
-
 /** The right side of e = …, by the name of the score; a score nobody here knows is called a score. */
-function scoreOf(name: string | undefined, { query: s, key: h }: Letters, key: number, step: number): string {
+function scoreOf(name: string | undefined, s: string, h: string, key: number | string, step: number): string {
   const forms: Record<string, string> = {
     additive: `v^{⊤} tanh(W ${s} + U ${h})`,
     concat: `v^{⊤} tanh(W ${s} + U ${h})`,
@@ -71,17 +52,18 @@ function scoreOf(name: string | undefined, { query: s, key: h }: Letters, key: n
   return (name !== undefined && Object.hasOwn(forms, name) && forms[name]) || `score(${s}, ${h})`;
 }
 
-export function scoreEquation(about: About, site: string, step: number, key: number): string {
-  const pooled = about.model === "attentive_classifier" ? POOLS[about.scores?.[site] ?? ""] : undefined;
-  if (pooled) return `e_{${step},${key}} = ${pooled.replace(/\bh\b(?=( \+|$))/, `h_{${key}}`)}`;
-  return `e_{${step},${key}} = ${scoreOf(about.scores?.[site], lettersOf(about, step, key), key, step)}`;
+export function scoreEquation(flow: Flow | null, name: string | undefined, step: number, key: number | string): string {
+  const query = written(flow?.query.join(", ") || "q[t]", step);
+  const read = written(flow?.key ?? "k[j]", step, key);
+  const right = flow?.score ? written(flow.score, step, key) : scoreOf(name, query, read, key, step);
+  return `e_{${step},${key}} = ${right}`;
 }
 
 /** How a row of weights came about, as far as the page could check it. */
 export type Weighed =
   { by: "softmax"; score: number } | { by: "other"; name: string | null } | { by: "hand" } | { by: "unknown" };
 
-export function weightEquation(step: number, key: number, weighed: Weighed): string {
+export function weightEquation(step: number, key: number | string, weighed: Weighed): string {
   const left = `α_{${step},${key}}`;
   if (weighed.by === "softmax")
     return `${left} = exp(${number(Math.round(100 * weighed.score) / 100)}) / Σ_{i} exp(e_{${step},i})`;
@@ -95,26 +77,21 @@ export function weightEquation(step: number, key: number, weighed: Weighed): str
  * c = Σ α h where that was checked; what was summed is otherwise not in the page, and is called v. Of several heads the
  * context is theirs, one after the other.
  */
-export function contextEquation(step: number, checked: boolean, heads = 1): string {
-  if (heads > 1) return `c_{${step}} = [c_{${step}}^{1}; …; c_{${step}}^{${heads}}]`;
-  return `c_{${step}} = Σ_{i} α_{${step},i} ${checked ? "h" : "v"}_{i}`;
+export function contextEquation(flow: Flow | null, step: number, checked: boolean, heads = 1): string {
+  if (heads > 1) return `c_{${step}} = [c_{${step}}^{0}; …; c_{${step}}^{${heads - 1}}]`;
+  const summed = checked ? letterOf(flow?.key ?? "h") : "v";
+  return `c_{${step}} = Σ_{i} α_{${step},i} ${/^\p{L}\p{M}*$/u.test(summed) ? summed : "h"}_{i}`;
 }
 
-/** How the state came about: known of RNNsearch, whose state takes in the context; nothing is claimed of others. */
-export function stateEquation(about: About, step: number): string | null {
-  return BEFORE.has(about.model ?? "") ? `s_{${step}} = f(s_{${step - 1}}, y_{${step - 1}}, c_{${step}})` : null;
+/** How the state came about; null where the model declares none. */
+export function stateEquation({ state }: Flow, step: number): string | null {
+  const [moved, ...from] = state;
+  return moved === undefined ? null : `${written(moved, step)} = f(${written(from.join(", "), step)})`;
 }
 
-/** null: nothing is claimed of a model that is not known. */
-export function outputEquation(about: About, step: number): string | null {
-  const forms: Record<string, string> = {
-    rnnsearch: `g(s_{${step - 1}}, y_{${step - 1}}, c_{${step}})`,
-    luong: `g(s_{${step}}, c_{${step}})`,
-    pointer: `α_{${step}}`,
-    transformer: `softmax(W s_{${step}})`,
-    seq2seq: `g(s_{${step}}, …)`,
-    attentive_classifier: `softmax(W c_{${step}} + b)`,
-  };
-  const model = about.model ?? "";
-  return Object.hasOwn(forms, model) ? `p_{${step}} = ${forms[model]}` : null;
+/** null: nothing is claimed. */
+export function outputEquation(flow: Flow, step: number): string | null {
+  if (!flow.output.length) return null;
+  const from = written(flow.output.join(", "), step);
+  return `p_{${step}} = ${points(flow) ? from : `g(${from})`}`;
 }

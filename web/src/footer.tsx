@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "./icons";
 import { isSpecial, short } from "./labels";
+import { isGiven } from "./output_kind";
 import { Readout } from "./readout";
 import { stepsOf, type Steps } from "./state";
 import type { LoadedTrace, PageTrace, Part, State, ViewProps } from "./types";
@@ -112,13 +113,15 @@ function Tokens({
       {from > steps.first && <span class="more">…</span>}
       {shown.map((step) => {
         const label = axis.labels[step] ?? String(step);
-        const classes = isSpecial(axis, step) ? "token-button special" : "token-button";
+        const given = isGiven(trace.about, step);
+        const classes = given || isSpecial(axis, step) ? "token-button special" : "token-button";
         return (
           <button
             key={step}
             ref={step === state.step ? current : null}
             class={classes}
             dir="auto"
+            title={given ? "given, not written" : undefined}
             aria-current={step === state.step ? "step" : undefined}
             onClick={() => to(step)}
           >

@@ -90,3 +90,17 @@ export function received(matrix: Matrix): Float32Array {
   for (let r = 0; r < matrix.rows; r++) matrix.entries(r, (c, value) => Number.isFinite(value) && (sums[c]! += value));
   return sums;
 }
+
+const ALIKE = 1e-3; // of the largest: float32 and a page's digits make smaller differences
+
+/** How many weigh something, where all of those weigh the same: then nothing was looked at most. 0: some weigh more. */
+export function evenly(weights: Iterable<number>, exact = true): number {
+  let [count, least, most] = [0, Infinity, 0];
+  for (const weight of weights) {
+    if (!Number.isFinite(weight)) return 0;
+    if (weight <= 0) continue;
+    count++;
+    [least, most] = [Math.min(least, weight), Math.max(most, weight)];
+  }
+  return count > 1 && most - least <= (exact ? ALIKE : 20 * ALIKE) * most ? count : 0;
+}

@@ -43,7 +43,8 @@ export interface Look {
   key: PageAxis;
   /** row r is position map.step + r of the query axis */
   weights: Matrix;
-  averaged: boolean;
+  /** of how many heads this is the mean; 0: it is one head's */
+  averaged: number;
 }
 
 export function headsOf(trace: LoadedTrace, site: string): (number | null)[] {
@@ -69,7 +70,7 @@ export async function lookAt(trace: LoadedTrace, site: string, head: number | nu
     query,
     key: trace.axis(map.key),
     weights,
-    averaged: alike.length > 1,
+    averaged: alike.length > 1 ? alike.length : 0,
   };
 }
 

@@ -38,7 +38,7 @@ test("a ranker's list is of candidates, so its candidate is found there and not 
 });
 
 test("a look is for what it leads to", () => {
-  const of = (about: About, query: string, labels: string[]) => purposeOf({ query }, tokens(labels), about);
+  const of = (about: About, query: string, labels: string[]) => purposeOf({ query }, tokens(labels), about, 0);
   assert.equal(of({}, "target", ["5"]), "to write");
   assert.equal(of({ output_kind: "tags" }, "tag", ["She [O]"]), "to tag");
   assert.equal(of(RANK, "score", ["0.506"]), "to score the candidate");

@@ -34,6 +34,11 @@ export function canBegin(about: About): boolean {
   return kind === "text" || kind === "continuation";
 }
 
+/** Whether a position was not written but given: part of a language model's prompt. */
+export function isGiven(about: About, step: number): boolean {
+  return typeof about.given === "number" && step < about.given;
+}
+
 /** What one of the likely outputs is. */
 export const CHOICES: Record<Action, string> = {
   write: "next piece",
@@ -46,11 +51,11 @@ export const CHOICES: Record<Action, string> = {
  * What a look from one axis at another was for, as the beginning of "to write *5*"; null where it leads to no output: a
  * ranker's candidate looks at the question word by word before it is scored.
  */
-export function purposeOf(map: Pick<PageMap, "query">, query: PageAxis, about: About): string | null {
+export function purposeOf(map: Pick<PageMap, "query">, query: PageAxis, about: About, step: number): string | null {
   if (query.kind !== "tokens") return null;
   switch (actionOf(about)) {
     case "write":
-      return "to write";
+      return isGiven(about, step) ? null : "to write";
     case "tag":
       return "to tag";
     case "decide":

@@ -108,7 +108,7 @@ export function Places({
           value={head === null ? "" : String(head)}
           choices={[
             { value: "", label: `mean of ${heads.length}` },
-            ...heads.map((each) => ({ value: String(each), label: String((each ?? 0) + 1) })),
+            ...heads.map((each) => ({ value: String(each), label: String(each ?? 0) })),
           ]}
           pick={(chosen) => set({ head: chosen === "" ? null : Number(chosen) })}
         />

@@ -2,7 +2,7 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { purposeOf } from "./output_kind";
-import { factsOf, grouped } from "./grouping";
+import { evenly, factsOf, grouped } from "./grouping";
 import { type Line, lineOf, number, short, wordAt } from "./labels";
 import type { About, Matrix, PageAxis, PageMap, Part, State } from "./types";
 
@@ -20,7 +20,7 @@ export interface Seen {
 export function moment(look: Seen, about: About, step: number, key: number | null): Part[] {
   const row = step - look.map.step;
   if (row < 0 || row >= look.weights.rows) return [];
-  const frame = frameOf(look, about, { token: short(look.query.labels[step] ?? String(step)) });
+  const frame = frameOf(look, about, step, { token: short(look.query.labels[step] ?? String(step)) });
   return frame(key === null ? most(look, row) : weighed(look, row, key));
 }
 
@@ -52,16 +52,31 @@ export function useSentence(look: Seen | null, about: About, state: State): Part
   const at = state.hover ?? state;
   if (!words) return look && moment(look, about, at.step, at.key);
   const key = at.key === null ? null : (words.columns.group[at.key] ?? null);
-  return moment(words.seen, about, words.rows.group[at.step] ?? 0, key);
+  const given = about.given === undefined ? undefined : words.rows.group[about.given];
+  return moment(words.seen, { ...about, given }, words.rows.group[at.step] ?? 0, key);
 }
 
 function most({ key, weights }: Seen, row: number): Part[] {
   const facts = factsOf(weights, row);
   if (facts.argmax < 0) return [facts.broken ? "looked at nothing that is a number" : "looked at nothing"];
-  const { text, from, to } = wordAt(key, facts.argmax);
-  let share = 0;
-  for (let position = from; position < to; position++) share += weights.at(row, position);
+  const all = weights.row(row);
+  const alike = weights.partial ? 0 : evenly(all, weights.exact);
+  if (alike) return [`looked at ${alike} positions alike (${number(facts.largest, weights.exact)} each)`];
+  const { text, share } = mostOf(key, all);
   return [share < 0.5 ? "looked most at " : "looked at ", { token: short(text) }, ` (${number(share, weights.exact)})`];
+}
+
+/** The word with most of the weight: its parts count together. */
+function mostOf(axis: PageAxis, row: ArrayLike<number>): { text: string; share: number } {
+  let most = { text: "", share: -1 };
+  for (let position = 0; position < row.length;) {
+    const { text, to } = wordAt(axis, position);
+    let share = 0;
+    for (; position < to && position < row.length; position++)
+      share += Number.isFinite(row[position]) ? row[position]! : 0;
+    if (share > most.share) most = { text, share };
+  }
+  return most;
 }
 
 function weighed({ key, weights }: Seen, row: number, position: number): Part[] {
@@ -80,9 +95,9 @@ function placeOf(axis: PageAxis, position: number): Part[] {
 }
 
 /** What the looking was for depends on what looks: a word being written, a tag, a class, a word among its neighbours. */
-function frameOf({ map, query }: Seen, about: About, asked: Part): (said: Part[]) => Part[] {
+function frameOf({ map, query }: Seen, about: About, step: number, asked: Part): (said: Part[]) => Part[] {
   if (map.query === map.key) return (said) => ["At ", asked, " it ", ...said, "."];
-  const purpose = purposeOf(map, query, about);
+  const purpose = purposeOf(map, query, about, step);
   if (purpose) return (said) => ["It ", ...said, ` ${purpose} `, asked, "."];
   return (said) => ["For ", asked, " it ", ...said, "."];
 }

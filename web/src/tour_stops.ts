@@ -1,5 +1,6 @@
 // The stops of the tour: what is said at each, with the words and numbers of the trace that is shown.
-import { type Action, CHOICES, outputKind } from "./output_kind";
+import { CHOICES, outputKind } from "./output_kind";
+import { listed } from "./flow";
 import { isSpecial, number, short, wordAt } from "./labels";
 import { isNarrow } from "./tour_place";
 import type { LoadedTrace, Part } from "./types";
@@ -49,7 +50,7 @@ export function stopsOf(decode: Decode, moment: Moment): Stop[] {
   const sofar: Part[] = [...read, ...(moment.writes ? writes : [". "])];
   return [
     ...(look ? lookStops(decode, moment, sofar) : plainStops(decode, sofar)),
-    outputStop(moment, decode.action, points, !!look),
+    outputStop(decode, moment),
     // Who decides once has nothing to do again.
     ...(moment.writes ? [againStop(trace, !!look, points)] : []),
   ];
@@ -69,7 +70,7 @@ function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]
   const inWord: Part[] = word.to - word.from > 1 ? [" in ", { token: short(word.text, 24) }] : [];
   const top: Part[] =
     scores && key >= 0
-      ? [` The highest is ${number(scores[key])}, for `, here, ...inWord, "."]
+      ? [` ${isHighest(scores, key) ? "The highest is" : "It is"} ${number(scores[key])}, for `, here, ...inWord, "."]
       : [" (These were not kept here.)"];
   const share = Array.from(row)
     .slice(word.from, word.to)
@@ -95,15 +96,19 @@ function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]
   ];
 }
 
+function isHighest(scores: ArrayLike<number>, key: number): boolean {
+  return Array.from(scores).every((score) => !(score > scores[key]!));
+}
+
 function contextStop(states: string, steps: boolean): Stop {
   return {
     title: "Context",
     at: ".steps .at-r, .steps .at-c",
     said: [
       states,
-      "The model adds the states up, each as much as its weight says",
+      "The model adds up what is read, each position as much as its weight says",
       isNarrow() ? ". " : "; the ribbons show how much comes from where. ",
-      `The sum is the context c: what it takes from the input${steps ? " at this step" : ""}.`,
+      `The sum is the context c: what it takes from there${steps ? " at this step" : ""}.`,
     ],
   };
 }
@@ -118,7 +123,7 @@ function weightStop({ weighed, scores }: Moment, share: Part[]): Stop {
   return { title, at: ".steps .at-a", said: ["A score can be any number. ", how, ...share] };
 }
 
-function plainStops({ read, action }: Decode, sofar: Part[]): Stop[] {
+function plainStops({ read, action, flow }: Decode, sofar: Part[]): Stop[] {
   const size = read ? `${read.values.columns} numbers` : "a list of numbers";
   if (action !== "write")
     return [
@@ -138,19 +143,19 @@ function plainStops({ read, action }: Decode, sofar: Part[]): Stop[] {
       title: "The bottleneck",
       at: ".steps .at-r, .steps .at-b",
       said: [
-        "Only the last state goes on. Everything the model will ever know about the input has to fit into it: ",
+        flow?.passed
+          ? `Everything the model will ever know about the input has to fit into ${flow.passed} numbers: `
+          : "",
         "it cannot look back.",
       ],
     },
-    {
-      title: "State",
-      at: ".steps .at-s",
-      said: ["From that vector the decoder starts, and changes its own state s with everything it writes."],
-    },
+    ...(flow?.state.length
+      ? [{ title: "State", at: ".steps .at-s", said: ["Its own state changes with everything it writes."] }]
+      : []),
   ];
 }
 
-function outputStop({ likely, written, state, writes }: Moment, action: Action, points: boolean, looks: boolean): Stop {
+function outputStop({ action, points, flow, look }: Decode, { likely, written, writes, count }: Moment): Stop {
   const found = likely.find((each) => each.label === written) ?? likely[0];
   const told: Part[] = found
     ? [
@@ -159,22 +164,15 @@ function outputStop({ likely, written, state, writes }: Moment, action: Action, 
         writes ? (found.label === written ? " It was written." : "") : " That is its answer.",
       ]
     : ["How likely they were was not kept here."];
-  const from = !looks
-    ? writes
-      ? "From its state"
-      : "From these states"
-    : state
-      ? "From the context and its own state s"
-      : "From the context";
+  const from = flow?.output.length
+    ? `From ${listed(flow.output, count).replace(/_\{([^}]*)\}/g, "$1")} the model works out`
+    : look
+      ? "Then the model works out"
+      : "From its states the model works out";
   return {
     title: "Output",
     at: ".steps .at-p",
-    said: [
-      points ? "Here the weights themselves say" : from,
-      points ? "" : " the model works out",
-      ` how likely each ${CHOICES[action]} is. `,
-      ...told,
-    ],
+    said: [points ? "Here the weights themselves say" : from, ` how likely each ${CHOICES[action]} is. `, ...told],
   };
 }
 

@@ -50,6 +50,12 @@ export interface About {
   aer?: number;
   /** the score of each site, by its name: {"decoder.attention": "additive"} */
   scores?: Record<string, string>;
+  /** what the model declares of each site (flow.ts) */
+  flow?: Record<string, Record<string, unknown>>;
+  /** how many positions were given, not written: a language model's prompt */
+  given?: number;
+  /** the number of an axis's first position, where it is not 1: a pointer's points are numbered as its output numbers them */
+  counts_from?: Record<string, number>;
   faithfulness?: Faithfulness;
   /** of a classifier: the probability of each class */
   labels?: Record<string, number>;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { outputEquation, scoreEquation, weightEquation } from "./equations";
+import { outputEquation, scoreEquation, stateEquation, weightEquation } from "./equations";
+import { flowOf } from "./flow";
 import { plainText } from "./readout";
-import type { PageAxis } from "./types";
+import type { LoadedTrace, PageAxis } from "./types";
 import { differing, dragged, evenRow, maskKey, pieces, prefixOf, saidOf, setRow, touches, withChange } from "./what_if";
 
 const PLACE = { site: "decoder.attention", head: 0, step: 6 };
@@ -89,11 +90,13 @@ test("a change touches its own row, and every row where it names no step", () =>
 });
 
 test("a change is said in a few words", () => {
-  const axis = tokens(["maio", "2009"]);
-  assert.equal(plainText(saidOf(setRow(PLACE, [0.2, 0.8], 0), axis)), "maio weighs 0.20 at step 7");
-  assert.equal(plainText(saidOf(evenRow(PLACE, false), axis)), "all weigh the same at step 7");
-  assert.equal(plainText(saidOf(evenRow(PLACE, true), axis)), "all weigh the same at every step");
-  assert.equal(plainText(saidOf(maskKey(PLACE, 1, true), axis)), "2009 is hidden at every step");
+  const axes: Record<string, PageAxis> = { source: tokens(["maio", "2009"]) };
+  const maps = [{ site: PLACE.site, key: "source", step: 0 }];
+  const trace = { maps, axis: (name: string) => axes[name] } as unknown as LoadedTrace;
+  assert.equal(plainText(saidOf(setRow(PLACE, [0.2, 0.8], 0), trace)), "maio weighs 0.20 at step 7");
+  assert.equal(plainText(saidOf(evenRow(PLACE, false), trace)), "all weigh the same at step 7");
+  assert.equal(plainText(saidOf(evenRow(PLACE, true), trace)), "all weigh the same at every step");
+  assert.equal(plainText(saidOf(maskKey(PLACE, 1, true), trace)), "2009 is hidden at every step");
 });
 
 test("what differs is told on both sides, moved parts and all", () => {
@@ -144,19 +147,26 @@ test("a forced output follows what stood before it", () => {
   assert.equal(prefixOf(words, 2, "!"), "the cats!");
 });
 
-test("an equation claims only what is known of the model", () => {
+test("an equation claims only what the model declares", () => {
   const site = "decoder.attention";
-  const of = (model: string, score?: string) =>
-    scoreEquation({ model, scores: score ? { [site]: score } : undefined }, site, 7, 15);
-  assert.equal(of("rnnsearch", "additive"), "e_{7,15} = v^{⊤} tanh(W s_{6} + U h_{15})");
-  assert.equal(of("luong", "general"), "e_{7,15} = s_{7}^{⊤} W h_{15}");
-  assert.equal(of("transformer", "scaled_dot"), "e_{7,15} = q_{7}^{⊤} k_{15} / √d");
-  assert.equal(of("mine", "my_score"), "e_{7,15} = score(q_{7}, k_{15})");
-  assert.equal(of("mine", "constructor"), "e_{7,15} = score(q_{7}, k_{15})");
-  assert.equal(of("mine"), "e_{7,15} = score(q_{7}, k_{15})");
+  const flow = (declared: Record<string, unknown>) => flowOf({ flow: { [site]: declared } }, site)!;
+  const [before, after] = [
+    flow({ query: ["s[t-1]"], output: ["s[t-1]", "y[t-1]", "c[t]"] }),
+    flow({ query: ["s[t]"] }),
+  ];
+  assert.equal(scoreEquation(before, "additive", 7, 15), "e_{7,15} = v^{⊤} tanh(W s_{6} + U h_{15})");
+  assert.equal(scoreEquation(after, "general", 7, 15), "e_{7,15} = s_{7}^{⊤} W h_{15}");
+  assert.equal(scoreEquation(flow({ score: "w^{⊤} tanh(h[j])" }), "additive", 7, 15), "e_{7,15} = w^{⊤} tanh(h_{15})");
+  assert.equal(scoreEquation(null, "scaled_dot", 7, 15), "e_{7,15} = q_{7}^{⊤} k_{15} / √d");
+  assert.equal(scoreEquation(null, "my_score", 7, 15), "e_{7,15} = score(q_{7}, k_{15})");
+  assert.equal(scoreEquation(null, "constructor", 7, 15), "e_{7,15} = score(q_{7}, k_{15})");
+  assert.equal(scoreEquation(null, undefined, 7, 15), "e_{7,15} = score(q_{7}, k_{15})");
   assert.equal(weightEquation(7, 15, { by: "softmax", score: 4.21 }), "α_{7,15} = exp(4.21) / Σ_{i} exp(e_{7,i})");
   assert.equal(weightEquation(7, 15, { by: "other", name: "softmax · gain" }), "α_{7,15} = softmax(e_{7})_{15} · gain");
   assert.equal(weightEquation(7, 15, { by: "other", name: null }), "α_{7,15} = normalise(e_{7})_{15}");
   assert.equal(weightEquation(7, 15, { by: "hand" }), "α_{7,15}");
-  assert.equal(outputEquation({ model: "mine" }, 7), null);
+  assert.equal(outputEquation(before, 7), "p_{7} = g(s_{6}, y_{6}, c_{7})");
+  assert.equal(outputEquation(after, 7), null);
+  assert.equal(stateEquation(flow({ state: ["s[t]", "s[t-1]", "c[t]"] }), 7), "s_{7} = f(s_{6}, c_{7})");
+  assert.equal(flowOf({ model: "rnnsearch" }, site), null, "a name claims nothing");
 });

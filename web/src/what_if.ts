@@ -75,9 +75,10 @@ export function touches({ edit }: Change, { site, head, step }: Place): boolean 
 }
 
 /** "At step 7 *maio* weighs 0.20." */
-export function saidOf({ kind, edit, key }: Change, axis: PageAxis): Part[] {
-  const token: Part = { token: short(axis.labels[key ?? -1] ?? "", 24) };
-  const when = edit.step === null ? "at every step" : `at step ${edit.step + 1}`;
+export function saidOf({ kind, edit, key }: Change, trace: LoadedTrace): Part[] {
+  const map = trace.maps.find(({ site }) => site === edit.site);
+  const token: Part = { token: short(trace.axis(map?.key ?? "").labels[key ?? -1] ?? "", 24) };
+  const when = edit.step === null ? "at every step" : `at step ${edit.step - (map?.step ?? 0) + 1}`;
   if (kind === "mask") return [token, ` is hidden ${when}`];
   if (kind === "even") return [`all weigh the same ${when}`];
   return [token, ` weighs ${number(edit.row?.[key ?? 0])} ${when}`];

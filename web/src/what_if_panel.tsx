@@ -12,7 +12,7 @@ import "./what_if.css";
 
 const NOT_YET = "The answer to a change stands here.";
 
-interface PanelProps {
+export interface PanelProps {
   trace: LoadedTrace;
   hand: Hand;
   place: Place | null;
@@ -163,7 +163,7 @@ function Changes({ hand, set }: Pick<PanelProps, "hand" | "set">) {
       {changes.map((change, i) => (
         <li key={i}>
           <button class="link" disabled={change.edit.step === null} onClick={() => go(change)}>
-            <Said parts={saidOf(change, readAt(base, change))} />
+            <Said parts={saidOf(change, base)} />
           </button>
           <button class="quiet" disabled={hand.busy} onClick={() => hand.takeBack(change)}>
             take back
@@ -192,11 +192,6 @@ function Changes({ hand, set }: Pick<PanelProps, "hand" | "set">) {
       )}
     </ul>
   );
-}
-
-/** What a change's site looks at. */
-function readAt(trace: LoadedTrace, { edit }: Change): PageAxis {
-  return trace.axis(trace.maps.find((map) => map.site === edit.site)?.key ?? "");
 }
 
 /** Tags, labels and candidates are said; only text is written. */

@@ -204,7 +204,7 @@ def _weigh_under(
     if gain is not None:
         weights = weights * _beside(gain, weights)
     weights = lens.edit_weights(site, weights, offset)
-    lens.observe(site, weights, offset=offset, scores=edited)
+    lens.observe(site, weights, offset=offset, scores=scores)  # the network's own: an edit is not a score
     return weights.squeeze(1) if headless else weights
 
 

@@ -18,7 +18,7 @@ Legend: B batch, S positions of a row, m embedding, n states, C labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -32,9 +32,17 @@ from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.recurrent import Recurrent, at_end, mask_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("pool", query="label", key="text")
+SUMMED = Flow(
+    query=("v_{a}",),
+    score="w^{⊤} tanh(W_{h} h[j] + W_{v} v_{a})",
+    output=("c[t]", "h_{N}"),
+    recorded={"h": "encoder.state"},
+)
+PRINTED = replace(SUMMED, score="w^{⊤} tanh [W_{h} h[j]; W_{v} v_{a}]")
+SITE = Site("pool", query="label", key="text", flow=PRINTED)
 
 
 @dataclass(frozen=True)
@@ -145,7 +153,8 @@ class AtaeLstm(Classifier):
     ) -> Float[Tensor, "B n"]:
         """r = Σₜ αₜ hₜ over the words of the sentence."""
         query, window = aspect.unsqueeze(1), padding(lengths)
-        return attend(query, states, states, score=self.score, window=window, lens=lens, site=SITE).squeeze(1)
+        site = replace(SITE, flow=SUMMED) if self.config.scorer == "summed" else SITE
+        return attend(query, states, states, score=self.score, window=window, lens=lens, site=site).squeeze(1)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)

@@ -28,9 +28,11 @@ from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.recurrent import Recurrent, at_end, max_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("pool", query="label", key="text")
+FLOW = Flow(query=("w",), score="w^{⊤} tanh(h[j])", output=("c[t]",), recorded={"h": "encoder.state"})
+SITE = Site("pool", query="label", key="text", flow=FLOW)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Legend: B batch, S positions, m embedding, n states, C labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -27,9 +27,12 @@ from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.convolution import Convolution
 from saccade.nn.recurrent import Recurrent, at_end, max_of, mean_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("pool", query="label", key="text")
+FLOW = Flow(query=("u",), score="u^{⊤} tanh(W h[j] + b)", output=("c[t]",), recorded={"h": "encoder.state"})
+SITE = Site("pool", query="label", key="text", flow=FLOW)
+BY_DOT = replace(SITE, flow=replace(FLOW, score="u^{⊤} h[j]"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class AttentiveClassifier(Classifier):
             self.pool = AttentionPool(
                 states, score=score, hidden=config.attention, normalise=normaliser(config.normalise)
             )
-            self.sites = (SITE,)
+            self.sites = (SITE if score == "additive" else BY_DOT,)
         self.output = nn.Linear(states, classes)
 
     @staticmethod
@@ -122,7 +125,7 @@ class AttentiveClassifier(Classifier):
     ) -> Float[Tensor, "B n"]:
         """One vector for the whole text."""
         if self.pool is not None:
-            found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=SITE)
+            found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=self.sites[0])
             return found
         match self.config.pool:
             case "mean":

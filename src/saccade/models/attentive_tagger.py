@@ -15,7 +15,7 @@ Legend: B batch, S words, L characters, m embedding, c of characters, n states e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -32,9 +32,12 @@ from saccade.nn.convolution import Convolution
 from saccade.nn.crf import CRF
 from saccade.nn.recurrent import Recurrent, mask_of
 from saccade.nn.tagger import Tagger
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("attention", query="text", key="text")
+FLOW = Flow(query=("h[t]",), output=("c[t]", "h[t]"), recorded={"h": "encoder.state"})
+SITE = Site("attention", query="text", key="text", flow=FLOW)
+BY_WORD = replace(SITE, flow=replace(FLOW, query=("x[t]",), key="x[j]"))
 UNKNOWN = 3  # the id of <unk> in every vocabulary of words
 
 
@@ -93,7 +96,7 @@ class AttentiveTagger(Tagger):
                 compared, compared, score=config.attention, normalise=normaliser(config.normalise)
             )
             self.join = nn.Linear(2 * states, states)
-            self.sites = (SITE,)
+            self.sites = (SITE if config.compare == "states" else BY_WORD,)
         self.output = nn.Linear(states, labels)
         self.crf = CRF(labels) if config.output == "crf" else None
 
@@ -111,7 +114,7 @@ class AttentiveTagger(Tagger):
             lens.signal("encoder.state", "text", states)
         if self.attention is not None and self.join is not None:
             compared = states if self.config.compare == "states" else words
-            read = self.attention(compared, compared, states, window=padding(lengths), lens=lens, site=SITE)
+            read = self.attention(compared, compared, states, window=padding(lengths), lens=lens, site=self.sites[0])
             states = torch.tanh(self.join(torch.cat([read, states], dim=-1)))
         emissions: Tensor = self.output(states)
         return emissions.masked_fill(~mask_of(lengths, tokens.shape[1]).unsqueeze(-1), 0.0)

@@ -14,7 +14,7 @@ C labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -30,10 +30,18 @@ from saccade.kernels.choose import Choice
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.recurrent import Recurrent, mask_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-WORDS = Site("words", query="sentences", key="text")
-SENTENCES = Site("sentences", query="label", key="sentences")
+POOL = Flow(query=("u",), score="u^{⊤} tanh(W h[j] + b)", output=("c[t]",), recorded={"h": "sentences.state"})
+SENTENCES = Site("sentences", query="label", key="sentences", flow=POOL)
+SENTENCE = "the vector of its sentence; how much that sentence counts is weighed at “sentences”"
+WORDS = Site(
+    "words",
+    query="sentences",
+    key="text",
+    flow=replace(POOL, output=(), into=SENTENCE, recorded={"h": "words.state"}),
+)
 
 
 @dataclass(frozen=True)

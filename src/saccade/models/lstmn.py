@@ -40,6 +40,7 @@ from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.language import LanguageModel
 from saccade.nn.recurrent import at_end, mean_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
 Query = Literal["paper", "code"]
@@ -222,6 +223,26 @@ def _last(
     return torch.where(lengths.unsqueeze(-1) > 0, at_end(summaries, lengths.clamp(min=1)), before)
 
 
+BELOW = "the new state of this position, which the next layer reads"
+MEAN = "the new state of this position; the label is decided from the mean of all states"
+
+
+def _flow(config: Config | ClassifierConfig, layer: int, read: str, *, writes: bool) -> Flow:
+    """A step of a layer: the word (or the state z below) and the last summary ask, and what they find makes the new state."""
+    given, top = "z[t]" if layer else read, layer == config.layers - 1
+    asks = (given, "h̃[t-1]") if config.query == "paper" else (given,)
+    terms = [f"W_{{{part.partition('[')[0]}}} {part}" for part in ("h[j]", *asks)]
+    return Flow(
+        query=asks,
+        score=f"v^{{⊤}} tanh({' + '.join(terms)})",
+        output=("h[t]",) if top and writes else (),
+        state=("h[t]", "c[t]", given),
+        into=BELOW if not top else "" if writes else MEAN,
+        recorded={"h": "decoder.state" if writes else "encoder.state"} if top else {},
+        word="x",
+    )
+
+
 class LstmnLM(LanguageModel):
     """p(xₜ₊₁ | x₍≤ₜ₎): tokens [B, T] → logits [B, T, V]."""
 
@@ -232,7 +253,10 @@ class LstmnLM(LanguageModel):
         super().__init__()
         n, m, tied = config.hidden, config.embedding, config.output == "tied"
         self.config = config
-        self.sites = tuple(Site(f"decoder.{layer}.self", "output", "input") for layer in range(config.layers))
+        self.sites = tuple(
+            Site(f"decoder.{layer}.self", "output", "input", flow=_flow(config, layer, "x[t-1]", writes=True))
+            for layer in range(config.layers)
+        )
         self.embedding = nn.Embedding(size, m)
         self.cells = Stack(m, n, config.query, config.dropout, self.sites)
         self.project = nn.Linear(n, m, bias=False) if tied and n != m else nn.Identity()
@@ -295,7 +319,10 @@ class Lstmn(Classifier):
         super().__init__()
         n, judge = config.hidden, config.judge or config.hidden
         self.config = config
-        self.sites = tuple(Site(f"encoder.{layer}.self", "text", "text") for layer in range(config.layers))
+        self.sites = tuple(
+            Site(f"encoder.{layer}.self", "text", "text", flow=_flow(config, layer, "x[t]", writes=False))
+            for layer in range(config.layers)
+        )
         self.embedding = nn.Embedding(vocabulary, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.second = nn.Parameter(torch.zeros(config.embedding))  # added to the embeddings of the second text

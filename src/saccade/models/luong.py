@@ -13,7 +13,7 @@ Legend: B batch, S source, T target, n hidden, V vocabulary, L layers, D radius.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
@@ -38,9 +38,18 @@ from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
 from saccade.plugins import is_own
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("decoder.attention", query="target", key="source")
+FLOW = Flow(
+    query=("h[t]",),
+    key="h̄[j]",
+    output=("c[t]", "h[t]"),
+    state=("h[t]", "h[t-1]", "y[t-1]", "h̃[t-1]"),
+    recorded={"h": "decoder.state", "h̄": "encoder.state"},
+)
+SITE = Site("decoder.attention", query="target", key="source", flow=FLOW)
+UNFED = replace(SITE, flow=replace(FLOW, state=FLOW.state[:-1]))
 
 
 @dataclass(frozen=True)
@@ -203,8 +212,9 @@ class Luong(EncoderDecoder):
             _, context = steps.look(hidden)
         else:
             keys, window = Prepared(memory.keys), self._window(hidden, memory)
+            site = SITE if self.config.input_feeding else UNFED
             context = self.attention(
-                hidden, keys, memory.annotations, window=window, offset=offset, lens=lens, site=SITE
+                hidden, keys, memory.annotations, window=window, offset=offset, lens=lens, site=site
             )
         return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
 

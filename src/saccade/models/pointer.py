@@ -22,9 +22,16 @@ from saccade.attention.windows import padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("decoder.pointer", query="target", key="source")
+FLOW = Flow(
+    query=("d[t]",),
+    output=("α[t]",),
+    state=("d[t]", "d[t-1]", "y[t-1]"),
+    recorded={"d": "decoder.state", "h": "encoder.state"},
+)
+SITE = Site("decoder.pointer", query="target", key="source", flow=FLOW)
 END = 0
 
 

@@ -20,7 +20,10 @@ from torch.nn import functional
 from saccade.nn.config import check
 from saccade.nn.language import LanguageModel
 from saccade.nn.recurrent import Recurrent, State
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens
+
+FLOW = Flow(output=("h[t]",), state=("h[t]", "h[t-1]", "x[t-1]"), recorded={"h": "decoder.state"}, word="x")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class RecurrentLM(LanguageModel):
             some = (lengths > 0).view(-1, 1, 1)
             after = tuple(torch.where(some, new, old) for new, old in zip(after, before, strict=True))
         if lens is not None and lens.wants("state"):
-            lens.signal("decoder.state", self.writes_on, states, offset=offset)
+            lens.signal("decoder.state", self.writes_on, states, offset=offset, flow=FLOW)
         return states, after
 
     def write(self, hidden: Float[Tensor, "... n"]) -> Float[Tensor, "... V"]:
@@ -90,7 +93,7 @@ class RecurrentLM(LanguageModel):
     ) -> tuple[Float[Tensor, "B V"], State]:
         hidden, state = self.cells.step(self._drop(self.embedding(token)), state)
         if lens is not None and lens.wants("state") and isinstance(offset, int):
-            lens.signal("decoder.state", self.writes_on, hidden.unsqueeze(1), offset=offset)
+            lens.signal("decoder.state", self.writes_on, hidden.unsqueeze(1), offset=offset, flow=FLOW)
         return self.write(hidden), state
 
     def _drop(self, x: Tensor) -> Tensor:

@@ -32,9 +32,11 @@ from saccade.kernels.dot.reference import dot_scores
 from saccade.nn.config import check
 from saccade.nn.recurrent import Recurrent, at_end, reverse_within
 from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, record_contributions, record_risk
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-ALPHA = Site("visits", query="visits", key="visits")
+FLOW = Flow(query=("w",), key="g[j]", score="w^{⊤} g[j]", output=("c[t]",))
+ALPHA = Site("visits", query="visits", key="visits", flow=FLOW)
 
 
 @dataclass(frozen=True)

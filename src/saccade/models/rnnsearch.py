@@ -16,7 +16,7 @@ Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabula
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -34,9 +34,17 @@ from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
 from saccade.plugins import is_own
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("decoder.attention", query="target", key="source")
+FLOW = Flow(
+    query=("s[t-1]",),
+    output=("s[t-1]", "y[t-1]", "c[t]"),
+    state=("s[t]", "s[t-1]", "y[t-1]", "c[t]"),
+    recorded={"s": "decoder.state", "s[0]": "decoder.start", "h": "encoder.state"},
+)
+SITE = Site("decoder.attention", query="target", key="source", flow=FLOW)
+COPYING = replace(SITE, flow=replace(FLOW, output=(*FLOW.output, "α[t]")))
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,8 @@ class RNNSearch(EncoderDecoder):
             lens.signal("encoder.state", "source", annotations)
         # final[:, 1] is the backward state at the first word, the last one that direction reads.
         start = torch.tanh(self.start_layer(final[:, 1]))
+        if lens is not None and lens.wants("state"):
+            lens.signal("decoder.start", "target", start.unsqueeze(1))
         keys = self.score.prepare(annotations).key
         return Memory(annotations, keys, mask_of(lengths, source.shape[1]), start, source)
 
@@ -188,7 +198,7 @@ class RNNSearch(EncoderDecoder):
                 window=self.window(state.unsqueeze(1), memory.real),
                 offset=offset,
                 lens=lens,
-                site=SITE,
+                site=SITE if self.copying is None else COPYING,
             )
         )
         context = context.squeeze(1)

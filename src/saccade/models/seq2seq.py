@@ -23,6 +23,7 @@ from torch.nn import functional
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, init_groundhog, maxout, reverse_within
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens
 
 
@@ -101,13 +102,24 @@ class Seq2Seq(EncoderDecoder):
     def start(self, memory: Memory) -> State:
         return memory.start
 
+    @property
+    def flow(self) -> Flow:
+        """A step: the state moves, and the output is read off it; Cho's also reads the one vector c again."""
+        config, recorded = self.config, {"s": "decoder.state", "h": "encoder.state"}
+        state = ("s[t]", "s[t-1]", "y[t-1]")
+        if config.context == "every_step":
+            output = ("s[t]", "y[t-1]", "c")
+            return Flow(output=output, state=(*state, "c"), recorded=recorded, passed=config.hidden)
+        parts = 2 if config.cell == "lstm" else 1  # an LSTM's cells too
+        return Flow(output=("s[t]",), state=state, recorded=recorded, passed=parts * config.layers * config.hidden)
+
     def step(
         self, token: Int[Tensor, " B"], state: State, memory: Memory, *, offset: int, lens: Lens | None = None
     ) -> tuple[Float[Tensor, "B V"], State]:
         embedded = self._drop(self.target_embedding(token))
         hidden, state = self.decoder.step(torch.cat([embedded, memory.context], dim=-1), state)
         if lens is not None and lens.wants("state"):
-            lens.signal("decoder.state", "target", hidden.unsqueeze(1), offset=offset)
+            lens.signal("decoder.state", "target", hidden.unsqueeze(1), offset=offset, flow=self.flow)
         return self._read_out(hidden, embedded, memory.context), state
 
     def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
@@ -115,7 +127,7 @@ class Seq2Seq(EncoderDecoder):
         context = memory.context.unsqueeze(1).expand(-1, target.shape[1], -1)
         states, _ = self.decoder(torch.cat([embedded, context], dim=-1), initial=memory.start)
         if lens is not None and lens.wants("state"):
-            lens.signal("decoder.state", "target", states)
+            lens.signal("decoder.state", "target", states, flow=self.flow)
         return self._read_out(states, embedded, context)
 
     def _read_out(self, hidden: Tensor, embedded: Tensor, context: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ Legend: B pairs, S tokens of the question, T of the candidate, m embedding, n st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -38,11 +38,28 @@ from saccade.nn.config import check
 from saccade.nn.convolution import Convolution
 from saccade.nn.ranker import Ranker
 from saccade.nn.recurrent import Recurrent, mask_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-QUESTION = Site("question", query="score", key="question")
-CANDIDATE = Site("candidate", query="score", key="candidate")
-ALIGNMENT = Site("alignment", query="candidate", key="question")
+POOL = Flow(query=("u",), score="u^{⊤} tanh(W h[j] + b)")
+ASKS = "the question’s vector q, which asks at “candidate” and is compared with what is found there"
+QUESTION = Site(
+    "question", query="score", key="question", flow=replace(POOL, into=ASKS, recorded={"h": "question.state"})
+)
+CANDIDATE = Site(
+    "candidate",
+    query="score",
+    key="candidate",
+    flow=Flow(query=("q",), output=("q", "c[t]"), recorded={"h": "candidate.state"}),
+)
+COMPARED = replace(
+    CANDIDATE,
+    flow=replace(POOL, key="m[j]", score="u^{⊤} tanh(W m[j] + b)", output=("c[t]", "max_{j} m_{j}")),
+)
+BESIDE = "the comparison m of this word of the candidate, which “candidate” weighs"
+ALIGNMENT = Site(
+    "alignment", query="candidate", key="question", flow=Flow(query=("f(h[t])",), key="f(h[j])", into=BESIDE)
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +103,7 @@ class Siamese(Ranker):
             self.project = nn.Linear(states, states)
             self.pair = nn.Linear(4 * states, config.mlp)
             self.aggregate = AttentionPool(config.mlp, **look)
-            self.sites, compared = (ALIGNMENT, CANDIDATE), 2 * config.mlp
+            self.sites, compared = (ALIGNMENT, COMPARED), 2 * config.mlp
         self.judge = nn.Linear(compared + (features if config.overlap else 0), config.mlp)
         self.output = nn.Linear(config.mlp, 1)
 
@@ -159,7 +176,7 @@ class Siamese(Ranker):
             query, key, question_states, window=padding(question_lengths), site=ALIGNMENT, **look
         )  # [B, T, n]
         compared = torch.relu(self.pair(self._drop(_beside(candidate_states, found))))  # [B, T, mlp]
-        whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=CANDIDATE)
+        whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=COMPARED)
         # Compared values are never negative, so padding set to 0 never changes the maximum.
         real = mask_of(candidate_lengths, candidate_states.shape[1]).unsqueeze(-1)
         return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)

@@ -15,7 +15,7 @@ Legend: B batch, S positions, m embedding, D width, C labels, L characters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -33,9 +33,12 @@ from saccade.nn.positions import positions_of
 from saccade.nn.recurrent import mask_of, max_of, mean_of
 from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Encoder, Norm, Sizes, scaled_embedding
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
-SITE = Site("pool", query="label", key="text")
+FLOW = Flow(query=("u",), score="u^{⊤} tanh(W h[j] + b)", output=("c[t]",), recorded={"h": "encoder.state"})
+SITE = Site("pool", query="label", key="text", flow=FLOW)
+BY_DOT = replace(SITE, flow=replace(FLOW, score="u^{⊤} h[j]"))
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class TransformerClassifier(_Reader, Classifier):
         self.pool = None
         if config.pool in ("additive", "dot"):
             self.pool = AttentionPool(config.width, score="additive" if config.pool == "additive" else "dot")
-            self.sites = (*self.encoder.sites, SITE)
+            self.sites = (*self.encoder.sites, SITE if config.pool == "additive" else BY_DOT)
 
     def forward(
         self,
@@ -142,7 +145,7 @@ class TransformerClassifier(_Reader, Classifier):
     ) -> Float[Tensor, "B D"]:
         """One vector for the whole row."""
         if self.pool is not None:
-            found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=SITE)
+            found: Tensor = self.pool(states, window=padding(lengths), lens=lens, site=self.sites[-1])
             return found
         match self.config.pool:
             case "mean":

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from saccade.errors import SaccadeError
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.nn.language import LanguageModel
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
 
@@ -121,7 +122,8 @@ class MemberLens(Lens):
         self.behind, self.number = behind, number
 
     def _site(self, site: Site) -> Site:
-        return replace(site, name=f"{self.number}/{site.name}")
+        # The members' outputs are averaged, so none of them is computed from one member's contexts alone.
+        return replace(site, name=f"{self.number}/{site.name}", flow=None)
 
     def wants(self, part: str) -> bool:
         return self.behind.wants(part)
@@ -138,5 +140,5 @@ class MemberLens(Lens):
     def observe_edges(self, site: Site, edges: Tensor, weights: Tensor, *, keys: int) -> None:
         self.behind.observe_edges(self._site(site), edges, weights, keys=keys)
 
-    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0) -> None:
+    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0, flow: Flow | None = None) -> None:
         self.behind.signal(f"{self.number}/{name}", axis, values, offset=offset)

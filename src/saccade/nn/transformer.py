@@ -13,6 +13,7 @@ Legend: B batch, T queries, S source, H heads, D width, d = D / H, L cached posi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -29,6 +30,7 @@ from saccade.nn.cache import Cache, Room, after, places_of, window_of, written
 from saccade.nn.config import check
 from saccade.nn.positions import PositionsName, Rotation
 from saccade.nn.recurrent import mask_of
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
 Activation = Literal["relu", "gelu", "gelu_tanh"]  # gelu_tanh: an approximation of gelu
@@ -179,6 +181,16 @@ class EncoderLayer(nn.Module):
         return output
 
 
+def _flow(
+    number: int, layers: int, place: str, output: tuple[str, ...] = (), recorded: Mapping[str, str] | None = None
+) -> Flow:
+    """A head's step: its context is added to the vector of its position, which goes on through the layers above."""
+    above = layers - number - 1
+    rest = "" if not above else f" and {above} more layer{'s' if above > 1 else ''}"
+    into = f"the vector of this {place}, which goes on through the feed-forward layer{rest}"
+    return Flow(query=("q[t]",), key="k[j]", output=output, into=into, recorded=recorded or {})
+
+
 class Encoder(nn.Module):
     """A stack of encoder layers; ``axis`` is the name of its input axis. Shapes: states [B, S, D], lengths [B] → [B, S, D]."""
 
@@ -186,7 +198,10 @@ class Encoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(layout) for _ in range(layers))
         self.norm = layout.final_norm()
-        self.sites = tuple(Site(f"encoder.{number}.self", axis, axis) for number in range(layers))
+        self.sites = tuple(
+            Site(f"encoder.{number}.self", axis, axis, flow=_flow(number, layers, "position"))
+            for number in range(layers)
+        )
 
     def forward(
         self,
@@ -299,9 +314,10 @@ class Decoder(nn.Module):
         self.layout = layout
         self.layers = nn.ModuleList(DecoderLayer(layout, cross=source is not None) for _ in range(layers))
         self.norm = layout.final_norm()
-        self.self_sites = tuple(Site(f"decoder.{number}.self", query, key) for number in range(layers))
+        flows = [_flow(number, layers, "step", ("s[t]",), {"s": "decoder.state"}) for number in range(layers)]
+        self.self_sites = tuple(Site(f"decoder.{n}.self", query, key, flow=flow) for n, flow in enumerate(flows))
         self.cross_sites = tuple(
-            Site(f"decoder.{number}.cross", query, source) for number in range(layers) if source is not None
+            Site(f"decoder.{n}.cross", query, source, flow=flow) for n, flow in enumerate(flows) if source is not None
         )
 
     @property

@@ -292,7 +292,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         if lens is not None:
             ended = [Tokenizer.EOS] if found.stopped == "eos" else []
             axes = self._axes([*item.ids, *found.tokens, *ended], item.text)
-            about = {**self.about, "input": item.text, "output": value}
+            about = {**self.about, "input": item.text, "output": value, "given": len(prompt)}
             trace = trace_of(found, read, axes, self.tokenizer.pieces, written="output", **about)
         return Prediction(
             value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=how.parts(found)
@@ -327,7 +327,7 @@ class Language(Steers, Scores, Surveys, Decodes):
         axes, trace = self._axes(ids, text), None
         if recorder is not None:
             lens.check() if lens is not None else None
-            about = {**self.about, "input": text, "log_prob": float(own.sum())}
+            about = {**self.about, "input": text, "log_prob": float(own.sum()), "given": len(ids) - 1}
             trace = assemble(recorder.records, 0).labelled(axes, **about)
         return ScoredText(axes["output"].labels, tuple(own.tolist()), trace)
 

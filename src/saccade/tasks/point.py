@@ -224,6 +224,7 @@ class Point(Decodes):
             "target": Tokens(chosen, special=(len(chosen) - 1,) if ended else ()),
         }
         named = {**self.about, "input": _written(source), "output": json.dumps(value)}
+        named["counts_from"] = {"source": -1}  # END stands before point 0
         return trace_of(hypothesis, read, axes, lambda tokens: [labels[token] for token in tokens], **named)
 
     # Figures ----------------------------------------------------------------------------------------------------------

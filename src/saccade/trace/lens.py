@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -18,6 +18,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.statistics.reference import Statistics, Wanted
 from saccade.trace.axes import Positions
 from saccade.trace.edits import Boost, Edit, Even, Mask, Set
+from saccade.trace.flow import Flow
 from saccade.trace.maps import AttentionMap, Signal, Trace
 
 Keep = Literal["all", "top", "statistics"]
@@ -26,14 +27,15 @@ DETAILS = ("scores", "context", "state", "outputs", "beam")
 
 @dataclass(frozen=True)
 class Site:
-    """A place in a model where it attends, and the axes of its queries and keys. The names of its score and normaliser are
-    optional and do not count when sites are compared."""
+    """A place in a model where it attends, and the axes of its queries and keys. The names of its score and normaliser, and
+    the flow that the model declares for it, are optional and do not count when sites are compared."""
 
     name: str
     query: str
     key: str
     score: str = field(default="", compare=False)
     normalise: str = field(default="", compare=False)
+    flow: Flow | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, site: str | Site) -> Site:
@@ -216,9 +218,19 @@ class Lens:
         tensors = {"edges": edges.unsqueeze(0), "weights": weights.detach().T.unsqueeze(0)}
         self.records.append(Record(site, "edges", 0, tensors, keys))
 
-    def signal(self, name: str, axis: str, values: Float[Tensor, "N *heads T n"], *, offset: int = 0) -> None:
-        """Record one vector per position (a context, a state), or one per head and position, [N, H, T, n]."""
-        self.records.append(Record(Site(name, axis, axis), "signal", offset, {"values": values.detach()}))
+    def signal(
+        self,
+        name: str,
+        axis: str,
+        values: Float[Tensor, "N *heads T n"],
+        *,
+        offset: int = 0,
+        flow: Flow | None = None,
+    ) -> None:
+        """Record one vector per position (a context, a state), or one per head and position, [N, H, T, n]. ``flow`` is that
+        of a step without attention."""
+        site = Site(name, axis, axis, flow=flow)
+        self.records.append(Record(site, "signal", offset, {"values": values.detach()}))
 
     # Traces -------------------------------------------------------------------------------------------------
 
@@ -271,11 +283,12 @@ def assemble(records: Sequence[Record], item: int) -> Trace:
     return Trace(axes=axes, maps=tuple(maps), signals=signals, about=_ways(records))
 
 
-def _ways(records: Sequence[Record]) -> dict[str, dict[str, str]]:
-    """The score of each site, and its normaliser where it is not softmax, as far as they are known."""
+def _ways(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """The score of each site, its normaliser where it is not softmax, and its flow, as far as they are known."""
     scores = {record.site.name: record.site.score for record in records if record.site.score}
     others = {record.site.name: record.site.normalise for record in records if record.site.normalise}
-    return {name: names for name, names in (("scores", scores), ("normalise", others)) if names}
+    flows = {record.site.name: record.site.flow.to_json() for record in records if record.site.flow is not None}
+    return {name: ways for name, ways in (("scores", scores), ("normalise", others), ("flow", flows)) if ways}
 
 
 def _unused(name: str, taken: Mapping[str, Signal]) -> str:

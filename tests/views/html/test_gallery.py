@@ -43,7 +43,9 @@ def test_models_of_the_same_date_looked_at_the_same_source(traces) -> None:
     dates = [traces[title] for name, title in shown.MODELS.items() if name.endswith("_dates")]
     assert len(dates) == 4
     assert len({trace.axes["source"].labels for trace in dates}) == 1
-    assert {trace.about["output"] for trace in dates} == {"2009-05-05"}
+    assert {trace.about["output"] for trace in dates} == {"1998-03-27"}, (
+        "the day is not the month, and no digit of either is in the other"
+    )
 
 
 def test_the_beam_and_the_test_of_its_weights_are_in_the_first_example(traces) -> None:

@@ -66,7 +66,7 @@ def assets(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "explorer.js").write_text(SCRIPT, encoding="utf-8")
     (folder / "explorer.css").write_text(STYLE, encoding="utf-8")
-    for name in ("heads", "sources", "beam", "judging"):
+    for name in ("heads", "sources", "beam", "tour", "live", "judging"):
         (folder / f"{name}.js").write_text(f"{name}()", encoding="utf-8")
         (folder / f"{name}.css").write_text("", encoding="utf-8")
     monkeypatch.setattr(html, "ASSETS", folder)
@@ -225,4 +225,4 @@ def test_a_page_carries_the_scripts_of_the_views_that_its_traces_need(trace):
     assert carried(replace(tokens, axes={**tokens.axes, "sentence": Sentences(("one",))})) == ["sources"]
     assert carried(replace(tokens, axes={**tokens.axes, map.query: Positions.of(3)})) == ["sources"], "pooled"
     assert carried(replace(tokens, about={**tokens.about, "faithfulness": {"sentence": "no"}})) == ["judging"]
-    assert carried(tokens, live={"model": "m", "api": "/v1"}) == ["heads", "sources", "beam", "judging"]
+    assert carried(tokens, live={"model": "m", "api": "/v1"}) == ["heads", "sources", "beam", "tour", "live", "judging"]

@@ -11,7 +11,7 @@ import type { Matrix, State, View, ViewProps } from "../types";
 export const alignment: View = {
   id: "alignment",
   title: "Alignment",
-  about: "What was read across, what was written down: the darker a cell, the more it was looked at.",
+  about: "What is looked at across, what looks down the side: the stronger a cell, the more it was looked at.",
   serves: (trace) => trace.maps.length > 0,
   Component: Alignment,
 };
@@ -125,7 +125,7 @@ function Caption({ look, matrix, words, gold, aer }: CaptionProps) {
   const { weights, map, query, key } = look;
   const said = [`Each row is one ${map.query} position and shares its attention among the ${map.key} positions.`];
   if (matrix.largest > 0) said.push(`The strongest colour is a weight of ${number(matrix.largest, matrix.exact)}.`);
-  if (look.averaged) said.push(`This is the mean of ${look.heads.length} heads.`);
+  if (look.averaged) said.push(`This is the mean of ${look.averaged} heads.`);
   if (words && (hasWords(query) || hasWords(key)))
     said.push(
       "Subwords are grouped: weights added up over the parts of a word that is read, averaged over the parts of one that is written.",

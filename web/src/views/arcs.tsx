@@ -132,7 +132,7 @@ function saidOf(
         { token: short(labels[ends[i]!] ?? "", 40) },
         ` (${number(chosen.weight[i]!, matrix.exact)})`,
       ]);
-    return links.length > MOST ? [...named, ` and ${links.length - MOST} more`] : named;
+    return links.length > MOST ? [...named, ` and ${links.length - MOST} more that are drawn`] : named;
   };
   const token: Part = { token: short((focus.side === "query" ? rowLabels : columnLabels)[focus.at] ?? "", 40) };
   const said: Part[] = [];
@@ -169,7 +169,7 @@ function Caption({ look, scene, arcs: chosen, share }: { look: Look; scene: Scen
   const said = [`For each position the fewest arcs that together hold ${Math.round(100 * share)} % of its weight.`];
   if (scene.isLine)
     said.push("Arcs at the left look back, those at the right ahead. Those that leave a chosen token are coloured.");
-  if (look.averaged) said.push(`This is the mean of ${look.heads.length} heads.`);
+  if (look.averaged) said.push(`This is the mean of ${look.averaged} heads.`);
   if (weights.partial) said.push("The line below a token is the weight that was not kept.");
   if (chosen.short)
     said.push(`For ${chosen.short} of ${scene.matrix.rows} positions less than that was kept, and all of it is drawn.`);

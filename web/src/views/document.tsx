@@ -2,6 +2,7 @@
 // and over sentences a word is shaded by √p(sentence) · p(word), as Yang et al. (2016) draw it.
 import { useMemo } from "preact/hooks";
 import { Figure, type Table } from "../figure";
+import { evenly } from "../grouping";
 import { type Line, lineOf, number, short } from "../labels";
 import { type Look, lookAt, useLoaded } from "../look";
 import { Showing, Waiting } from "../parts";
@@ -281,6 +282,8 @@ function said(
     trace.about,
     nest.outer || look.map.query !== look.key.parent ? row : look.map.step,
   );
+  const alike = group < 0 && !nest.outer ? evenly(weights, look.weights.exact) : 0;
+  if (alike) return [...why, `looked at ${alike} words alike (${number(weights[chosen], look.weights.exact)} each).`];
   const did: Part[] = [
     group >= 0 ? "gave " : "looked most at ",
     { token: short(wording.text(line.from[chosen]!, line.to[chosen]!), 60) },
@@ -323,14 +326,14 @@ interface CaptionProps {
 function Caption({ look, outer, row, largest }: CaptionProps) {
   const counted = outer ?? look;
   const at = counted.map.query === counted.key.parent ? -1 : Math.max(0, row - counted.map.step);
-  const unit = counted.key.kind === "sentences" ? "sentences" : "words";
+  const unit = counted.key.kind === "sentences" ? "sentences" : "positions";
   return (
     <>
       {at >= 0 && `Half of the weight lies on ${halfOf(counted.weights, at)} of ${counted.weights.columns} ${unit}. `}
       {outer
         ? "A word’s colour is as strong as √(weight of its sentence) · its weight in the sentence; the bars are the sentences."
         : `The stronger a word’s colour, the larger its weight; the strongest is ${number(largest, look.weights.exact)}.`}
-      {look.averaged && ` This is the mean of ${look.heads.length} heads.`}
+      {look.averaged > 0 && ` This is the mean of ${look.averaged} heads.`}
       {look.weights.partial && " Only the largest weights were kept; words without any have no colour."}
     </>
   );

@@ -1,5 +1,6 @@
 // Graph: one node and its neighbours, each line as wide as its weight; a click moves on to a neighbour.
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { evenly } from "../grouping";
 import { Figure, type Table } from "../figure";
 import { number, short } from "../labels";
 import { type Look, useLoaded } from "../look";
@@ -171,6 +172,16 @@ function said({ here, node, name, incoming, exact }: Focus, all: Neighbour[], ch
   if (!told) return [focus, incoming ? " is looked at by no one." : " looks at no one."];
   const other: Part = { token: short(name(told.node)) };
   if (!Number.isFinite(told.weight)) return [focus, " and ", other, " share a weight that is not a number."];
+  const alike = chosen
+    ? 0
+    : evenly(
+        all.map((each) => each.weight),
+        exact,
+      );
+  if (alike)
+    return incoming
+      ? [`${alike} looked at `, focus, ` alike (${number(told.weight, exact)} each).`]
+      : [focus, ` looked at ${alike} alike (${number(told.weight, exact)} each).`];
   const weight = ` (${number(told.weight, exact)}).`;
   const same = told.node === node;
   if (incoming)
@@ -222,7 +233,7 @@ function Caption({
         ? ` is looked at by ${whole}.`
         : ` looks at ${whole}${self ? `, and at itself with ${number(self.weight, look.weights.exact)}` : ""}.`}
       {" The wider a line, the larger its weight. Click a neighbour to move there."}
-      {look.averaged && ` This is the mean of ${look.heads.length} heads.`}
+      {look.averaged > 0 && ` This is the mean of ${look.averaged} heads.`}
     </>
   );
 }

@@ -131,7 +131,7 @@ function wallOf(maps: PageMap[], order: Order, width: number) {
 /** "enc 3 · 5": where there is no room for more. */
 function shortNames(sites: string[]): (map: PageMap) => string {
   const brief = briefly(sites);
-  return ({ site, head }) => [brief.get(site), ...(head === null ? [] : [head + 1])].join(" · ");
+  return ({ site, head }) => [brief.get(site), ...(head === null ? [] : [head])].join(" · ");
 }
 
 type Chosen = { kinds: SiteKind[]; kind: SiteKind | null; order: Order; set: ViewProps["set"] };
@@ -251,7 +251,7 @@ function Bar({ trace, look, set, back }: Pick<OpenProps, "trace" | "set" | "back
         ← all heads
       </button>
       {beside(-1, "the head before", "◂")}
-      <span>{map && (look?.averaged ? `${map.site}, mean of ${look.heads.length} heads` : headName(map))}</span>
+      <span>{map && (look?.averaged ? `${map.site}, mean of ${look.averaged} heads` : headName(map))}</span>
       {beside(1, "the next head", "▸")}
       {map && !look?.averaged && <span class="habit">{habitOf(trace, map)}</span>}
     </div>

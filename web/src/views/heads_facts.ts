@@ -60,7 +60,7 @@ function whereTo(map: PageMap, axis: PageAxis): string {
 }
 
 export function headName(map: PageMap): string {
-  return map.head === null ? map.site : `${map.site}, head ${map.head + 1}`;
+  return map.head === null ? map.site : `${map.site}, head ${map.head}`;
 }
 
 export function saidOf(trace: LoadedTrace, map: PageMap): Part[] {

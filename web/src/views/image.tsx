@@ -285,7 +285,7 @@ function Caption({
         : "The stronger a patch’s colour, the more it was looked at."}
       {smooth && " The veil runs smoothly between the middles of the patches; the numbers are the patches’ own."}
       {inward && " Click a patch to look from there."}
-      {look.averaged && ` This is the mean of ${look.heads.length} heads.`}
+      {look.averaged > 0 && ` This is the mean of ${look.averaged} heads.`}
     </>
   );
 }

@@ -39,7 +39,7 @@ function look(query: string, key: string, axes: Record<string, PageAxis>, rows: 
     query: axes[query]!,
     key: axes[key]!,
     weights: dense(Float32Array.from(rows.flat()), rows.length, columns),
-    averaged: false,
+    averaged: 0,
   };
 }
 

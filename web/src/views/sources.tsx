@@ -201,7 +201,7 @@ export function opening(look: Look, about: About, step: number): Part[] {
   if (look.query.kind === "tokens") {
     // What one place pools of a text is decided on, whoever pools it.
     const decides = actionOf(about) === "decide" || (actionOf(about) === "write" && look.weights.rows === 1);
-    const purpose = decides ? "to decide on" : purposeOf(look.map, look.query, about);
+    const purpose = decides ? "to decide on" : purposeOf(look.map, look.query, about, step);
     return purpose ? [`T${purpose.slice(1)} `, token, " it "] : ["For ", token, " it "];
   }
   if (look.query.kind === "positions") return ["At ", token, " it "];

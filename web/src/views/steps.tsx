@@ -1,5 +1,6 @@
 // Steps: one step of a decode from left to right. Scores become weights, weights a context, a context the output.
 import { useMemo, useRef } from "preact/hooks";
+import { carried } from "../carried";
 import { DID } from "../output_kind";
 import { Figure, type Table } from "../figure";
 import { number, short } from "../labels";
@@ -10,13 +11,12 @@ import { siteOf } from "../state";
 import { useColours, useMedia } from "../theme";
 import type { Part, View, ViewProps } from "../types";
 import { touches } from "../what_if";
-import { type Hand, useHand } from "../what_if_hand";
-import { Controls, Told } from "../what_if_panel";
+import { type Hand, SAVED, useHand } from "../what_if_hand";
 import { Bottleneck } from "./steps_bottleneck";
-import { Output, Ribbons, Vector } from "./steps_flow";
-import { gridOf, LOWEST, tallOf, useRowHeight, useStage } from "./steps_layout";
-import { type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
-import { MOST_ROWS, type Moment, momentOf, placeOf, sizeAt, stepAt } from "./steps_moment";
+import { Between, Onward, Output, Ribbons, Start, startsOf, Vector } from "./steps_flow";
+import { gridOf, LOWEST, NARROW, tallOf, useRowHeight, useStage } from "./steps_layout";
+import { betweenOf, type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
+import { MOST_ROWS, type Moment, momentOf, numberOf, placeOf, sizeAt, stepAt } from "./steps_moment";
 import { Rows, States } from "./steps_rows";
 import { Caption, type Column, ColumnHeads, Equations } from "./steps_words";
 import "./steps.css";
@@ -24,7 +24,7 @@ import "./steps.css";
 export const steps: View = {
   id: "steps",
   title: "Steps",
-  about: "One step at a time: scores, weights, context, state, output.",
+  about: "One step at a time: scores, weights, context, output.",
   serves: isDecode,
   Component: Steps,
 };
@@ -55,9 +55,10 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   const asks = place !== null || moment.forced;
   const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
   const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key };
+  const WhatIf = live && carried.asking;
   const controls = (
     <>
-      {asks && <Controls {...panel} />}
+      {asks && (WhatIf ? <WhatIf.Controls {...panel} /> : <SavedPage />)}
       {long && (
         <Switch
           label="every position"
@@ -74,13 +75,22 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
       caption={<Caption decode={decode} moment={moment} />}
       controls={controls}
     >
-      {asks && <Told {...panel} />}
+      {asks && WhatIf && <WhatIf.Told {...panel} />}
       {look ? (
         <Picture {...{ decode, moment, hand, before, set }} locked={state.key} />
       ) : (
         <Bottleneck {...{ decode, moment, hand, before }} />
       )}
     </Figure>
+  );
+}
+
+/** In a saved page nobody answers: it says who would. */
+function SavedPage() {
+  return (
+    <p class="saved-page" role="group" aria-label="what if">
+      <strong>What if</strong> {SAVED}
+    </p>
   );
 }
 
@@ -123,11 +133,11 @@ interface PictureProps {
   locked: number | null;
 }
 
-const ALL: Column[] = ["label", "h", "e", "a", "r", "c", "s", "p"];
+const ALL: Column[] = ["q", "label", "h", "e", "a", "r", "c", "s", "p"];
 
 function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const { shade } = useColours();
-  const stacked = useMedia("(max-width: 720px)");
+  const stacked = useMedia(NARROW);
   const stage = useStage(moment.step);
   const rows = moment.shown.keys.length;
   const grid = useRef<HTMLDivElement>(null);
@@ -141,7 +151,8 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
     e: moment.scores,
     r: mixes,
     c: mixes,
-    s: decode.state,
+    s: betweenOf(decode).length,
+    q: startsOf(decode).length,
   };
   const present = ALL.filter((column) => !(column in kept) || kept[column]);
   const axis = decode.trace.axis(decode.trace.outputs?.axis ?? decode.look!.map.query);
@@ -153,7 +164,8 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
       data-stage={stage}
       style={{ ...gridOf(present, rows, height), "--weight": shade(0.68) }}
     >
-      <ColumnHeads columns={present} read={decode.look!.map.key} />
+      <ColumnHeads columns={present} axis={decode.look!.map.key} decode={decode} />
+      {startsOf(decode).length > 0 && <Start {...{ decode, moment, axis, ...vectors }} />}
       {decode.read && <States decode={decode} keys={moment.shown.keys} height={height} />}
       <Rows {...{ decode, moment, hand, masked, height, set, locked }} />
       {mixes && (
@@ -169,8 +181,9 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
           />
         </>
       )}
-      {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
+      <Between {...{ decode, moment, ...vectors }} />
       <Output {...{ decode, moment, hand, before, axis, rows, stacked }} />
+      <Onward {...{ decode, moment, axis }} />
       <Equations decode={decode} moment={moment} />
     </div>
   );
@@ -193,7 +206,7 @@ function tableOf(decode: Decode, moment: Moment): Table {
   };
   const rowLabel = (row: number) =>
     row < keys.length
-      ? `${keys[row]! + 1} ${labels[keys[row]!] ?? ""}`
+      ? `${numberOf(decode, keys[row]!)} ${labels[keys[row]!] ?? ""}`
       : `output ${likely[row - keys.length]?.label ?? ""}`;
   return {
     corner: `step ${moment.count}`,

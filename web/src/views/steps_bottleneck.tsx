@@ -5,9 +5,9 @@ import { short } from "../labels";
 import { useColours, useMedia } from "../theme";
 import type { PageAxis } from "../types";
 import type { Hand } from "../what_if_hand";
-import { Output, Vector } from "./steps_flow";
-import { gridOf, TALLEST, tallOf, useRowHeight } from "./steps_layout";
-import { type Decode, type Likely, vectorAt } from "./steps_loading";
+import { Between, Onward, Output, Vector } from "./steps_flow";
+import { FIRST_ROW, gridOf, NARROW, TALLEST, tallOf, useRowHeight } from "./steps_layout";
+import { betweenOf, type Decode, type Likely, vectorAt } from "./steps_loading";
 import { MOST_ROWS, type Moment } from "./steps_moment";
 import { States } from "./steps_rows";
 import { type Column, ColumnHeads, Equations } from "./steps_words";
@@ -22,7 +22,7 @@ interface BottleneckProps {
 export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const { trace, read } = decode;
   const { shade } = useColours();
-  const stacked = useMedia("(max-width: 720px)");
+  const stacked = useMedia(NARROW);
   const sourceName = trace.signals["encoder.state"]?.axis;
   const source = read && sourceName ? trace.axis(sourceName) : null;
   const count = source ? source.labels.length : 0;
@@ -32,21 +32,24 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
   const height = useRowHeight(keys.length, grid, stacked);
   const tall = keys.length ? tallOf(keys.length * height) : TALLEST;
   const writes = decode.action === "write";
+  const passed = decode.flow?.passed ?? 0;
   const last = writes ? vectorAt(read, count - 1) : null;
+  const between = betweenOf(decode);
   const present: Column[] = [
     ...(source ? (["label", "h"] as const) : []),
     ...(source && writes ? (["r", "b"] as const) : []),
-    ...(decode.state ? (["s"] as const) : []),
+    ...(between.length ? (["s"] as const) : []),
     "p",
   ];
   const vectors = { rows: keys.length, tall, stacked };
   const axis = trace.axis(trace.outputs?.axis ?? "target");
   return (
     <>
-      {last && (
+      {writes && (
         <p class="steps-said">
-          There is no attention here. Everything it knows about the input has passed through
-          {` these ${last.length} numbers.`}
+          There is no attention here: it cannot look back at the input.
+          {last && passed === last.length && ` Everything it knows of it has passed through these ${passed} numbers.`}
+          {passed > 0 && passed !== last?.length && ` Everything it knows of it has passed through ${passed} numbers.`}
         </p>
       )}
       {!writes && (
@@ -58,7 +61,7 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
         data-stage={4}
         style={{ ...gridOf(present, keys.length, height), "--weight": shade(0.68) }}
       >
-        <ColumnHeads columns={present} read={sourceName} />
+        <ColumnHeads columns={present} axis={sourceName} decode={decode} />
         {source && (
           <>
             <Labels axis={source} keys={keys} height={height} />
@@ -71,8 +74,9 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
             )}
           </>
         )}
-        {decode.state && <Vector place="s" name={`state of step ${moment.count}`} values={moment.state} {...vectors} />}
+        <Between {...{ decode, moment, ...vectors }} />
         <Output {...{ decode, moment, hand, before, axis, stacked }} rows={keys.length} />
+        <Onward {...{ decode, moment, axis }} />
         <Equations decode={decode} moment={moment} />
       </div>
     </>
@@ -83,7 +87,7 @@ function Labels({ axis, keys, height }: { axis: PageAxis; keys: number[]; height
   return (
     <>
       {keys.map((key, i) => (
-        <div class="steps-row" key={key} style={{ gridRow: i + 2, height: `${height}px` }}>
+        <div class="steps-row" key={key} style={{ gridRow: i + FIRST_ROW, height: `${height}px` }}>
           <span class="at-label steps-label">
             <span class="place">{key + 1}</span>
             <bdi dir="auto">{short(axis.labels[key] ?? "", 24)}</bdi>
@@ -101,7 +105,7 @@ function Funnel({ rows, height, tall }: { rows: number; height: number; tall: nu
   return (
     <svg
       class="at-r ribbons"
-      style={{ gridRow: `2 / span ${Math.max(1, rows)}`, height: `${total}px` }}
+      style={{ gridRow: `${FIRST_ROW} / span ${Math.max(1, rows)}`, height: `${total}px` }}
       viewBox={`0 0 100 ${total || 1}`}
       preserveAspectRatio="none"
       aria-hidden="true"

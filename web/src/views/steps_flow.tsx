@@ -1,12 +1,16 @@
-// The right half of Steps: ribbons that carry the weights into the context, the decoder's state, and what was likely.
+// What stands beside the rows of Steps, as the model declares it: what the step begins with, ribbons that carry the weights
+// into the context, what is computed from it, what was likely, and what goes on to the next step.
+import { carried } from "../carried";
+import { Equation, Maths, stateEquation } from "../equations";
+import { letterOf, listed, movesFirst, startOf, written as placed } from "../flow";
 import { isSpecial, number, short } from "../labels";
 import { useColours } from "../theme";
 import type { PageAxis } from "../types";
 import { Strip } from "../vectors";
 import { prefixOf } from "../what_if";
 import type { Hand } from "../what_if_hand";
-import { Beginning } from "../what_if_panel";
-import type { Decode, Likely } from "./steps_loading";
+import { FIRST_ROW } from "./steps_layout";
+import { betweenOf, type Decode, type Likely, valueAt } from "./steps_loading";
 import type { Moment } from "./steps_moment";
 import { Term } from "./steps_words";
 
@@ -53,7 +57,7 @@ export function Ribbons({ moment, height, tall }: { moment: Moment; height: numb
   return (
     <svg
       class="at-r ribbons"
-      style={{ gridRow: `2 / span ${Math.max(1, keys.length)}`, height: `${total}px` }}
+      style={{ gridRow: `${FIRST_ROW} / span ${Math.max(1, keys.length)}`, height: `${total}px` }}
       viewBox={`0 0 100 ${total || 1}`}
       preserveAspectRatio="none"
       aria-hidden="true"
@@ -87,7 +91,7 @@ export function Vector({ place, name, values, parts = 1, rows, tall, stacked, ch
   return (
     <div
       class={`at-${place} vector${changed ? " changed" : ""}`}
-      style={stacked ? undefined : { gridRow: `2 / span ${Math.max(1, rows)}` }}
+      style={stacked ? undefined : { gridRow: `${FIRST_ROW} / span ${Math.max(1, rows)}` }}
     >
       {stacked && (
         <h2 class="steps-head">
@@ -102,6 +106,132 @@ export function Vector({ place, name, values, parts = 1, rows, tall, stacked, ch
       ) : (
         <span class="missing" style={stacked ? undefined : { height: `${tall}px` }}>
           not kept
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface SideProps {
+  decode: Decode;
+  moment: Moment;
+  rows: number;
+  tall: number;
+  stacked: boolean;
+}
+
+/** What a step has before it reads, as far as the page can show it: a vector that was kept, a word. */
+export function startsOf({ flow, vectors, action }: Decode) {
+  const shows = (symbol: string) =>
+    letterOf(symbol) in vectors || (letterOf(symbol) === flow?.word && action === "write");
+  const all = flow ? startOf(flow) : [];
+  return all.some(({ symbol }) => shows(symbol)) ? all : [];
+}
+
+/** At the left: what asks, and what else the step begins with, each with what it goes into. */
+export function Start({ decode, moment, axis, rows, tall, stacked }: SideProps & { axis: PageAxis }) {
+  const { step, count } = moment;
+  const first = step - count + 1;
+  const all = startsOf(decode).map((each) => ({ ...each, values: valueAt(decode, each.symbol, step, first) }));
+  const shown = all.find(({ values }) => values);
+  return (
+    <div class="at-q vector" style={stacked ? undefined : { gridRow: `${FIRST_ROW} / span ${Math.max(1, rows)}` }}>
+      {stacked && (
+        <h2 class="steps-head">
+          <Term column="q" />
+        </h2>
+      )}
+      {shown && (
+        <Strip
+          values={shown.values!}
+          name={`${placed(shown.symbol, count).replace(/[_{}]/g, "")}, which step ${count} has before it reads`}
+          height={stacked ? 20 : tall}
+          down={!stacked}
+        />
+      )}
+      <ul class="goes">
+        {all.map(({ symbol, into }) => (
+          <li key={symbol}>
+            <Maths text={placed(symbol, count)} />
+            {letterOf(symbol) === decode.flow!.word && " "}
+            {letterOf(symbol) === decode.flow!.word && (
+              <bdi dir="auto" class="token">
+                {step > 0 ? short(axis.labels[step - 1] ?? "", 8) : "start"}
+              </bdi>
+            )}
+            {into.length > 0 && (
+              <>
+                {" → "}
+                <Maths text={placed(into.join(", "), count)} />
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+export function Between({ decode, moment, ...side }: SideProps) {
+  return (
+    <>
+      {betweenOf(decode).map((symbol) => (
+        <Vector
+          key={symbol}
+          place="s"
+          name={`state of step ${moment.count}`}
+          values={valueAt(decode, symbol, moment.step, moment.step - moment.count + 1)}
+          {...side}
+        />
+      ))}
+    </>
+  );
+}
+
+/** Below: the new state, and what the next step begins with. Of a model that declares nothing, the state that was kept. */
+export function Onward({ decode, moment, axis }: Pick<SideProps, "decode" | "moment"> & { axis: PageAxis }) {
+  const { flow } = decode;
+  const { step, count, written } = moment;
+  const moved = flow ? flow.state[0] : "s[t]";
+  const values = moved === undefined ? null : valueAt(decode, moved, step, step - count + 1);
+  if (moved === undefined || (!flow && !values)) return null;
+  const equation = flow && stateEquation(flow, count);
+  const first = !!flow && movesFirst(flow);
+  const strip = values && !first && !betweenOf(decode).includes(moved);
+  const word = !!flow && moment.writes && written !== null;
+  const onward = flow
+    ? startOf(flow)
+        .map(({ symbol }) => symbol)
+        .filter((symbol) => symbol.endsWith("[t-1]") && (word || letterOf(symbol) !== flow.word))
+        .map((symbol) => symbol.replace("[t-1]", "[t]"))
+        .sort((a, b) => Number(letterOf(a) === flow.word) - Number(letterOf(b) === flow.word))
+    : [];
+  const last = moment.writes && step >= axis.labels.length - 1;
+  return (
+    <div class="at-next">
+      {equation && (
+        <span>
+          {first ? "First the state moves: " : "Then the state moves: "}
+          <Equation text={equation} />
+        </span>
+      )}
+      {!flow && <span>The state that was kept of this step:</span>}
+      {strip && <Strip values={values} name={`state of step ${count}`} height={14} />}
+      {flow && (
+        <span>
+          {last ? (
+            "This was the last step."
+          ) : (
+            <>
+              The next step has <Maths text={listed(onward, count)} />
+              {word && " "}
+              {word && (
+                <bdi dir="auto" class="token">
+                  {short(written, 12)}
+                </bdi>
+              )}
+            </>
+          )}
         </span>
       )}
     </div>
@@ -125,7 +255,7 @@ export function Output({ decode, moment, hand, before, axis, rows, stacked }: Ou
   // A forced or sampled output need not be among the likely ones; what was written is always shown.
   const missing = moment.writes && written !== null && !likely.some((each) => each.label === written);
   return (
-    <div class="at-p output" style={stacked ? undefined : { gridRow: `2 / span ${rows + 2}` }}>
+    <div class="at-p output" style={stacked ? undefined : { gridRow: `${FIRST_ROW} / span ${rows + 2}` }}>
       {stacked && (
         <h2 class="steps-head">
           <Term column="p" />
@@ -150,7 +280,7 @@ export function Output({ decode, moment, hand, before, axis, rows, stacked }: Ou
           <Unknown decode={decode} moment={moment} />
         </p>
       )}
-      {moment.forced && <Beginning hand={hand} />}
+      {moment.forced && !hand.reason && carried.asking && <carried.asking.Beginning hand={hand} />}
     </div>
   );
 }
@@ -160,7 +290,20 @@ function Unknown({ decode, moment }: Pick<OutputProps, "decode" | "moment">) {
   const { action, trace } = decode;
   const { written } = moment;
   const { tags, score } = trace.about;
-  if (decode.reads) return <>Nothing comes out here: this place reads for the others.</>;
+  if (decode.reads)
+    return (
+      <>
+        {decode.flow?.into
+          ? `No output is read off here: the context goes into ${decode.flow.into}.`
+          : "No output is read off here."}
+      </>
+    );
+  if (moment.given)
+    return (
+      <>
+        <b dir="auto">{short(written ?? "", 24)}</b> was given, not written
+      </>
+    );
   if (action === "tag" && tags && written === null) return <>No tag is said here.</>;
   if (action === "score" && typeof score === "number")
     return (
@@ -207,7 +350,7 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
         <span class="bar" style={{ width: `${100 * share}%` }} />
         <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)`, "--share": `${100 * share}%` }}>
           {number(each.probability)}
-          {moved && <span class="was">{` was ${was ? number(was.probability) : "less"}`}</span>}
+          {moved && <span class="was">{` was ${was ? number(was.probability) : "not among the likeliest"}`}</span>}
         </span>
       </span>
     </li>

@@ -6,6 +6,7 @@ import type { Column } from "./steps_words";
 
 /** In their order, from left to right. */
 const WIDTHS: Record<Column, string> = {
+  q: "92px",
   label: "minmax(52px, max-content)",
   h: "minmax(60px, 0.6fr)",
   e: "minmax(96px, 1.2fr)",
@@ -17,7 +18,12 @@ const WIDTHS: Record<Column, string> = {
   p: "minmax(170px, 1.2fr)",
 };
 
-/** The grid: the columns there are; under their heads the rows, those left out, room for a long output, equations. */
+/** Narrower than this, what stands beside the rows stands below them. */
+export const NARROW = "(max-width: 840px)";
+/** The grid's row of the first position: above it are the heads, and where columns are stacked what the step begins with. */
+export const FIRST_ROW = 3;
+
+/** The grid: the columns there are; under their heads the rows, those left out, room for a long output, what goes on, equations. */
 export function gridOf(columns: Column[], rows: number, height: number): Record<string, string> {
   // The context's equation needs the room of two columns.
   const alone = !columns.includes("s");
@@ -34,9 +40,10 @@ export function gridOf(columns: Column[], rows: number, height: number): Record<
   return {
     "--columns": `${lines}[end]`,
     "--columns-stacked": `${WIDTHS.label} 1fr${columns.includes("e") ? " 1fr" : ""}`,
-    "--last": String(rows + 4),
+    "--next": String(rows + FIRST_ROW + 2),
+    "--last": String(rows + FIRST_ROW + 3),
     "--row": `${height}px`,
-    gridTemplateRows: `auto ${rows ? `repeat(${rows}, ${height}px)` : ""} auto auto`,
+    gridTemplateRows: `auto auto ${rows ? `repeat(${rows}, ${height}px)` : ""} auto auto`,
   };
 }
 

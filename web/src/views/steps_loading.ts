@@ -1,5 +1,6 @@
 // What Steps needs of a trace, loaded together so that its columns always belong to one another.
 import { type Action, actionOf } from "../output_kind";
+import { CONTEXT, type Flow, flowOf, letterOf, points } from "../flow";
 import { writtenAxis } from "../footer";
 import { type Look, lookAt } from "../look";
 import { siteOf } from "../state";
@@ -22,8 +23,10 @@ export interface Decode {
   context: Vectors | null;
   /** how many heads the context holds, one after the other */
   heads: number;
-  /** the decoder's own states */
-  state: Vectors | null;
+  /** how a step goes, as the model declares it; null: it does not */
+  flow: Flow | null;
+  /** the vectors of the letters in it, as far as they were kept: `s`, and `s[0]` of a first state */
+  vectors: Record<string, Vectors>;
   outputs: Outputs | null;
   /** what it does at a step */
   action: Action;
@@ -58,25 +61,71 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const written = look?.map.query ?? trace.outputs?.axis ?? null;
   const name = `${look?.site}.context`;
   const told = actionOf(trace.about);
-  const reads = !!look && isReading(trace, look, told);
-  const [scores, read, context, own, outputs] = await Promise.all([
+  const flow = flowOf(trace.about, look?.site ?? "decoder.state");
+  const reads = !!look && isReading(trace, look, told, flow);
+  const states = flow?.recorded[letterOf(flow.key)] ?? "encoder.state";
+  const [scores, read, context, kept, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
-    across || !look ? vectors(trace, "encoder.state", look?.map.key ?? null) : null,
+    across || !look ? vectors(trace, states, look?.map.key ?? null) : null,
     look ? vectors(trace, name, written, look.averaged ? null : look.map.head) : null,
-    vectors(trace, "decoder.state", written),
+    keptOf(trace, flow, written),
     reads ? null : outputsOf(trace, look),
   ]);
   const heads = (look?.averaged && trace.signals[name]?.values.shape.at(-2)) || 1;
-  const points = trace.about.model === "pointer";
   const action = told === "write" && outputs?.single ? "decide" : told;
   const growing = !!look && !read && isGrowing(look);
-  return { trace, look, scores, read, context, heads, state: own, outputs, action, reads, points, growing };
+  const asks = !!flow && points(flow);
+  return {
+    trace,
+    look,
+    scores,
+    read,
+    context,
+    heads,
+    flow,
+    vectors: kept,
+    outputs,
+    action,
+    reads,
+    points: asks,
+    growing,
+  };
 }
 
-/** Whether the steps of a look are not those of the outputs: a tag has the place of its word, and one output is for all. */
-function isReading(trace: PageTrace, { map }: Look, action: Action): boolean {
+/** The vectors of the letters of a flow, on the axis of the steps. Of a model that declares none, its decoder's states. */
+async function keptOf(trace: LoadedTrace, flow: Flow | null, axis: string | null): Promise<Decode["vectors"]> {
+  const kept: Decode["vectors"] = {};
+  const names = flow?.recorded ?? { s: "decoder.state" };
+  for (const [letter, name] of Object.entries(names)) {
+    const found = await vectors(trace, name, axis);
+    if (found) kept[letter] = found;
+  }
+  return kept;
+}
+
+/** What is computed from the context on the way to the output: symbols of this step that neither ask nor are the context. */
+export function betweenOf({ flow, vectors }: Decode): string[] {
+  const own = (symbol: string) => symbol.endsWith("[t]") && symbol !== CONTEXT && !flow!.query.includes(symbol);
+  return flow ? flow.output.filter((symbol) => own(symbol) && letterOf(symbol) in vectors) : [];
+}
+
+/** The vector of a quantity such as `s[t-1]` at a step; null where none was kept. */
+export function valueAt({ vectors: kept }: Decode, symbol: string, step: number, first: number): Float32Array | null {
+  const letter = letterOf(symbol);
+  const at = symbol.endsWith("[t-1]") ? step - 1 : step;
+  if (at < first) return vectorAt(kept[`${letter}[0]`] ?? null, first);
+  return symbol === letter ? null : vectorAt(kept[letter] ?? null, at);
+}
+
+/**
+ * Whether no output is read off these steps: as the model declares it; where it does not, when they are not those of the
+ * outputs. A tag has the place of its word.
+ */
+function isReading(trace: PageTrace, { map }: Look, action: Action, flow: Flow | null): boolean {
   const { outputs } = trace;
-  return !!outputs && outputs.labels.length > 1 && map.query !== outputs.axis && action !== "tag";
+  if (flow) return !flow.output.length;
+  if (!outputs || map.query === outputs.axis || action === "tag") return false;
+  return outputs.labels.length > 1 || (map.queries > 1 && action !== "score");
 }
 
 /** Whether no row weighs anything beyond its own place: those positions were not written yet. */

@@ -1,5 +1,5 @@
 // One step of a decode: its rows, its vectors, and how its weights came about.
-import { canBegin, outputAt } from "../output_kind";
+import { canBegin, isGiven, outputAt } from "../output_kind";
 import type { Weighed } from "../equations";
 import type { State } from "../types";
 import { type Change, type Place, touches } from "../what_if";
@@ -25,12 +25,13 @@ export interface Moment {
   context: ArrayLike<number> | null;
   /** whether the context is Σ α h of the states shown */
   summed: boolean;
-  state: Float32Array | null;
   likely: Likely[];
   /** what came out, as the likely ones are named */
   written: string | null;
   /** whether it writes, one step after the other: a class, a tag or a score is not written */
   writes: boolean;
+  /** whether what stands here was given, not written: a prompt */
+  given: boolean;
   /** whether the model can be made to write something else here */
   forced: boolean;
 }
@@ -38,6 +39,13 @@ export interface Moment {
 /** Where the state stands, as edits name it. */
 export function placeOf({ look }: Decode, step: number): Place | null {
   return look && { site: look.site, head: look.averaged ? null : look.map.head, step };
+}
+
+/** The number of a position of what is read: readers count from 1, unless the task numbers it otherwise; "" before its first. */
+export function numberOf({ look, trace }: Decode, key: number): string {
+  const first = trace.about.counts_from?.[look?.map.key ?? ""];
+  const number = key + (typeof first === "number" ? first : 1);
+  return number < 0 ? "" : String(number);
 }
 
 /** How many positions the model has at a step: of its own output only what is written so far. */
@@ -75,10 +83,11 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const writes = !decode.reads && decode.action === "write";
   // One output stands for all positions, whichever of them looks; of a ranker's candidates one is shown.
   const apart = (single && decode.action !== "score") || decode.reads;
+  const given = isGiven(about, step);
   const ends = {
     writes,
-    forced: writes && canBegin(about),
-    state: vectorAt(decode.state, step),
+    given,
+    forced: writes && canBegin(about) && !given,
     likely: likelyAt(decode.outputs, step),
     written: apart ? null : outputAt(about, decode.trace.axis(own), step),
   };
@@ -95,8 +104,12 @@ export function momentOf(decode: Decode, state: State, draft: Draft | null, chan
   const shown = shownKeys(there, lit, most, look.weights.residual?.[at] ?? 0);
   const key = lit ?? heaviest(row);
   const place = placeOf(decode, step)!;
-  const byHand = !!draft || changes.some((change) => change.kind !== "mask" && touches(change, place));
-  const weighed = weighedBy(decode, scores, kept, key, byHand);
+  const touching = changes.filter((change) => touches(change, place));
+  const byHand = !!draft || touching.some((change) => change.kind !== "mask");
+  const hidden = new Set(touching.flatMap(({ edit }) => (edit.edit === "mask" ? (edit.keys ?? []) : [])));
+  // The scores are the model's own; what is hidden is left out of the softmax.
+  const left = hidden.size && scores ? Array.from(scores, (e, i) => (hidden.has(i) ? -Infinity : e)) : scores;
+  const weighed = weighedBy(decode, left, kept, key, byHand);
   return {
     step,
     count: at + 1,

@@ -6,8 +6,9 @@ import { useColours } from "../theme";
 import type { Matrix, PageAxis, ViewProps } from "../types";
 import { largestSize } from "../vectors";
 import type { Hand } from "../what_if_hand";
+import { FIRST_ROW } from "./steps_layout";
 import type { Decode } from "./steps_loading";
-import { type Moment, sizeAt } from "./steps_moment";
+import { type Moment, numberOf, sizeAt } from "./steps_moment";
 
 const STEP = 0.05; // what a key press moves
 const HEAVY = 0.1; // a weight whose numbers and label are always told
@@ -32,10 +33,10 @@ export function Rows(props: RowsProps) {
   return (
     <>
       {keys.map((key, i) => (
-        <Row key={key} at={key} line={i + 2} range={range!} {...props} />
+        <Row key={key} at={key} line={i + FIRST_ROW} range={range!} {...props} />
       ))}
       {others && (
-        <div class="steps-row others" style={{ gridRow: keys.length + 2 }}>
+        <div class="steps-row others" style={{ gridRow: keys.length + FIRST_ROW }}>
           <span class="at-label others-said">
             {others.count ? `${others.count} others` : "what was not kept"}
             {`, together ${number(others.mass, moment.exact)}`}
@@ -93,7 +94,7 @@ function Row(props: RowsProps & { at: number; line: number; range: Range }) {
       onPointerLeave={() => set({ hover: null })}
       onClick={() => set({ key: locked === at ? null : at })}
     >
-      <Label axis={axis} at={at} height={height} />
+      <Label axis={axis} at={at} number={numberOf(decode, at)} height={height} />
       {moment.scores && (
         <Score score={moment.scores[at]!} range={range} told={lit || moment.key === at || moment.row[at]! >= HEAVY} />
       )}
@@ -102,14 +103,14 @@ function Row(props: RowsProps & { at: number; line: number; range: Range }) {
   );
 }
 
-function Label({ axis, at, height }: { axis: PageAxis; at: number; height: number }) {
+function Label({ axis, at, number: place, height }: { axis: PageAxis; at: number; number: string; height: number }) {
   const pictured = axis.kind === "grid" && !!axis.image && !!axis.width;
   const label = short(axis.labels[at] ?? "", 24);
   // Beside its piece of the picture a place needs only its row and column.
   const said = pictured ? `${Math.floor(at / axis.width!) + 1} · ${(at % axis.width!) + 1}` : label;
   return (
     <span class="at-label steps-label" title={said === label ? undefined : label}>
-      <span class="place">{at + 1}</span>
+      <span class="place">{place}</span>
       {pictured && <Patch axis={axis} at={at} size={height - 2} />}
       <bdi dir="auto" class={/^␣+$/.test(said) ? "blank" : undefined}>
         {axis.kind === "frames" && axis.seconds ? `${number(at * axis.seconds)} s` : said}
@@ -182,7 +183,7 @@ function Weight({ at, decode, moment, hand, set }: RowsProps & { at: number }) {
   const share = Number.isFinite(weight) ? Math.max(0, Math.min(1, weight)) : 0;
   const free = !hand.stuck && at < sizeAt(decode, moment.step);
   const drags = useDrag(at, free, hand);
-  const name = `weight of ${short(decode.look!.key.labels[at] ?? "", 40)}, position ${at + 1}`;
+  const name = `weight of ${short(decode.look!.key.labels[at] ?? "", 40)}, position ${numberOf(decode, at)}`;
   const marked = moment.weighed.by === "hand" ? " changed" : "";
   return (
     <span
@@ -292,11 +293,11 @@ export function States({ decode, keys, height }: { decode: Decode; keys: number[
     });
   }, [decode, keys.join(), height, width, colours]);
   return (
-    <div class="at-h" style={{ gridRow: `2 / span ${Math.max(1, keys.length)}` }} ref={box}>
+    <div class="at-h" style={{ gridRow: `${FIRST_ROW} / span ${Math.max(1, keys.length)}` }} ref={box}>
       <canvas
         ref={canvas}
         role="img"
-        aria-label={`states of the encoder: ${keys.length} rows of ${read.values.columns} numbers`}
+        aria-label={`states of what is read: ${keys.length} rows of ${read.values.columns} numbers`}
         style={{ display: "block", width: "100%", height: `${total}px` }}
       />
     </div>

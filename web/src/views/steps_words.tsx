@@ -1,11 +1,12 @@
 // The words of Steps: what each column is, its equation with the values of the row in focus, and the caption.
 import { useId, useState } from "preact/hooks";
-import { contextEquation, Equation, outputEquation, scoreEquation, stateEquation, weightEquation } from "../equations";
+import { contextEquation, Equation, Maths, outputEquation, scoreEquation, weightEquation } from "../equations";
+import { type Flow, letterOf, listed } from "../flow";
 import { equals, number, short } from "../labels";
-import type { Decode } from "./steps_loading";
-import type { Moment } from "./steps_moment";
+import { betweenOf, type Decode } from "./steps_loading";
+import { type Moment, numberOf } from "./steps_moment";
 
-export type Column = "label" | "h" | "e" | "a" | "r" | "c" | "b" | "s" | "p";
+export type Column = "q" | "label" | "h" | "e" | "a" | "r" | "c" | "b" | "s" | "p";
 
 interface Meaning {
   word: string;
@@ -14,6 +15,11 @@ interface Meaning {
 }
 
 const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
+  q: {
+    word: "asks with",
+    letter: "",
+    sentence: "What the step has before it reads, and what each goes into: scores e, output p, the new state.",
+  },
   label: {
     word: "read",
     letter: "",
@@ -22,7 +28,7 @@ const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
   h: {
     word: "states",
     letter: "h",
-    sentence: "What the encoder made of each position: a list of numbers, blue above zero and brown below.",
+    sentence: "The state of each position that is read: a list of numbers, blue above zero and brown below.",
   },
   e: {
     word: "scores",
@@ -33,24 +39,24 @@ const MEANINGS: Record<Exclude<Column, "r">, Meaning> = {
     word: "weights",
     letter: "α",
     sentence:
-      "The scores turned into shares that add up to 1: how much each position is looked at. The usual way is softmax.",
+      "The scores turned into shares: how much each position is looked at. The usual way is softmax: they add up to 1.",
   },
   c: {
     word: "context",
     letter: "c",
-    sentence: "All states added up, each as much as its weight says: what the model takes from the input at this step.",
+    sentence: "What is read, added up, each position as much as its weight says.",
   },
   b: {
     word: "last",
     letter: "h",
-    sentence: "The encoder's state after the last position. This model looks at nothing else of the input.",
+    sentence: "The encoder's state after the last position.",
   },
-  s: { word: "state", letter: "s", sentence: "What the decoder remembers of what it has written so far." },
+  s: { word: "state", letter: "s", sentence: "The vector of this step, from which the output is read." },
   p: { word: "output", letter: "p", sentence: "How likely each output is at this step. The likeliest are shown." },
 };
 
 /** The name of a column; what it means is a hover, a focus or a tap away. */
-export function Term({ column, word }: { column: Exclude<Column, "r">; word?: string }) {
+export function Term({ column, word, letter }: { column: Exclude<Column, "r">; word?: string; letter?: string }) {
   const [open, toggle] = useState(false);
   const meaning = MEANINGS[column];
   const id = useId(); // a column may be named twice: over it, and beside it where columns are stacked
@@ -62,7 +68,7 @@ export function Term({ column, word }: { column: Exclude<Column, "r">; word?: st
         onBlur={() => toggle(false)}
         onKeyDown={(event) => event.key === "Escape" && toggle(false)}
       >
-        {word ?? meaning.word} {meaning.letter && <i>{meaning.letter}</i>}
+        {word ?? meaning.word} {meaning.letter && <i>{letter ?? meaning.letter}</i>}
       </button>
       <span role="tooltip" id={id} class={open ? "means open" : "means"} data-export="no">
         {meaning.sentence}
@@ -72,13 +78,26 @@ export function Term({ column, word }: { column: Exclude<Column, "r">; word?: st
 }
 
 /** The names over the columns; what is read has its own. */
-export function ColumnHeads({ columns, read }: { columns: Column[]; read: string | undefined }) {
+export function ColumnHeads({
+  columns,
+  axis,
+  decode,
+}: {
+  columns: Column[];
+  axis: string | undefined;
+  decode: Decode;
+}) {
+  const { flow } = decode;
+  // The model's own letters, where it declares them.
+  const read = flow && letterOf(flow.key) in flow.recorded ? letterOf(flow.key) : undefined;
+  const between = betweenOf(decode)[0];
+  const letters: Partial<Record<Column, string>> = { h: read, b: read, s: between && letterOf(between) };
   return (
     <>
       {columns.map((column) =>
         column === "r" ? null : (
           <h2 key={column} class={`steps-head at-${column}`}>
-            <Term column={column} word={column === "label" ? read : undefined} />
+            <Term column={column} word={column === "label" ? axis : undefined} letter={letters[column]} />
           </h2>
         ),
       )}
@@ -88,36 +107,29 @@ export function ColumnHeads({ columns, read }: { columns: Column[]; read: string
 
 /** Under each column its equation; readers count from 1. */
 export function Equations({ decode, moment }: { decode: Decode; moment: Moment }) {
-  const { look, trace } = decode;
+  const { look, flow } = decode;
   const { key, count, likely, written, weighed } = moment;
-  const about = trace.about;
-  const state = moment.state && stateEquation(about, count);
+  const { scores } = decode.trace.about;
+  const place = numberOf(decode, key);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
-  // Without a look there is no context: how else the states of a text were pooled is not in the page.
-  const output = look || decode.action === "write" ? outputEquation(about, count) : null;
+  const output = flow && outputEquation(flow, count);
   const chance = number(likeliest?.probability);
   return (
     <>
       {look && key >= 0 && moment.scores && (
         <p class="eq eq-e">
-          <Equation text={scoreEquation(about, look.site, count, key + 1)} value={number(moment.scores[key]!)} />
+          <Equation text={scoreEquation(flow, scores?.[look.site], count, place)} value={number(moment.scores[key]!)} />
         </p>
       )}
       {look && key >= 0 && (
         <p class={`eq eq-a${weighed.by === "hand" ? " changed" : ""}`}>
-          <Equation text={weightEquation(count, key + 1, weighed)} value={number(moment.row[key]!, moment.exact)} />
+          <Equation text={weightEquation(count, place, weighed)} value={number(moment.row[key]!, moment.exact)} />
           {weighed.by === "hand" && " set by you"}
         </p>
       )}
       {look && !decode.points && (
         <p class="eq eq-c">
-          <Equation text={contextEquation(count, moment.summed, decode.context ? decode.heads : 1)} />
-          {state && (
-            <>
-              <br />
-              <Equation text={state} />
-            </>
-          )}
+          <Equation text={contextEquation(flow, count, moment.summed, decode.context ? decode.heads : 1)} />
         </p>
       )}
       {likeliest && (
@@ -139,20 +151,46 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   );
 }
 
+/** What comes of the weights, as the model declares it. */
+function Outcome({ flow, moment }: { flow: Flow | null; moment: Moment }) {
+  if (!flow) return <>, and weights mix what is read into one context.</>;
+  const { count } = moment;
+  if (flow.output.length === 1 && flow.output[0] === "α[t]") return <>, and the weights are the output.</>;
+  return (
+    <>
+      , and weights mix what is read into one context <Maths text={`c_{${count}}`} />.
+      {flow.into && ` It goes into ${flow.into}.`}
+      {flow.output.length > 0 && (
+        <>
+          {" The output is computed from "}
+          <Maths text={listed(flow.output, count)} />.
+        </>
+      )}
+    </>
+  );
+}
+
 export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) {
-  const { look, scores, context, points } = decode;
+  const { look, scores, context, points, flow } = decode;
   if (!look && decode.action !== "write") return <>The states, one a position, from which the output comes.</>;
-  if (!look) return <>Each step writes from the decoder's own state, which began as what the encoder was left with.</>;
-  const opening = moment.writes ? "One step at a time: scores become weights" : "Scores become weights";
-  const rest = points
-    ? "and the weights are the output: it writes what it points at."
-    : "weights mix the states into one context, and from it comes the output.";
-  const said = [`${opening}, ${rest}`];
-  if (look?.averaged) said.push(`Weights are the mean of ${look.heads.length} heads: choose one to see its scores.`);
-  else if (look && !scores) said.push("The scores were not kept, only the weights.");
+  if (!look)
+    return flow ? (
+      <>
+        The output is computed from <Maths text={listed(flow.output, moment.count)} />.
+      </>
+    ) : null;
+  const said = [""];
+  if (look.averaged) said.push(`Weights are the mean of ${look.averaged} heads: choose one to see its scores.`);
+  else if (!scores) said.push("The scores were not kept, only the weights.");
   if (!context && !points) said.push("The context was not kept.");
   if (moment.weighed.by === "other") said.push("These weights are not a plain softmax of the scores.");
-  if (look?.weights.partial) said.push("Only the largest weights of each step were kept.");
+  if (look.weights.partial) said.push("Only the largest weights of each step were kept.");
   if (!moment.exact) said.push("Numbers are rounded to keep the page small (≈).");
-  return <>{said.join(" ")}</>;
+  return (
+    <>
+      {moment.writes ? "One step at a time: scores become weights" : "Scores become weights"}
+      <Outcome flow={flow} moment={moment} />
+      {said.join(" ")}
+    </>
+  );
 }

@@ -1,6 +1,7 @@
 // Timeline: visits or reviews on a line, the weight of each as a bar above it, and what lies in the one that is chosen; or, where
 // codes in visits have contributions to an outcome, those.
 import { useMemo, useState } from "preact/hooks";
+import { evenly } from "../grouping";
 import { Figure, type Table } from "../figure";
 import { lineOf, number, short } from "../labels";
 import { type Look, lookAt, useLoaded } from "../look";
@@ -254,6 +255,8 @@ function said(outer: Look, trace: LoadedTrace, step: number, weights: Float64Arr
   const name = called(outer.key, at);
   if (!Number.isFinite(weight)) return [...why, "gave ", ...name, " a weight that is not a number."];
   const share = number(weight, outer.weights.exact);
+  const alike = most ? evenly(weights, outer.weights.exact) : 0;
+  if (alike) return [...why, `looked at ${alike} ${outer.key.kind} alike (${share} each).`];
   return most
     ? [...why, "looked most at ", ...name, ` (${share}).`]
     : [...why, "gave ", ...name, ` a weight of ${share}.`];
@@ -284,7 +287,7 @@ function Caption({ outer, step, times, inner }: { outer: Look; step: number; tim
       {"The higher a bar, the larger its weight."}
       {times && " Marks stand where they happened in time, moved apart where they would touch."}
       {inner && " Choose one to see what was looked at within it."}
-      {outer.averaged && ` This is the mean of ${outer.heads.length} heads.`}
+      {outer.averaged > 0 && ` This is the mean of ${outer.averaged} heads.`}
     </>
   );
 }

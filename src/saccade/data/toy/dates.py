@@ -50,7 +50,7 @@ ODDS: Mapping[str, float] = {
 }
 
 EXAMPLES: tuple[str, ...] = (
-    "terça-feira, 5 de maio de 2009",
+    "sexta-feira, 27 de março de 1998",
     "понедельник, 21 июля 1969 г.",
     "٦ أكتوبر ١٩٧٣",
     "2024年2月29日木曜日",

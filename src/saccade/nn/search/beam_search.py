@@ -42,6 +42,7 @@ from saccade.nn.search.constraints import Constraints, Required, rules_of
 from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, policy_of
 from saccade.nn.search.history import Ended, History, Stopped
 from saccade.nn.search.selection import Choose, Diverse, Draws, Groups, Sampling, likeliest, select
+from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Record, Site
 from saccade.trace.maps import Tree
 
@@ -424,9 +425,9 @@ class SourceAttention(Lens):
         if self.inner is not None:
             self.inner.observe_edges(site, edges, weights, keys=keys)
 
-    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0) -> None:
+    def signal(self, name: str, axis: str, values: Tensor, *, offset: int = 0, flow: Flow | None = None) -> None:
         if self.inner is not None:
-            self.inner.signal(name, axis, values, offset=offset)
+            self.inner.signal(name, axis, values, offset=offset, flow=flow)
 
     def weights(self, network: str, wanted: str) -> Float[Tensor, "R S"]:
         """The mean weights on the source in this step; ``wanted`` names the setting that needs them, for the error."""
