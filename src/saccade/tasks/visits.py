@@ -48,7 +48,19 @@ from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
 from saccade.nn.visit_network import VisitNetwork
-from saccade.task import Detail, Evaluation, Loss, Prediction, Progress, Scored, Scores, Task, eval_mode, rows_of
+from saccade.task import (
+    Detail,
+    Evaluation,
+    Loss,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Surveys,
+    Task,
+    eval_mode,
+    rows_of,
+)
 from saccade.trace.axes import Axis, Tokens, Visits
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Trace
@@ -76,7 +88,7 @@ class VisitInput:
     notes: tuple[str, ...] = ()
 
 
-class VisitTask(Scores, Task):
+class VisitTask(Scores, Surveys, Task):
     """The task: the codes and outcomes that it knows."""
 
     name = "visits"
@@ -87,6 +99,7 @@ class VisitTask(Scores, Task):
     output = "number"
     alternatives = False
     lengths = ("visits", "codes")
+    survey = "visits"
 
     def __init__(self, data: VisitData, codes: Sequence[str], outcomes: Sequence[str]) -> None:
         self.data, self.codes, self.outcomes = data, tuple(codes), tuple(outcomes)

@@ -31,14 +31,15 @@ Columns = Annotated[
         "--column",
         metavar="ROLE=NAME",
         help="Which column has which role: its name, or its number from 1. Of pairs source, target; of labelled texts text, "
-        "label, second; of tagged words word, tag; of rankings question, candidate, relevance; of all group. May be repeated.",
+        "label, second; of tagged words word, tag; of rankings question, candidate, relevance; of visits patient, time, code, "
+        "outcome (several with commas between them); of all group. May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        help="tsv, csv, jsonl, parquet, lines (a label, its text), aspects, relations, conll, conllu or toks, where the "
-        "file's name does not say it."
+        help="tsv, csv, jsonl, parquet, lines (a label, its text), aspects, relations, conll, conllu, toks, omop or mimic, "
+        "where the file's name does not say it."
     ),
 ]
 Encoding = Annotated[str | None, typer.Option(help="utf-8, latin-1 or windows-1252; pairs are always UTF-8.")]
@@ -54,6 +55,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "word", "tag", "question", "candidate", "relevance",
+    "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 
@@ -92,7 +94,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train. Pairs, labelled texts, tagged words, rankings or plain text.
+    """Report what is in a file and whether it would train. Pairs, labelled texts, tagged words, rankings, plain text or visits.
 
     \b
     saccade data pairs.tsv
@@ -105,6 +107,7 @@ def data(
     saccade data TRAIN_FILE.TXT --format relations
     saccade data train.conllu --column tag=xpos
     saccade data answers.tsv --column question=q --column candidate=a --column relevance=right
+    saccade data visits.csv --column patient=pid --column outcome=died
     """
     from saccade.cli.data.page import column_page, page
     from saccade.data.survey.columns import UnknownColumns
@@ -181,7 +184,7 @@ def _of_files(
         )
     section = data_class(kind.task)
     plain: dict[str, Any] = {"train": {"source": files[0], "target": files[1]} if two else files[0]}
-    plain |= {"columns": dict(columns)} if columns else {}
+    plain |= {"columns": kind.columns(columns)} if columns else {}
     plain |= {"format": format} if format else {}
     plain |= {"encoding": encoding} if encoding else {}
     if encoding and "encoding" not in {each.name for each in dataclasses.fields(section)}:

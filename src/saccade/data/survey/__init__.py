@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # In the order in which they are asked whether they recognise a file; pairs take what is left.
 SURVEYS = {
+    "visits": "saccade.data.survey.visits:VisitSurvey",
     "rankings": "saccade.data.survey.rankings:RankingSurvey",
     "tags": "saccade.data.survey.tags:TagSurvey",
     "labels": "saccade.data.survey.labels:LabelSurvey",

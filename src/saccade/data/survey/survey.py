@@ -138,6 +138,7 @@ class Survey(ABC):
     roles: ClassVar[tuple[str, ...]]  # what columns may hold
     formats: ClassVar[Sequence[str]] = ()  # that no other kind has
     expected: ClassVar[str]  # what a file must have at least one of
+    word: ClassVar[str] = "word"  # what a vocabulary is of
     combine: ClassVar[Any] = None  # gives the length of a record from those of its sides, one text each
     tokenised: ClassVar[bool] = False  # records have words rather than texts
     targets: ClassVar[bool] = True  # records have a target that can be compared
@@ -191,6 +192,11 @@ class Survey(ABC):
     @abstractmethod
     def recommend(self) -> dict[str, Any]:
         """The recipe's other sections, and the fields of ``data`` that follow from what was counted."""
+
+    @classmethod
+    def columns(cls, given: Mapping[str, Name]) -> dict[str, Any]:
+        """The columns that were named, as ``data.columns`` holds them."""
+        return dict(given)
 
     def settle(self) -> None:
         """Guess what ``data`` leaves open, before the file is read."""
@@ -481,11 +487,11 @@ class Survey(ABC):
         yield from self.own_sections()
         head, texts, words = ("", "mean", "median", "95 %", "99 %", "longest"), [], []
         for name, side in self.train.sides.items():
-            texts.append((f"{name}, words", *_lengths(side.word_lengths)))
+            texts.append((f"{name}, {self.word}s", *_lengths(side.word_lengths)))
             texts += [] if self.tokenised else [(f"{name}, characters", *_lengths(side.character_lengths))]
             words.append((name, *_vocabulary(side)))
         yield Section("Lengths", [head, *texts])
-        yield Section("Vocabulary", [("", *VOCABULARY), *words])
+        yield Section("Vocabulary", [("", f"{self.word}s", *VOCABULARY), *words])
         yield from self._limits()
         yield Section("Checks", [(f"{count:,}", text) for count, text in self.checks()])
         for part in (self.train, *self.tests):
@@ -498,7 +504,7 @@ class Survey(ABC):
             if self.targets and isinstance(part.files, tuple) == isinstance(self.files, tuple):
                 rows.append((part.whole, "are there too with the same target"))
             counted = [(f"{count:,}", text) for count, text in (*rows, *self.test_checks(part))]
-            unseen = (percent(self._unseen(part)), "of its words are not in the training file")
+            unseen = (percent(self._unseen(part)), f"of its {self.word}s are not in the training file")
             yield Section(f"{several(part.records, self.unit)} of {part.name}", [*counted, unseen])
 
     def _limits(self) -> Iterator[Section]:
@@ -544,7 +550,7 @@ class Survey(ABC):
         }  # fmt: skip
 
 
-VOCABULARY = ("words", "different", "seen once", "cover 95 %", "cover 99 %", "characters")
+VOCABULARY = ("different", "seen once", "cover 95 %", "cover 99 %", "characters")
 
 
 def _vocabulary(side: Side) -> Iterator[str]:

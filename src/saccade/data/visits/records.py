@@ -1,7 +1,7 @@
 """Patients with their visits: the records of the task ``visits``, from a made cohort, from files or from memory. No torch.
 
     a long table      patient, time, code (one code per row, or several with a separator between them): TSV, CSV, JSONL, Parquet
-    omop              the table condition_occurrence:  person_id, condition_start_date, condition_concept_id
+    omop              the table condition_occurrence, or its folder:  person_id, condition_start_date, condition_concept_id
     mimic             a folder with DIAGNOSES_ICD and ADMISSIONS:  subject_id, hadm_id, icd_code and hadm_id, admittime
     one per patient   {"patient": "17", "visits": [{"time": "2020-01-07", "codes": ["I10", "E11"]}, …], "outcome": 1}
 
@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import columns_of, first_row, format_of, scan_fields
+from saccade.data.files.lines import Encoding
 from saccade.data.files.records import Fault, Fields, fault
 from saccade.data.memory import WHERE, WRONG_SHAPE, missing, names_of, rows_of_table, short
 from saccade.data.paths import locate
@@ -175,9 +176,10 @@ def days_of(time: str) -> float:
 def is_date(time: str) -> bool:
     """Whether a time is a date rather than a number of days."""
     try:
-        return COMPACT.fullmatch(time) is not None or float(time) is None
+        float(time)
     except ValueError:
         return True
+    return COMPACT.fullmatch(time) is not None
 
 
 def _time(value: Any, name: str, row: Row, first: str | None = None) -> str:
@@ -258,10 +260,27 @@ def record_of(
     return Patient(visits, target, patient)
 
 
+History = tuple[
+    str | None, tuple[Visit, ...], Sequence[Outcome], Row
+]  # the patient, all visits, outcomes, the first row
+
+
 def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables) -> Iterator[Patient | Fault]:
-    """Every patient and every fault: rows that are whole patients one by one, those of a long table grouped by patient."""
+    """Every patient and every fault."""
+    data = replace(data, target=tuple(tables.names.get(code, code) for code in data.target))
+    for item in histories(rows, data, tables):
+        if isinstance(item, Patient | Fault):
+            yield item
+        else:
+            patient, visits, outcomes, row = item
+            yield record_of(patient, visits, outcomes, data, row)
+
+
+def histories(
+    rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables
+) -> Iterator[History | Patient | Fault]:
+    """Patients with all their visits: rows that are whole patients one by one, those of a long table grouped by patient."""
     columns, names = data.columns, tables.names
-    data = replace(data, target=tuple(names.get(code, code) for code in data.target))
     events: dict[str, list[tuple[str, Sequence[str]]]] = {}
     first: dict[str, Row] = {}  # of each patient
     outcomes = dict(tables.outcomes)
@@ -275,8 +294,8 @@ def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tab
             if columns.visits in row.fields:
                 name = str(row.fields[columns.patient]) if row.fields.get(columns.patient) is not None else ""
                 visits = visits_of(row.fields[columns.visits], row, data, names)
-                known = [(_outcomes(values, visits, data, row), None)] if own else outcomes.get(name, [])
-                yield record_of(name or None, visits, known, data, row)
+                stated = [(_outcomes(values, visits, data, row), None)] if own else outcomes.get(name, [])
+                yield name or None, visits, stated, row
                 continue
             name = row.text(columns.patient, "a patient")
             earlier = events[name][0][0] if name in events else None
@@ -291,10 +310,10 @@ def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tab
         except InputError as error:
             yield Fault(row.line or 0, f"where {error.expected} was expected", error)
     for name, listed in events.items():
-        known = outcomes.get(name, [])
+        known: Sequence[Outcome] = outcomes.get(name, [])
         if own and len({value for value, _ in known}) == 1:
             known = [(known[0][0], None)]  # one value in all rows is a fact about the patient, without a time
-        yield record_of(name, _merged(listed), known, data, first[name])
+        yield name, _merged(listed), known, first[name]
 
 
 def _outcomes(values: list[Any], visits: Sequence[Visit], data: VisitData, row: Row) -> tuple[Any, ...]:
@@ -335,15 +354,20 @@ def gather(path: str | Path, data: VisitData, *, strict: bool = False) -> tuple[
 
 def scan(path: str | Path, data: VisitData) -> tuple[Path, Iterator[Patient | Fault]]:
     """The file with the codes, and every patient and every fault of it."""
-    path = Path(path)
-    file = _in_folder(path, "DIAGNOSES_ICD") if data.format == "mimic" else path
-    return file, patients(_rows(file, data), data, Tables.of(path, data))
+    file, tables = file_of(path, data), Tables.of(Path(path), data)
+    return file, patients(rows_of(file, data), data, tables)
 
 
-def _rows(file: Path, data: VisitData) -> Iterator[Row | Fault]:
+def file_of(path: str | Path, data: VisitData) -> Path:
+    """The file with the codes: of a folder in a published format, the table that has them."""
+    folder, table = Path(path), {"mimic": "DIAGNOSES_ICD", "omop": "condition_occurrence"}.get(str(data.format))
+    return folder if table is None or (data.format == "omop" and not folder.is_dir()) else _in_folder(folder, table)
+
+
+def rows_of(file: Path, data: VisitData) -> Iterator[Row | Fault]:
     """The rows of a file, their fields called as in ``data.columns``."""
     published = PUBLISHED.get(str(data.format))
-    called = data.wanted(() if published else _header(file, data))
+    called = data.wanted(() if published else header_of(file, data.format, data.encoding))
     wanted = called if published is None else (*(_named(file, known, data) for known in published), *called[3:])
     return _scan(file, wanted, called, data, optional=called[:1])
 
@@ -387,7 +411,9 @@ class Tables:
         if data.names is None:
             return cls(outcomes, times)
         file = locate(data.names, folder)
-        return cls(outcomes, times, _mapping(file, data.name_columns or _header(file, data)[:2], data))
+        return cls(
+            outcomes, times, _mapping(file, data.name_columns or header_of(file, data.format, data.encoding)[:2], data)
+        )
 
     def time(self, value: Any, name: str, row: Row, first: str | None) -> str:
         """The time of a row, or of the visit that it names, of the same kind as the patient's ``first``."""
@@ -411,16 +437,16 @@ def _mapping(file: Path, columns: Sequence[str], data: VisitData) -> dict[str, s
     return {str(row.fields[columns[0]]).strip(): str(row.fields[columns[1]]).strip() for row in rows}
 
 
-def _header(file: Path, data: VisitData) -> list[str]:
+def header_of(file: Path, format: str | None, encoding: Encoding = "utf-8") -> list[str]:
     """What can be named as a column: of tables, which must have a header, their first row."""
-    format = None if str(data.format) in PUBLISHED else data.format
-    first = first_row(file, format_of(file, format), data.encoding)
-    return first if first is not None else [str(name) for name in columns_of(file, format, data.encoding)]
+    format = None if format in PUBLISHED else format
+    first = first_row(file, format_of(file, format), encoding)
+    return first if first is not None else [str(name) for name in columns_of(file, format, encoding)]
 
 
 def _named(file: Path, known: Sequence[str], data: VisitData) -> str:
     """The column with one of the known names, in capitals or not."""
-    there = _header(file, data)
+    there = header_of(file, data.format, data.encoding)
     name = next((name for name in there if name in known or name.lower() in known), None)
     if name is None:
         found = f"the columns {', '.join(there[:20])}"
