@@ -3,6 +3,8 @@
 import functools
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -257,3 +259,8 @@ def test_a_config_with_wrong_values_is_refused_in_one_line(bundle, tmp_path, fie
     path.write_text(json.dumps(config | {"checksum": _checksum(config)}))
     with pytest.raises(InputError):
         api.load(tmp_path / "run")
+
+
+def test_what_the_documentation_calls_by_its_full_name_needs_no_further_import() -> None:
+    script = "import saccade; saccade.api.resume, saccade.metrics, saccade.explain, saccade.errors, saccade.data"
+    subprocess.run([sys.executable, "-c", script], check=True)

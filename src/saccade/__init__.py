@@ -38,6 +38,11 @@ __all__ = [
     "train", "weigh",
 ]  # fmt: skip
 
+PACKAGES = (
+    "api", "attention", "data", "errors", "explain", "foreign", "kernels", "metrics", "models", "nn", "recipes", "server",
+    "task", "tasks", "testing", "trace", "views",
+)  # fmt: skip
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -46,6 +51,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("attention", "nn", "trace", "kernels", "models", "tasks", "recipes", "testing"):
+    if name in PACKAGES:
         return importlib.import_module(f"saccade.{name}")
     raise AttributeError(f"module 'saccade' has no attribute {name!r}")

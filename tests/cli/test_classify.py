@@ -173,7 +173,7 @@ def test_a_folder_of_folders_is_known_for_labelled_texts(command, tmp_path) -> N
         ((), "expected the columns 'text' and 'label'"),
         (("--column", "text=review"), "found the columns 'review', 'stars'"),
         (("--column", "text=review", "--column", "label=review"), "expected label to be another column"),
-        (("--column", "text=review", "--column", "label=stars", "--encoding", "utf-16"), "encoding: expected one of 'utf-8'"),
+        (("--column", "text=review", "--column", "label=stars", "--encoding", "utf-16"), "--encoding must be utf-8"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_line(command, reviews, words, message) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
-from saccade.data.files.lines import Encoding
+from saccade.data.files.lines import Encoding, codec_of
 from saccade.data.splits import Overlap
 from saccade.errors import InputError, SaccadeError, preview
 
@@ -40,6 +40,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         """The checks of the shared fields; a kind calls this first."""
         self.check_source()
+        codec_of(self.encoding)
         if not 0 < self.hold_out < 0.5:
             raise ValueError(f"hold_out must be above 0 and below 0.5: got {self.hold_out}")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from saccade.data.config import DataConfig
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import suffix_of
+from saccade.data.files.lines import codec_of, suffix_of
 from saccade.data.files.records import NOT_UTF8, Fault
 from saccade.data.paths import locate
 from saccade.data.splits import Splits, hold_out, settle_overlap
@@ -90,7 +90,7 @@ def valid_records(
 
 def _with_remedy(item: Fault, data: Any, called: str) -> InputError:
     remedies = [f"data.faults: drop leaves such {called} out"]
-    if item.reason == NOT_UTF8 and data.encoding == "utf-8":
+    if item.reason == NOT_UTF8 and codec_of(data.encoding) == "utf-8":
         remedies.insert(0, "data.encoding: latin-1 or windows-1252 reads such files")
     error = item.error
     error.args = (f"{error}; {', '.join(remedies)}",)
@@ -115,15 +115,20 @@ class FaultCounts:
     def __init__(self, *, skipped_only: bool = False) -> None:
         self.skipped_only = skipped_only
         self.counts: dict[str, int] = {}
-        self.first: dict[str, int] = {}
+        self.first: dict[str, int | str] = {}  # lines; of folders files
 
     def add(self, fault: Fault) -> None:
         self.counts[fault.reason] = self.counts.get(fault.reason, 0) + 1
-        self.first.setdefault(fault.reason, fault.line)
+        self.first.setdefault(fault.reason, fault.name or fault.line)
 
     def __len__(self) -> int:
         return sum(self.counts.values())
 
     def __str__(self) -> str:
         ordered = sorted(self.counts.items(), key=lambda item: -item[1])
-        return ", ".join(f"{count:,} {reason} (first: {self.first[reason]:,})" for reason, count in ordered)
+        return ", ".join(f"{count:,} {reason} (first: {self.place(reason)})" for reason, count in ordered)
+
+    def place(self, reason: str) -> str:
+        """Where the first fault of a reason is: the number of a line, or a file's name."""
+        first = self.first[reason]
+        return first if isinstance(first, str) else f"{first:,}"

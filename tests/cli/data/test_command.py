@@ -187,7 +187,7 @@ def test_what_a_terminal_would_obey_is_spelt_out(data):
         (["a", "b", "c"], "expected one file, or two line-aligned text files, found 3 files"),
         (["pairs.tsv", "b.txt", "--column", "source=x"], "--column: two text files have plain lines"),
         (["a.txt", "b.txt", "--column", "tag=x"], "expected one file, or two line-aligned text files, found 2 files"),
-        (["pairs.tsv", "--column", "source=0"], "columns.source: expected source to be a column's name"),
+        (["pairs.tsv", "--column", "source=0"], "--column source=NAME: expected source to be a column's name"),
         (["pairs.tsv", "--column", "source=a", "--column", "target=a"], "target to be another column than source"),
         (["pairs.tsv", "--column", "sorce=a"], "the roles source, target, group, text, label"),
         (["pairs.tsv", "--column", "source"], "--column: expected ROLE=NAME"),
@@ -195,7 +195,10 @@ def test_what_a_terminal_would_obey_is_spelt_out(data):
             ["pairs.tsv", "--column", "source=a", "--column", "label=b"],
             "pairs: source, target, group), found source, label",
         ),
-        (["pairs.tsv", "--format", "xls"], "expected one of 'tsv', 'csv', 'jsonl'"),
+        (["pairs.tsv", "--format", "xls"], "--format: expected one of tsv, csv, jsonl"),
+        (["pairs.tsv", "--encoding", "utf-16"], "--encoding must be utf-8, latin-1"),
+        (["pairs.tsv", "pairs.tsv", "--format", "lines"], "--format lines: expected one file, found 2"),
+        (["pairs.tsv", "pairs.tsv", *(["--test", "x"] * 3)], "--test: expected pairs of text files"),
         (["x.po"], "po2csv"),
         (["pairs.tsv", "--force"], "--force: expected --recipe YAML beside it, found none"),
         (["pairs.tsv", "--test", "gone.tsv"], "gone.tsv: expected a file, found nothing of that name"),
@@ -257,3 +260,47 @@ def test_a_file_in_another_encoding_is_told_so_and_would_not_train(data):
     status, _, err = data("pairs.tsv")
     assert status == 1
     assert "Windows-1252 or Latin-1? iconv -f WINDOWS-1252 -t UTF-8 pairs.tsv > NEW makes it UTF-8" in err
+
+
+OPINIONS = [(f"le café n° {n} était bon", ("bad", "good")[n % 2]) for n in range(31)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "headline"),
+    [
+        ("x.csv", "avis,étoiles\n" + "".join(f"{text},{label}\n" for text, label in OPINIONS), [], "avis → étoiles"),
+        ("x.tsv", "".join(f"{text}\t{text} {label}\n" for text, label in OPINIONS), [], "31 pairs"),
+        (
+            "x.txt",
+            "".join(f"{label} {text}\n" for text, label in OPINIONS),
+            ["--format", "lines"],
+            "31 texts with a label",
+        ),
+        ("x.conll", "".join(f"café {label}\n\n" for _, label in OPINIONS), [], "31 sentences"),
+        ("x.conll", "".join(f"{label} {text}\n" for text, label in OPINIONS), ["--format", "lines"], "31 texts"),
+        ("x.jsonl", "".join(f'{{"à": "{text}", "é": "{label}"}}\n' for text, label in OPINIONS), [], "à → é"),
+        ("x.md", "a label and its text\n", [], "such as lines"),
+    ],
+)
+def test_every_kind_is_read_in_the_encoding_and_the_format_that_are_given(data, name, content, words, headline):
+    Path(name).write_text(content, encoding="cp1252")
+    _, out, err = data(name, *words, "--encoding", "cp1252")
+    assert headline in (out + err).splitlines()[0]
+
+
+def test_two_test_files_beside_two_text_files_are_a_pair(data):
+    for name, texts in (("a.en", "one\ntwo\nthree\nfour\n"), ("a.de", "eins\nzwei\ndrei\nvier\n")):
+        Path(name).write_text(texts)
+        Path(f"t.{name[2:]}").write_text(texts[:8])
+    status, out, _ = data("a.en", "a.de", "--test", "t.en", "--test", "t.de", "--json")
+    report = json.loads(out)
+    assert (status, report["tests"][0]["whole"]) == (0, 1)
+    assert "test:\n    source: t.en\n    target: t.de\n" in report["recipe"]
+
+
+def test_errors_name_the_options_that_set_a_field(data):
+    Path("pairs.csv").write_text("a,b,c\n1,2,3\n")
+    Path("x.csv").write_bytes(b"text,label\ncaf\xe9,good\n")
+    said = [data("pairs.csv")[1], data("pairs.csv", "--column", "text=x", "--column", "label=c")[2], data("x.csv")[2]]
+    assert all("--column ROLE=NAME" in text for text in said[:2]) and "--encoding latin-1" in said[2]
+    assert not any("data.columns" in text or "command line" in text for text in said)

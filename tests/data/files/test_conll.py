@@ -139,3 +139,10 @@ def test_conll_2012_says_where_documents_begin(read) -> None:
         for name, part in (("nw/0", "000"), ("nw/0", "001"), ("nw/1", "000"))
     )
     assert [each.document for each in read(text)] == ["(nw/0)"] * 4 + ["(nw/1)"] * 2
+
+
+def test_several_tabs_are_one_divider_where_only_then_lines_have_as_many_columns(read) -> None:
+    aligned = read("Wolfgang\tNNP\tB-PER\nis\t\tVBZ\t\tO\n\nin\t\tIN\tO\n")
+    assert [each.words for each in aligned] == [["Wolfgang", "is"], ["in"]]
+    assert [each.tags for each in aligned] == [["B-PER", "O"], ["O"]]
+    assert read("is\t\tO\nin\tIN\tO\n", tag=3)[0].tags == ["O", "O"]  # an empty cell is a column where tabs are counted

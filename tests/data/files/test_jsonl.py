@@ -60,3 +60,8 @@ def test_keys_have_no_numbers(tmp_path: Path) -> None:
 def test_the_keys_are_those_of_the_first_record_that_is_one(tmp_path: Path) -> None:
     assert header_of(write(tmp_path, "", "[]", GOOD)) == ["source", "target"]
     assert header_of(write(tmp_path, "[]")) is None
+
+
+def test_a_first_line_without_a_key_does_not_hide_the_key_from_others(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"a": "x"}', '{"a": "y", "b": {"c": 1}}')
+    assert header_of(path) == ["a", "b.c"]

@@ -12,7 +12,7 @@ import pytest
 from saccade.data.files import lines
 from saccade.data.files.lines import lines_of, text_lines
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL
-from saccade.data.pairs.records import Found, scan
+from saccade.data.pairs.records import Found, PairData, scan
 from saccade.errors import InputError
 
 
@@ -145,3 +145,16 @@ def test_lines_that_end_in_a_carriage_return_alone_are_told(tmp_path: Path) -> N
     mixed = list(scan(write(tmp_path, "b.tsv", b"a\tb\r\nc\td\ne\rf\tg\nh\ti\r\n")))
     assert [getattr(item, "reason", "pair") for item in mixed] == ["pair", "pair", found[0].reason, "pair"]
     assert [fault.reason for fault in scan(write(tmp_path, "c.csv", b"a,b\rc,d\r"))] == [found[0].reason]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "windows-1252", "Windows_1252", "cp1251", "shift_jis"])
+def test_an_encoding_goes_by_any_of_its_names(tmp_path: Path, encoding: str) -> None:
+    text = {"cp1251": "мир\n", "shift_jis": "日本\n"}.get(encoding, "“café”\n")
+    path = write(tmp_path, "a.txt", text.encode(encoding))
+    assert [line.text for line in lines_of(path, encoding)] == [text]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "no-such", "rot13", "unicode_escape", "punycode"])
+def test_an_encoding_whose_lines_cannot_be_told_apart_is_refused(encoding: str) -> None:
+    with pytest.raises(ValueError, match=rf"encoding must be utf-8.*got '{encoding}'"):
+        PairData(train="x.tsv", encoding=encoding)

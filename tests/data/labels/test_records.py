@@ -180,13 +180,13 @@ def folder(tmp_path) -> Path:
 def test_a_folder_a_label_and_a_file_a_text(folder) -> None:
     records, notes = gather(folder, data(labels=("neg", "pos")))
     assert records == [Labelled("bad", "neg"), Labelled("dull", "neg"), Labelled("good\nvery", "pos")]
-    assert notes == [f"{folder}: dropped 1 of 4 records: 1 of 'unsup', not among data.labels (first: 1)"]
+    assert notes == [f"{folder}: dropped 1 of 4 records: 1 of 'unsup', not among data.labels (first: unsup/0_5.txt)"]
     assert {record.target for record in gather(folder, data())[0]} == {"neg", "pos", "unsup"}
 
 
 def test_an_empty_file_and_a_folder_without_folders_are_refused(folder) -> None:
     written(folder / "pos" / "2.txt", " \n")
-    with pytest.raises(InputError, match=r"pos/2\.txt: file: expected a text, found nothing"):
+    with pytest.raises(InputError, match=r"pos/2\.txt: expected a text, found nothing"):
         gather(folder, data())
     with pytest.raises(InputError, match="expected one folder for each label, found no folder in it"):
         gather(folder / "neg", data())

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from saccade.data.pairs.records import Columns
+from saccade.data.survey import surveys
 from saccade.data.survey.columns import LabelGuess, UnknownColumns, label_columns, likely_pair, samples_of
 from saccade.errors import InputError
 from tests.surveyed import look
@@ -179,3 +180,12 @@ def test_what_cannot_be_read_is_left_to_whoever_reads_it(tmp_path) -> None:
     assert label_columns(str(tmp_path / "x.po")) is None
     twice = rows_in(tmp_path / "x.tsv", [("a b", "x")] * 30, "text\ttext\n")
     assert label_columns(twice) is None
+
+
+@pytest.mark.parametrize("names", [("text", "label"), ("review", "stars")])
+def test_labels_are_found_in_jsonl_whose_first_line_has_none(tmp_path, names) -> None:
+    rows = [dict(zip(names, (text, "ab"[n % 2]), strict=True)) for n, text in enumerate(TEXTS)]
+    del rows[0][names[1]]
+    path = written(tmp_path / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    kinds = [kind.kind for kind in surveys() if kind.recognises([str(path)], {}, None, "utf-8")]
+    assert kinds[0] == "labels"

@@ -215,3 +215,27 @@ def test_tags_have_no_blanks(tmp_path) -> None:
             gather(tmp_path / "x.conll", TaggedData(train="x"))
     with pytest.raises(ValueError, match="labels must be names without blanks: got 'a b'"):
         TaggedData(train="x", labels=("a b", "c"))
+
+
+def test_a_csv_with_one_row_per_word_is_read_as_the_same_table_in_memory(tmp_path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("Sentence #,Word,POS,Tag\nS1,Eva,N,B-PER\n,sings,V,O\nS2,in,P,O\n,Rom,N,B-LOC\n")
+    data = replace(BIO, columns=TagColumns(word="Word", tag="Tag", sentence="Sentence #"))
+    assert read_file(path, data) == [Tagged(("Eva", "sings"), ("B-PER", "O")), Tagged(("in", "Rom"), ("O", "B-LOC"))]
+    path.write_text("sentence,word,tag\n1,Eva,O\n1,\n2,Rom,O\n")
+    with pytest.raises(InputError, match=r"x\.csv:3: tag: expected 3 columns, found 2"):
+        read_file(path, BIO)
+    records, notes = gather(path, replace(BIO, faults="drop"))
+    assert [record.source for record in records] == [("Rom",)] and "dropped 1 of 2 sentences" in notes[0]
+
+
+def test_a_sentence_that_comes_again_after_another_is_an_error_unless_its_group_differs(tmp_path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("sentence,word,tag,file\n1,Eva,O,a\n2,Rom,O,a\n1,sings,O,b\n")
+    table = {"sentence": [1, 2, 1], "word": ["Eva", "Rom", "sings"], "tag": "OOO", "file": "aab"}
+    with pytest.raises(InputError, match=r"x\.csv:4: sentence: expected the rows of a sentence.*found '1' again"):
+        read_file(path, BIO)
+    with pytest.raises(InputError, match=r"row 3: sentence: expected the rows of a sentence.*found 1 again"):
+        tagged_of({name: list(column) for name, column in table.items()}, BIO)
+    grouped = replace(BIO, columns=TagColumns(group="file"))
+    assert [record.source for record in gather(path, grouped)[0]] == [("Eva",), ("Rom",), ("sings",)]

@@ -37,7 +37,7 @@ def test_a_column_of_a_table_by_name_by_number_and_alone(tmp_path: Path) -> None
     file = tmp_path / "a.csv"
     file.write_text('label,review\nneg,"ein Hund"\npos,"zwei  Katzen"\npos,drei Kühe\n', encoding="utf-8")
     assert read(file, column="review") == LINES
-    assert read(file, column=2)[1:] == LINES, "a number asks for no header"
+    assert read(file, column=2) == LINES, "a header that no number names is passed over"
     single = tmp_path / "b.tsv"
     single.write_text("\n".join(LINES), encoding="utf-8")
     assert read(single) == LINES

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -31,8 +31,8 @@ Columns = Annotated[
         "--column",
         metavar="ROLE=NAME",
         help="Which column has which role: its name, or its number from 1. Of pairs source, target; of labelled texts text, "
-        "label, second; of tagged words word, tag; of rankings question, candidate, relevance; of visits patient, time, code, "
-        "outcome (several with commas between them); of all group. May be repeated.",
+        "label, second; of tagged words word, tag, in a CSV sentence; of rankings question, candidate, relevance; of visits "
+        "patient, time, code, outcome (several with commas between them); of all group. May be repeated.",
     ),
 ]
 Format = Annotated[
@@ -42,19 +42,22 @@ Format = Annotated[
         "where the file's name does not say it."
     ),
 ]
-Encoding = Annotated[str | None, typer.Option(help="utf-8, latin-1 or windows-1252; pairs are always UTF-8.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="utf-8 unless given: latin-1, cp1252, cp1251, shift_jis, … as Python names it.")
+]
 Test = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="A test set, read the same way (beside two text files: one of sources): what is in both? May be repeated.",
+        help="A test set, read the same way: what is in both? May be repeated. Beside two text files, two are a pair: first "
+        "the sources, then the targets; one alone is a file of sources.",
     ),
 ]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")]
 
 ROLES = (
-    "source", "target", "group", "text", "label", "second", "word", "tag", "question", "candidate", "relevance",
+    "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
     "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
@@ -117,16 +120,21 @@ def data(
     path, tests, columns = _recipe_path(files), test or [], _columns(column or [])
     options = {"--column": column, "--format": format, "--encoding": encoding, "--test": tests}
     _check_outputs(save, force, path)
-    survey = _of_files(files, columns, format, encoding, tests) if path is None else _of_recipe(path, options)
     try:
+        survey = _of_files(files, columns, format, encoding, tests) if path is None else _of_recipe(path, options)
         with _bar() as progress:
             survey.read(progress)
     except UnknownColumns as unknown:
-        wanted = _examples(files, unknown, format)
+        unknown.args = (with_options(str(unknown)),)
+        wanted = _examples(files, unknown, format, encoding)
         plain = {"files": files, "columns": None, "available": dict(unknown.available), "would_train": False}
         plain |= {"problems": [str(unknown)], "next": wanted}
         _print(plain if as_json else column_page(files[0], unknown, wanted))
         raise typer.Exit(1) from None
+    except SaccadeError as error:
+        if path is None:
+            error.args = (with_options(str(error)),)
+        raise
     recipe = None
     if path is None and not survey.problems:
         recipe = dump_yaml(survey.recipe(None if save is None else save.parent))
@@ -165,18 +173,35 @@ def _of_files(
     tests: Sequence[str],
 ) -> Survey:
     """The survey of the first kind that recognises the files."""
+    from saccade.data.files.lines import codec_of
     from saccade.data.survey import surveys
     from saccade.recipes.located import locate
     from saccade.recipes.schema import build
     from saccade.tasks import data_class
 
     kinds = list(surveys())
-    kind = next((kind for kind in kinds if kind.recognises(files, columns, format)), None)
+    formats = {kind: _formats(data_class(kind.task)) for kind in kinds}
+    if format is not None and not any(format in known for known in formats.values()):
+        known = ", ".join(dict.fromkeys(name for names in formats.values() for name in names))
+        raise SaccadeError(f"--format: expected one of {known}, found {format!r}")
+    try:
+        codec_of(encoding or "utf-8")
+    except ValueError as error:
+        raise SaccadeError(f"--{error}") from None
+    kinds = [kind for kind in kinds if format is None or format in formats[kind]]
+    kind = next((kind for kind in kinds if kind.recognises(files, columns, format, encoding or "utf-8")), None)
     if kind is None:
+        if not columns:  # a format of one kind, and files of another
+            raise SaccadeError(f"--format {format}: expected one file beside it, found {len(files)}")
         roles = "; ".join(f"{kind.kind}: {', '.join(kind.roles)}" for kind in kinds if kind.roles)
         raise SaccadeError(f"--column: expected roles of one kind ({roles}), found {', '.join(columns)}")
     if len(files) > 2 or (len(files) == 2 and not kind.takes_two):
-        raise SaccadeError(f"expected one file, or two line-aligned text files, found {len(files)} files")
+        wanted = (
+            "expected one file, or two line-aligned text files"
+            if format is None
+            else f"--format {format}: expected one file"
+        )
+        raise SaccadeError(f"{wanted}, found {len(files)} files")
     two = len(files) == 2
     if two and (columns or format):
         raise SaccadeError(
@@ -187,11 +212,37 @@ def _of_files(
     plain |= {"columns": kind.columns(columns)} if columns else {}
     plain |= {"format": format} if format else {}
     plain |= {"encoding": encoding} if encoding else {}
-    if encoding and "encoding" not in {each.name for each in dataclasses.fields(section)}:
+    held_out: Sequence[Any] = tests
+    if two and len(tests) % 2 == 0:  # a file of sources, then one of targets
+        held_out = list(zip(tests[::2], tests[1::2], strict=True))
+    elif two and len(tests) > 1:
         raise SaccadeError(
-            f"--encoding: {kind.kind} are read as UTF-8, so there is nothing to set (iconv converts files)"
+            f"--test: expected pairs of text files, sources first, or one of sources, found {len(tests)}"
         )
-    return kind(build(section, locate(plain, "command line"), "data"), tests, named=bool(columns))
+    return kind(build(section, locate(plain, "command line"), "data"), held_out, named=bool(columns))
+
+
+def _formats(section: type[Any]) -> tuple[str, ...]:
+    """The formats that a kind of data can have."""
+    return tuple(name for option in get_args(get_type_hints(section)["format"]) for name in get_args(option))
+
+
+def with_options(message: str) -> str:
+    """An error about fields of a recipe in terms of the options that set them.
+
+    >>> with_options("a.csv: which? (data.columns names them; or set data.encoding: latin-1)")
+    'a.csv: which? (--column ROLE=NAME names them; or set --encoding latin-1)'
+    """
+    message = message.removeprefix("command line: ")
+    message = re.sub(r"\b(?:data\.)?columns\.(\w+)", r"--column \1=NAME", message)
+    message = re.sub(r"\bdata\.columns?\b", "--column ROLE=NAME", message)
+    message = message.replace("set data.format", "set data.format, such as lines for a label and its text")
+    message = re.sub(r"(?<!in a recipe )\bdata\.(format|encoding)(: (?!expected))?", _option, message)
+    return message
+
+
+def _option(field: re.Match[str]) -> str:
+    return f"--{field[1]}" + (" " if field[2] else "")
 
 
 def _recipe_path(files: Sequence[str]) -> Path | None:
@@ -282,15 +333,15 @@ def _print(report: dict[str, Any] | Iterator[str]) -> None:
         print(line)
 
 
-def _examples(files: Sequence[str], unknown: UnknownColumns, format: str | None) -> list[str]:
+def _examples(files: Sequence[str], unknown: UnknownColumns, format: str | None, encoding: str | None) -> list[str]:
     """Commands that name columns of the file."""
     from saccade.data.survey.columns import label_columns, likely_pair
 
     source, target = likely_pair(unknown.available) or ("COLUMN", "COLUMN")
     likely: list[dict[str, str | int]] = [{"source": source, "target": target}]
-    labels = label_columns(files[0], format, sure=False)
+    labels = label_columns(files[0], format, encoding or "utf-8", sure=False)
     likely += [{"text": labels.text, "label": labels.label}] if labels is not None else []
-    return [_command(files, columns, format, None, []) for columns in likely]
+    return [_command(files, columns, format, encoding, []) for columns in likely]
 
 
 def _command(

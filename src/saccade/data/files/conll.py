@@ -1,6 +1,6 @@
 """Reads one token per line, a blank line after each sentence: the columns of the CoNLL tasks, and CoNLL-U.
 
-    Confidence NN B-NP              columns, by tabs or by spaces; -DOCSTART- begins a document and is not a token
+    Confidence NN B-NP              columns, by tabs or by spaces, also several; -DOCSTART- begins a document and is not a token
     in IN B-PP
 
     # id 3f domain=en               before a sentence: lines of comment, as MultiCoNER and CoNLL-2012 have them. A line with
@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,7 @@ BEGIN_DOCUMENT = re.compile(r"#begin document\b\s*([^;]*)")  # its parts follow 
 COMMENT = re.compile(r"#(?:begin|end) document\b|# +newdoc\b|# +id\s+\S|# +[^\s=]+(?: [^\s=]+)? +=(?: |$)")
 WORD_ID, OTHER_ID = re.compile(r"[1-9]\d*"), re.compile(r"\d+-\d+|\d+\.\d+")
 NO_TAG = "no word or no tag"
+FIRST_WORDS = 200  # by which the layout of a file is known
 
 
 @dataclass
@@ -56,7 +58,9 @@ def scan_conll(
 ) -> Iterator[Sentence | Fault]:
     """Every sentence of a file, or what is wrong with it."""
     places = _place(word, format, path), _place(tag, format, path)
-    reader = _Reader(path, *places, len(CONLLU) if format == "conllu" else _width(path, encoding), format == "conllu")
+    universal = format == "conllu"
+    width, runs = (len(CONLLU), False) if universal else _layout(path, encoding)
+    reader = _Reader(path, *places, width, universal, runs)
     for line in lines_of(path, encoding):
         text = without_end(line.text)
         if line.fault is not None:
@@ -68,17 +72,21 @@ def scan_conll(
     yield from reader.end()
 
 
-def _width(path: Path, encoding: Encoding) -> int:
-    """The number of columns of the first line that is certainly a word; 0 where there is none."""
-    for line in lines_of(path, encoding):
-        text = without_end(line.text) if line.fault is None else ""
-        if text.strip(" \t") and not text.startswith("#") and _cells(text)[0] != DOCUMENT:
-            return len(_cells(text))
-    return 0
+def _layout(path: Path, encoding: Encoding) -> tuple[int, bool]:
+    """The number of columns of the first line that is certainly a word, 0 where there is none; and whether several tabs are one
+    divider: where the first words have as many columns only if they are."""
+    lines = (without_end(line.text) for line in lines_of(path, encoding) if line.fault is None)
+    words = (text for text in lines if text.strip(" \t") and not text.startswith("#") and _cells(text)[0] != DOCUMENT)
+    first = list(islice(words, FIRST_WORDS))
+    widths, joined = ({len(_cells(text, runs)) for text in first} for runs in (False, True))
+    runs = len(widths) > 1 and len(joined) == 1
+    return (len(_cells(first[0], runs)) if first else 0), runs
 
 
-def _cells(text: str) -> list[str]:
-    return text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
+def _cells(text: str, runs: bool = False) -> list[str]:
+    if "\t" in text:
+        return [cell for cell in text.split("\t") if cell] if runs else text.split("\t")
+    return [cell for cell in text.split(" ") if cell]
 
 
 def _place(column: str | int, format: str, path: Path) -> int:
@@ -99,8 +107,9 @@ def _place(column: str | int, format: str, path: Path) -> int:
 class _Reader:
     """Collects lines into sentences."""
 
-    def __init__(self, path: Path, word: int, tag: int, width: int, universal: bool) -> None:
+    def __init__(self, path: Path, word: int, tag: int, width: int, universal: bool, runs: bool) -> None:
         self.path, self.word, self.tag, self.universal = path, word, tag, universal
+        self.runs = runs  # of tabs divide columns as one does
         self.width = width  # of a CoNLL file, as many columns as its first word has
         self.documents, self.document = 0, None if universal else ""
         self.sentence, self.fault = Sentence(), None
@@ -113,7 +122,7 @@ class _Reader:
         self.fault = self.fault or found
 
     def read(self, number: int, text: str) -> None:
-        cells = _cells(text)
+        cells = _cells(text, self.runs)
         if text.startswith("#") and self._is_comment(text, cells):
             self._comment(text)
             return

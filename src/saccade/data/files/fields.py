@@ -73,7 +73,7 @@ def format_of(
 def header_of(path: str | Path, kind: str, encoding: Encoding = "utf-8") -> list[str] | None:
     """What can be named as a column; None where nothing can.
 
-    Of a table its header, where the first row looks like one; of JSONL the first record's keys.
+    Of a table its header, where the first row looks like one; of JSONL the keys of the first records.
     """
     if on_hub(path):
         return header_of_hub(path)
@@ -81,7 +81,7 @@ def header_of(path: str | Path, kind: str, encoding: Encoding = "utf-8") -> list
         return header_of_table(TABLES[kind](Path(path), encoding))
     if kind == "lines":
         return None
-    return header_of_jsonl(Path(path)) if kind == "jsonl" else header_of_parquet(Path(path))
+    return header_of_jsonl(Path(path), encoding) if kind == "jsonl" else header_of_parquet(Path(path))
 
 
 def first_row(path: str | Path, kind: str, encoding: Encoding = "utf-8") -> list[str] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from saccade.data.files.lines import Encoding, lines_of
 from saccade.data.files.records import NO_KEY, NOT_JSON, Fault, Fields, Name, fault, kind_of, shown_names
 from saccade.errors import InputError
+
+FIRST_LINES = 50  # from which the keys are known
 
 
 def scan_jsonl(
@@ -66,13 +69,14 @@ def keys_of(record: Mapping[str, Any]) -> list[str]:
     return keys
 
 
-def header_of_jsonl(path: Path) -> list[str] | None:
-    """The keys of the first line that is an object."""
-    for line in lines_of(path):
+def header_of_jsonl(path: Path, encoding: Encoding = "utf-8") -> list[str] | None:
+    """The keys of the first lines, in the order in which they come: a record may lack some."""
+    keys: dict[str, None] = {}
+    for line in islice(lines_of(path, encoding), FIRST_LINES):
         record = object_of(line.text, path, line.number)
         if line.fault is None and not isinstance(record, Fault):
-            return keys_of(record)
-    return None
+            keys |= dict.fromkeys(keys_of(record))
+    return list(keys) or None
 
 
 def object_of(text: str, path: Path, line: int) -> dict[str, Any] | Fault:

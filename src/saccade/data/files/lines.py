@@ -6,6 +6,7 @@ LINE_LIMIT bytes is a fault too, and is skipped without being held in memory.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import lzma
 import os
@@ -14,14 +15,15 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL, Fault, fault
 from saccade.errors import InputError
 
-Encoding = Literal["utf-8", "latin-1", "windows-1252"]
+Encoding = str  # whatever Python calls it, as long as it extends ASCII: lines are told apart by their bytes
 
 LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
 SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are skipped in search of its end
@@ -47,6 +49,23 @@ class Line(NamedTuple):
     fault: Fault | None
 
 
+@cache
+def codec_of(encoding: Encoding) -> str:
+    """The name that all aliases of an encoding share; a ValueError where lines cannot be read in it.
+
+    >>> codec_of("cp1252") == codec_of("windows-1252"), codec_of("UTF8")
+    (True, 'utf-8')
+    """
+    try:
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        if "a\n".encode(name) == b"a\n":
+            return name
+    except (LookupError, UnicodeError, ValueError):
+        pass
+    known = "utf-8, latin-1, windows-1252, cp1251, shift_jis or another that extends ASCII"
+    raise ValueError(f"encoding must be {known}: got {encoding!r} (iconv converts files to UTF-8)")
+
+
 def text_lines(path: Path) -> Iterator[str]:
     """The lines of a text file with their ends; the first fault is raised."""
     for line in lines_of(path):
@@ -57,7 +76,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 def lines_of(path: Path, encoding: Encoding = "utf-8") -> Iterator[Line]:
     """The lines of a text file with their ends and their faults."""
-    number = 0
+    number, encoding = 0, codec_of(encoding)
     with opened(path) as file:
         left = _size(file, path)
         while raw := _line(file, left, path, number + 1):

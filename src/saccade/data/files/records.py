@@ -60,12 +60,14 @@ class Fault:
         reason: a short kind that can be counted.
         error: the whole sentence, as strict reading raises it.
         skipped: the recipe or the file itself excludes this record: strict reading passes over it.
+        name: what the record is called where it is a file of its own.
     """
 
     line: int
     reason: str
     error: InputError
     skipped: bool = False
+    name: str | None = None
 
 
 def fault(
@@ -79,13 +81,14 @@ def fault(
     hint: str | None = None,
     place: str | None = None,
     skipped: bool = False,
+    name: str | None = None,
 ) -> Fault:
     """A fault with its error message."""
     if place is not None:
         field = place if field is None else f"{place}: {field}"
-    number = line if place is None else None
+    number = line if place is None and name is None else None
     error = InputError(where, line=number, field=field, expected=expected, found=found, hint=hint)
-    return Fault(line, reason, error, skipped)
+    return Fault(line, reason, error, skipped, name)
 
 
 def text_fault(value: object, name: str, line: int, where: str | Path, *, place: str | None = None) -> Fault | None:

@@ -41,6 +41,8 @@ NAMES = frozenset(
         "prompt", "completion", "word", "words", "phonemes", "pronunciation", "misspelled", "correct", "wrong", "right",
         "before", "after", "original", "summary", "headline", "deutsch", "englisch", "frage", "antwort", "eingabe", "ausgabe",
         "português", "inglês", "entrada", "saída", "pergunta", "resposta", "français", "anglais", "español", "inglés",
+        "review", "rating", "stars", "sentiment", "category", "class", "topic", "intent", "comment", "message", "tweet", "body",
+        "tag", "pos", "premise", "hypothesis", "candidate", "relevance",
         "english", "german", "french", "spanish", "portuguese", "italian", "dutch", "russian", "chinese", "japanese",
     }
 )  # fmt: skip

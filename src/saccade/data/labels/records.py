@@ -20,7 +20,7 @@ from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import FORMATS, scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import opened
+from saccade.data.files.lines import codec_of, opened
 from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, Fields, fault, kind_of, label_of
 from saccade.data.files.semeval import BLOCKS, scan_blocks
 from saccade.data.memory import WHERE, fields_in, group_of, records_in
@@ -176,7 +176,8 @@ def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
                 yield _document(file, label.name, number, data)
             else:
                 expected, reason = f"one of {', '.join(data.labels or ())}", f"of {label.name!r}, not among data.labels"
-                yield fault(number, reason, label, expected=expected, found=label.name, skipped=True)
+                named = f"{label.name}/{file.name}"
+                yield fault(number, reason, label, expected=expected, found=label.name, skipped=True, name=named)
 
 
 def _document(file: Path, label: str, number: int, data: LabelledData) -> Labelled | Fault:
@@ -184,14 +185,14 @@ def _document(file: Path, label: str, number: int, data: LabelledData) -> Labell
         raw = stream.read()
     reason, expected, found, hint = EMPTY, "a text", "nothing", None
     try:
-        text = raw.decode("utf-8-sig" if data.encoding == "utf-8" else data.encoding).strip()
+        text = raw.decode("utf-8-sig" if codec_of(data.encoding) == "utf-8" else data.encoding).strip()
         if text and "\0" not in text:
             return Labelled(text, label)
         reason, found = (NUL, "a NUL character") if text else (EMPTY, "nothing")
     except UnicodeDecodeError as error:
         reason, expected, hint = NOT_UTF8, f"{data.encoding} text", "data.encoding?"
         found = f"the byte 0x{raw[error.start]:02x} at offset {error.start}"
-    return fault(number, reason, file, expected=expected, found=found, place="file", hint=hint)
+    return fault(number, reason, file, expected=expected, found=found, hint=hint, name=f"{label}/{file.name}")
 
 
 # Records from memory -------------------------------------------------------------------------------------------------

@@ -250,9 +250,9 @@ def _empty(fields: Fields, where: str | Path, name: Name, text: str) -> Fault:
     return fields.fault(EMPTY, where, name, "text on both sides of a pair", "only spaces" if text else "nothing")
 
 
-def header_of(path: str | Path, format: str | None = None) -> list[str] | None:
+def header_of(path: str | Path, format: str | None = None, encoding: Encoding = "utf-8") -> list[str] | None:
     """What can be named as a column; None where nothing can."""
-    return columnar.header_of(path, "" if on_hub(path) else format_of(path, format))
+    return columnar.header_of(path, "" if on_hub(path) else format_of(path, format), encoding)
 
 
 def without_header(
@@ -272,7 +272,8 @@ def format_of(path: str | Path, format: str | None = None) -> str:
     if format is not None and format not in FORMATS:
         hint = CONVERT.get(format)
         raise InputError(path, field="format", expected=f"one of {known}", found=repr(format), hint=hint)
-    hint = CONVERT.get(suffix_of(path), "set the format, or give two text files whose lines belong together")
+    other = "set data.format, or give two text files whose lines belong together"
+    hint = CONVERT.get(suffix_of(path), other)
     expected = f"a file of pairs ({known}, also .gz or .xz)"
     return columnar.format_of(path, format, suffixes={name: name for name in FORMATS}, expected=expected, hint=hint)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import unpacked
+from saccade.data.files.lines import Encoding, unpacked
 from saccade.data.files.tables import LANGUAGES, TABLES, bare
 from saccade.data.labels.records import label_of
 from saccade.errors import InputError
@@ -35,10 +35,11 @@ def suffix_of(file: str) -> str:
     return unpacked(Path(file)).suffix.lower().removeprefix(".")
 
 
-def has_columns(file: str, format: str | None, *names: Name) -> bool:
+def has_columns(file: str, format: str | None, *names: Name, encoding: Encoding = "utf-8") -> bool:
     """Whether a table, JSONL or Parquet file has these columns. Whoever reads the file reports what is wrong with it."""
     try:
-        return _tabular(file, format) and isinstance(next(scan_fields(file, names, format=format), None), Fields)
+        items = scan_fields(file, names, format=format, encoding=encoding) if _tabular(file, format) else iter(())
+        return any(isinstance(item, Fields) for item in islice(items, LOOKED_AT))
     except InputError:
         return False
 
@@ -47,27 +48,30 @@ def _tabular(file: str, format: str | None) -> bool:
     return not on_hub(file) and Path(file).is_file() and (format or suffix_of(file)) in FORMATS and format != "lines"
 
 
-def first_rows(file: str, format: str | None, most: int) -> tuple[list[Name], list[tuple[Any, ...]]]:
+def first_rows(
+    file: str, format: str | None, encoding: Encoding, most: int
+) -> tuple[list[Name], list[tuple[Any, ...]]]:
     """The columns of a table, JSONL, Parquet or hub file, and its first rows."""
-    names = columns_of(file, format)
+    names = columns_of(file, format, encoding)
     table = not on_hub(file) and (format or suffix_of(file)) in TABLES
     wanted: Sequence[Name] = range(1, len(names) + 1) if table else names  # of a table some may have no name
-    items = islice(scan_fields(file, wanted, format=format), most) if names else iter(())
+    items = scan_fields(file, wanted, format=format, encoding=encoding, optional=names) if names else iter(())
+    items = islice(items, most)
     return names, [item.values for item in items if isinstance(item, Fields)]
 
 
-def unnamed_columns(file: Any, format: str | None) -> list[int]:
+def unnamed_columns(file: Any, format: str | None, encoding: Encoding) -> list[int]:
     """The numbers of a table's columns that its header does not name; none where it has no header."""
     if not isinstance(file, str | Path) or not _tabular(str(file), format):
         return []
-    names = columns_of(str(file), format)
+    names = columns_of(str(file), format, encoding)
     numbers = [name for name in names if isinstance(name, int)]
     return numbers if len(numbers) < len(names) else []
 
 
-def samples_of(file: str, format: str | None = None) -> list[tuple[Name, str | None]]:
+def samples_of(file: str, format: str | None = None, encoding: Encoding = "utf-8") -> list[tuple[Name, str | None]]:
     """The columns of a file, each with a text from its first rows where it has one."""
-    names, rows = first_rows(file, format, LOOKED_AT)
+    names, rows = first_rows(file, format, encoding, LOOKED_AT)
     samples = [
         next((text for row in rows if isinstance(text := row[place], str) and text.strip()), None)
         for place in range(len(names))
@@ -101,17 +105,22 @@ class LabelGuess:
         return f"{name} has {self.values} different values in {self.rows:,} rows and is taken for the label"
 
 
-def label_columns(file: str, format: str | None = None, *, sure: bool = True) -> LabelGuess | None:
+def label_columns(
+    file: str, format: str | None = None, encoding: Encoding = "utf-8", *, sure: bool = True
+) -> LabelGuess | None:
     """The text and label of a table, of JSONL or Parquet, guessed from the first rows.
 
     A column of labels has few different values, each many times; the text beside it hardly ever repeats. None where no
     column has few values, or where not just one of the others holds texts; unless ``sure``, the longest texts are taken.
     """
     try:
-        names, rows = first_rows(file, format, LABEL_ROWS) if _tabular(file, format) else ([], [])
+        names, rows = first_rows(file, format, encoding, LABEL_ROWS) if _tabular(file, format) else ([], [])
     except InputError:
         return None
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    columns = {
+        name: [row[place] for row in rows if row[place] is not None]  # a record of JSONL may lack a key
+        for place, name in enumerate(names)
+    }
     labels = [name for name, values in columns.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
     texts = [name for name, values in columns.items() if _are_texts(values)]
     if not labels or not texts or (sure and len(texts) > 1):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding
 from saccade.data.files.semeval import BLOCKS, unmarked
 from saccade.data.files.semeval import ENTITY_MARKS as MARKS
 from saccade.data.labels.classes import UNEVEN, labels_in
@@ -44,16 +45,18 @@ class LabelSurvey(Survey):
     combine = sum
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         if not on_hub(file) and Path(file).is_dir():
             return any(inner.is_dir() for inner in Path(file).iterdir())
-        return has_columns(file, format, "text", "label") or label_columns(file, format) is not None
+        named = has_columns(file, format, "text", "label", encoding=encoding)
+        return named or label_columns(file, format, encoding) is not None
 
     def settle(self) -> None:
         """Guess the columns where nobody named any."""
         self.guessed, self.firsts = None, set[int]()  # hashes of first texts, where records are pairs
-        if not self.named and not has_columns(self.files, self.data.format, "text", "label"):
-            self.guessed = label_columns(self.files, self.data.format)
+        format, encoding = self.data.format, self.data.encoding
+        if not self.named and not has_columns(self.files, format, "text", "label", encoding=encoding):
+            self.guessed = label_columns(self.files, format, encoding)
         if self.guessed is not None:
             columns = replace(self.data.columns, text=self.guessed.text, label=self.guessed.label)
             self.data = replace(self.data, columns=columns)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from saccade.data.files.lines import Encoding
 from saccade.data.files.records import NO_KEY, Fault
 from saccade.data.files.tables import TABLES, Row, bare
 from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, scan, without_header
@@ -36,11 +37,11 @@ class PairSurvey(Survey):
     combine, takes_two = max, True  # the length of a pair is that of its longer side
 
     @classmethod
-    def recognises(cls, files: Sequence[str], columns: Any, format: str | None) -> bool:
+    def recognises(cls, files: Sequence[str], columns: Any, format: str | None, encoding: Encoding) -> bool:
         return set(columns) <= set(cls.roles)
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         return True
 
     def located(self, file: Any) -> Any:
@@ -53,11 +54,11 @@ class PairSurvey(Survey):
 
     def scan(self, files: Any) -> Iterator[Found | Fault]:
         if isinstance(files, tuple):
-            return scan(files, columns=self.data.columns)
+            return scan(files, columns=self.data.columns, encoding=self.data.encoding)
         if isinstance(self.files, tuple):  # a text file of sources beside two text files
-            return scan((files, files))
+            return scan((files, files), encoding=self.data.encoding)
         columns = self.data.columns if files is self.files else replace(self.data.columns, group=None)
-        return scan(files, columns=columns, format=self.data.format)
+        return scan(files, columns=columns, format=self.data.format, encoding=self.data.encoding)
 
     def entry(self, record: Found) -> Entry:
         source, target = record.pair.source, record.pair.target
@@ -84,7 +85,7 @@ class PairSurvey(Survey):
             return
         columns, format = self.data.columns, self.data.format
         if not self.named and not columns.named:
-            names = header_of(self.files, format) or []
+            names = header_of(self.files, format, self.data.encoding) or []
             if len(names) == 2 and all(names) and names != [columns.source, columns.target]:
                 swapped = bare(names[0]) in TARGETS or bare(names[1]) in SOURCES
                 source, target = names[::-1] if swapped else names
@@ -99,18 +100,18 @@ class PairSurvey(Survey):
         faults = [item for item in first if isinstance(item, Fault) and item.reason == NO_KEY]
         if faults and len(faults) == len(first):
             raise self._unknown(faults[0].error)
-        self.headless = without_header(self.files, columns.source, format)
+        self.headless = without_header(self.files, columns.source, format, self.data.encoding)
         self.first_row = self._first_row() if self.headless and not self.has_recipe else None
 
     def _first_row(self) -> tuple[str, str] | None:
         """The first row of a table, where it might be a header."""
-        rows = TABLES[format_of(Path(self.files), self.data.format)](Path(self.files))
+        rows = TABLES[format_of(Path(self.files), self.data.format)](Path(self.files), self.data.encoding)
         cells = next((row.cells for row in rows if isinstance(row, Row)), [])
         wordy = all(len(cell.split()) in (1, 2, 3) and not re.search(r"\d", cell) for cell in cells)
         return (cells[0], cells[1]) if len(cells) == 2 and wordy else None
 
     def _unknown(self, error: InputError) -> InputError:
-        available = samples_of(str(self.files), self.data.format)
+        available = samples_of(str(self.files), self.data.format, self.data.encoding)
         return UnknownColumns(error, available) if len(available) > 1 else error
 
     # The report -------------------------------------------------------------------------------------------------------

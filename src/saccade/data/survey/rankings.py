@@ -9,6 +9,7 @@ from typing import Any
 
 from saccade.data.files.answer_files import is_toks
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding
 from saccade.data.files.records import Fault
 from saccade.data.rankings.records import Ranked, Row, collected, scan
 from saccade.data.splits import hold_out
@@ -28,10 +29,13 @@ class RankingSurvey(Survey):
     targets = False
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         if not on_hub(file) and is_toks(Path(file)):
             return True
-        return any(has_columns(file, format, "question", name, "relevance") for name in ("candidate", "candidates"))
+        return any(
+            has_columns(file, format, "question", name, "relevance", encoding=encoding)
+            for name in ("candidate", "candidates")
+        )
 
     def settle(self) -> None:
         self.questions: list[Ranked] = []

@@ -24,6 +24,7 @@ import numpy as np
 
 from saccade.data.files.fields import Name
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding, codec_of
 from saccade.data.files.records import NOT_UTF8, Fault
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts
@@ -165,16 +166,18 @@ class Survey(ABC):
     # What a kind says of itself ---------------------------------------------------------------------------------------
 
     @classmethod
-    def recognises(cls, files: Sequence[str], columns: Mapping[str, Name], format: str | None) -> bool:
+    def recognises(
+        cls, files: Sequence[str], columns: Mapping[str, Name], format: str | None, encoding: Encoding
+    ) -> bool:
         """Whether these files are of this kind: by the roles that were named, by the format, else by their looks."""
         named = set(columns) - {"group"}
         if named or format in cls.formats:
             return named <= set(cls.roles)
-        return len(files) == 1 and cls.looks_right(files[0], format)
+        return len(files) == 1 and cls.looks_right(files[0], format, encoding)
 
     @classmethod
     @abstractmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         """Whether a file is of this kind where nobody said so."""
 
     @abstractmethod
@@ -386,7 +389,7 @@ class Survey(ABC):
 
     @property
     def _encoding(self) -> str:
-        if NOT_UTF8 not in self.train.faults.counts or getattr(self.data, "encoding", None) != "utf-8":
+        if NOT_UTF8 not in self.train.faults.counts or codec_of(self.data.encoding) != "utf-8":
             return ""
         return "; another encoding? --encoding latin-1 or windows-1252, in a recipe data.encoding"
 
@@ -437,7 +440,7 @@ class Survey(ABC):
         ]
         if self.drops and self._encoding:
             found[0] += self._encoding
-        unnamed = unnamed_columns(self.files, getattr(self.data, "format", None))
+        unnamed = unnamed_columns(self.files, self.data.format, self.data.encoding)
         if unnamed:
             columns = f"column{'s' * (len(unnamed) > 1)} {listed(map(str, unnamed))}"
             found.append(f"the header has no name for {columns}: read only where a role is given by that number")
@@ -466,7 +469,7 @@ class Survey(ABC):
         """A recipe for these files, as YAML holds it, to be saved in ``folder``: its paths start there."""
         rest = self.recommend()
         data: dict[str, Any] = {"train": _seen_from(folder, self.data.train)}
-        if self.test_files and not isinstance(self.files, tuple):
+        if self.test_files and isinstance(self.test_files[0], tuple) == isinstance(self.files, tuple):
             data["test"] = _seen_from(folder, self.test_files[0])
         if hasattr(self.data, "columns"):
             usual, columns = asdict(type(self.data.columns)()), asdict(self.data.columns)
@@ -570,7 +573,8 @@ def _lengths(lengths: Lengths) -> Iterator[str]:
 
 def _fault_rows(part: Part) -> Iterator[tuple[str, str]]:
     for reason, count in sorted(part.faults.counts.items(), key=lambda item: -item[1]):
-        yield f"{count:,}", f"{reason}, first in line {part.faults.first[reason]:,}"
+        first, place = part.faults.first[reason], part.faults.place(reason)
+        yield f"{count:,}", f"{reason}, first in {place if isinstance(first, str) else f'line {place}'}"
         yield "", part.examples[reason]
 
 
@@ -578,6 +582,8 @@ def _seen_from(folder: Path | None, file: Any) -> Any:
     """A file as a recipe in ``folder`` names it: relative to it, unless it is absolute or on the hub."""
     if hasattr(file, "__dataclass_fields__"):  # two line-aligned files
         return {name: _seen_from(folder, path) for name, path in asdict(file).items()}
+    if isinstance(file, tuple):
+        return {name: _seen_from(folder, path) for name, path in zip(("source", "target"), file, strict=True)}
     if folder is None or on_hub(file) or Path(file).is_absolute():
         return str(file)
     return os.path.relpath(file, folder)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from saccade.data.files.lines import Encoding
 from saccade.data.files.records import Fault
-from saccade.data.survey.columns import suffix_of
+from saccade.data.survey.columns import has_columns, suffix_of
 from saccade.data.survey.survey import (
     SEPARATOR,
     Entry,
@@ -32,13 +33,14 @@ LONGEST = 200  # tokens of a sentence that is read whole
 
 class TagSurvey(Survey):
     kind, task, unit, expected = "tags", "label", "sentence", "sentence with its tags"
-    roles = ("word", "tag", "group")
+    roles = ("sentence", "word", "tag", "group")
     formats = ("conll", "conllu")
     combine, tokenised, shortened = sum, True, "split"
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
-        return suffix_of(file) in SUFFIXES
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
+        by_word = has_columns(file, format, "sentence", "word", "tag", encoding=encoding)
+        return (by_word and (format or suffix_of(file)) == "csv") or (format is None and suffix_of(file) in SUFFIXES)
 
     def settle(self) -> None:
         """Find the scheme of the tags."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import lines_of, without_end
+from saccade.data.files.lines import Encoding, lines_of, without_end
 from saccade.data.files.records import Fault
 from saccade.data.survey.columns import suffix_of
 from saccade.data.survey.survey import Entry, Survey, several
@@ -23,14 +23,14 @@ class TextSurvey(Survey):
     combine, targets = sum, False
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         return format in (None, "txt") and suffix_of(file) == "txt"
 
     def scan(self, files: Any) -> Iterator[Text | Fault]:
         if isinstance(files, tuple):
             return chain.from_iterable(map(self.scan, files))
         if not on_hub(files) and suffix_of(str(files)) == "txt" and not Path(files).is_dir():
-            lines = ((line.fault, without_end(line.text)) for line in lines_of(Path(files)))
+            lines = ((line.fault, without_end(line.text)) for line in lines_of(Path(files), self.data.encoding))
             return (fault or Text(text) for fault, text in lines if fault or text.strip())
         reading = self.data if isinstance(self.data, TextData) else self.data.reading
         return iter(read_texts(files, reading))

@@ -15,6 +15,7 @@ import numpy as np
 
 from saccade.data.files.fields import COLUMNAR, Name, scan_fields
 from saccade.data.files.hub import on_hub
+from saccade.data.files.lines import Encoding
 from saccade.data.files.records import Fault, Fields
 from saccade.data.splits import hold_out
 from saccade.data.survey.columns import suffix_of
@@ -78,8 +79,8 @@ class VisitSurvey(Survey):
     tokenised = True
 
     @classmethod
-    def looks_right(cls, file: str, format: str | None) -> bool:
-        return (format is None and _published(file) is not None) or guessed_columns(file, format) is not None
+    def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
+        return (format is None and _published(file) is not None) or guessed_columns(file, format, encoding) is not None
 
     @classmethod
     def columns(cls, given: Mapping[str, Name]) -> dict[str, Any]:
@@ -109,7 +110,10 @@ class VisitSurvey(Survey):
                 "diagnoses of MIMIC are coded at discharge: those of the last admission may tell what is predicted"
             )
         elif data.format != "omop":
-            columns = guessed_columns(self.files, data.format, data.columns if self.named else None) or data.columns
+            columns = (
+                guessed_columns(self.files, data.format, data.encoding, data.columns if self.named else None)
+                or data.columns
+            )
             data = replace(data, columns=columns, separator=guessed_separator(self.files, data.format, columns.code))
         if data.outcomes is None and (data.format == "omop" or not data.columns.outcome[0]):
             data = self._with_target(replace(data, columns=replace(data.columns, outcome=VisitColumns().outcome)))
@@ -308,22 +312,24 @@ def _published(file: Any) -> str | None:
     return "omop" if omop else None
 
 
-def _head(file: Any, format: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _head(file: Any, format: str | None, encoding: Encoding = "utf-8") -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of a file's columns, and its first rows; nothing where it cannot be read as a table with a header."""
     if on_hub(file) or not Path(file).is_file() or (format or suffix_of(str(file))) not in COLUMNAR:
         return [], []
     try:
-        names = header_of(Path(file), format)
-        items = islice(scan_fields(file, names, format=format, optional=names), LOOKED_AT)
+        names = [name for name in header_of(Path(file), format, encoding) if name]
+        items = islice(scan_fields(file, names, format=format, encoding=encoding, optional=names), LOOKED_AT)
         return names, [item.values for item in items if isinstance(item, Fields)]
     except InputError:
         return [], []
 
 
-def guessed_columns(file: Any, format: str | None, given: VisitColumns | None = None) -> VisitColumns | None:
+def guessed_columns(
+    file: Any, format: str | None, encoding: Encoding = "utf-8", given: VisitColumns | None = None
+) -> VisitColumns | None:
     """The columns of a long table by their names, or of a file of whole patients; ``given`` ones stay. None where there are
     none. An outcome of "" means that no column holds one."""
-    names, rows = _head(file, format)
+    names, rows = _head(file, format, encoding)
     plain = {re.sub(r"[\s_-]", "", name).lower(): name for name in reversed(names)}
     usual = VisitColumns()
     found = {role: next((plain[name] for name in known if name in plain), None) for role, known in CALLED.items()}

@@ -4,6 +4,7 @@ torch.
     conll       columns by tabs or spaces, one word per line; word and tag are the first and the last unless ``columns`` says
                 otherwise (:mod:`saccade.data.files.conll`)
     conllu      CoNLL-U; the tag is ``upos`` unless ``columns`` names another of its ten
+    csv         a table with one row per word: ``sentence``, whose value changes with the sentence, ``word`` and ``tag``
     jsonl, parquet, the hub     one record per sentence: a list of words under ``tokens``, one of tags under ``tags``
 
 ``scheme`` says whether tags mark spans, and how (:mod:`saccade.data.tags.schemes`): sentences must follow it. ``learn`` is the
@@ -36,10 +37,14 @@ from saccade.errors import InputError
 UNEVEN = "not as many tags as words"
 ILLEGAL = "tags that the scheme does not allow"
 UNLISTED = "a tag that data.labels does not list"
-SUFFIXES = {"conllu": "conllu", "jsonl": "jsonl", "parquet": "parquet"} | dict.fromkeys(
+SUFFIXES = {"conllu": "conllu", "csv": "csv", "jsonl": "jsonl", "parquet": "parquet"} | dict.fromkeys(
     ("conll", "txt", "tsv", "iob", "iob2", "bio", "bioes", "col"), "conll"
 )
-DEFAULTS: dict[str, tuple[str | int, str | int]] = {"conll": (1, -1), "conllu": ("form", "upos")}
+DEFAULTS: dict[str, tuple[str | int, str | int]] = {
+    "conll": (1, -1),
+    "conllu": ("form", "upos"),
+    "csv": ("word", "tag"),
+}
 LISTS = ("tokens", "tags")
 FEW_DOCUMENTS = 10  # fewer cannot be held out whole: then sentences are
 
@@ -56,7 +61,7 @@ class Tagged:
 @dataclass(frozen=True)
 class TagColumns(ColumnNames):
     """Which columns or keys hold what. Numbers count from 1, in CoNLL files also from the end: -1 is the last. ``sentence`` is
-    for tables in memory with one row per word: the column whose value changes with the sentence."""
+    for tables with one row per word: the column whose value changes with the sentence."""
 
     own: ClassVar[tuple[str, ...]] = ("word", "tag", "sentence")
     from_end: ClassVar[bool] = True
@@ -82,7 +87,7 @@ class TaggedData(DataConfig):
     """The ``data`` part of a recipe for sentences with a tag per word."""
 
     source: Literal["repeats"] | None = None
-    format: Literal["conll", "conllu", "jsonl", "parquet"] | None = None
+    format: Literal["conll", "conllu", "csv", "jsonl", "parquet"] | None = None
     columns: TagColumns = field(default_factory=TagColumns)
     scheme: Scheme = "none"  # how the file's tags mark spans; none: a tag is a name
     learn: Literal["iob1", "bio", "bioes"] | None = None  # the scheme that is taught; the file's own unless given
@@ -118,8 +123,10 @@ def load_tagged(data: TaggedData, folder: Path, seed: int) -> Splits:
 
 def read_file(path: Path, data: TaggedData) -> list[Tagged]:
     """The records of one more file, read strictly."""
-    columns = replace(data.columns, group=None, sentence=None)
-    return gather(path, replace(data, format=own_format(path, data, SUFFIXES), columns=columns), strict=True)[0]
+    format = own_format(path, data, SUFFIXES)
+    sentence = data.columns.sentence if format_of(path, format) == "csv" else None
+    columns = replace(data.columns, group=None, sentence=sentence)
+    return gather(path, replace(data, format=format, columns=columns), strict=True)[0]
 
 
 def gather(path: str | Path, data: TaggedData, *, strict: bool = False) -> tuple[list[Tagged], list[str]]:
@@ -135,7 +142,7 @@ def format_of(path: str | Path, format: str | None = None) -> str:
     """The given format, or else the one of the file's suffix; of the hub ``parquet``, which has lists too."""
     if on_hub(path):
         return "parquet"
-    expected = "a file of tagged words (.conll, .conllu, .txt, .tsv, .jsonl, .parquet, also .gz or .xz)"
+    expected = "a file of tagged words (.conll, .conllu, .txt, .tsv, .csv, .jsonl, .parquet, also .gz or .xz)"
     return columnar.format_of(path, format, suffixes=SUFFIXES, expected=expected, hint="set data.format")
 
 
@@ -153,7 +160,13 @@ def scan(path: str | Path, data: TaggedData) -> Iterator[Tagged | Fault]:
         for sentence in scan_conll(Path(path), word, tag, format=kind, encoding=data.encoding):
             yield sentence if isinstance(sentence, Fault) else _of_sentence(sentence, data, path)
         return
-    for fields in scan_fields(path, [word, tag, *data.columns.grouped], format=format, encoding=data.encoding):
+    wanted = [word, tag, *data.columns.grouped]
+    if format == "csv":
+        column = "sentence" if data.columns.sentence is None else data.columns.sentence
+        items = sentences_of(scan_fields(path, [column, *wanted], format=format, encoding=data.encoding), path, column)
+    else:
+        items = scan_fields(path, wanted, format=format, encoding=data.encoding)
+    for fields in items:
         yield fields if isinstance(fields, Fault) else record_of(fields, data, path, (word, tag))
 
 
@@ -222,7 +235,8 @@ def tag_fault(tags: Sequence[str], data: TaggedData) -> tuple[int, str, str] | N
 #     a table with one row per sentence:  tokens, tags              two columns of lists
 #     a table with one row per word:      sentence, word, tag       a new sentence begins where the first column's value changes
 #
-# In a table with one row per word, an empty ``sentence`` belongs to the sentence above it.
+# In a table with one row per word, an empty ``sentence`` belongs to the sentence above it. A sentence that comes again after
+# another one is an error: in a shuffled table the order of the words is lost.
 
 BY_WORD = ("sentence", "word", "tag")
 
@@ -246,7 +260,7 @@ def tagged_of(given: Any, data: TaggedData, dropped: FaultCounts | None = None) 
         tag = BY_WORD[-1] if columns.tag is None else columns.tag
         if len(words) == 1 or (columns.sentence is None and tag not in names):
             return rows_of_table(given, names, [*lists, *columns.grouped])
-        return by_word(columns_in(given, names, [*words, tag, *columns.grouped]))
+        return by_word(columns_in(given, names, [*words, tag, *columns.grouped]), words[0])
 
     accepted = "tagged sentences: a list of (words, tags), of dicts, a DataFrame or a dict of columns"
     fields = fields_in(
@@ -269,20 +283,50 @@ def word_columns(columns: TagColumns, names: Iterable[Any]) -> tuple[Name, ...]:
     return (columns.sentence or sentence, word if columns.word is None else columns.word)
 
 
-def by_word(lists: Sequence[list[Any]]) -> Iterator[Fields]:
-    """The sentences of a table with one row per word, from its columns: sentence, word, perhaps tag and group."""
+def by_word(lists: Sequence[list[Any]], column: Name = BY_WORD[0]) -> Iterator[Fields]:
+    """The sentences of a table with one row per word, numbered, from its columns: ``column``, word, perhaps tag and group."""
     numbers, words, *rest = lists
     nothing: list[Any] = [None] * len(words)
     tags, groups = (*rest, nothing, nothing)[:2]
-    sentences: list[list[Any]] = []  # words, tags, group
-    before: Any = None
-    for number, word, tag, group in zip(numbers, words, tags, groups, strict=True):
-        given = not missing(number) and number != ""
-        if not sentences or (given and number != before):
-            sentences.append([[], [], None])
-        before = number if given else before
-        sentences[-1][0].append(word)
-        sentences[-1][1].append(None if missing(tag) else tag)
-        if sentences[-1][2] is None and not missing(group):
-            sentences[-1][2] = group
-    return (Fields(number, tuple(values)) for number, values in enumerate(sentences, start=1))
+    rows = zip(numbers, words, tags, groups, strict=True)
+    fields = (Fields(number, row, f"row {number}") for number, row in enumerate(rows, start=1))
+    for number, sentence in enumerate(sentences_of(fields, WHERE, column), start=1):
+        if isinstance(sentence, Fields):
+            yield Fields(number, sentence.values)
+
+
+def sentences_of(rows: Iterable[Fields | Fault], where: str | Path, column: Name) -> Iterator[Fields | Fault]:
+    """The sentences of a table with one row per word: (sentence, word, tag, and perhaps a group). A row with a fault makes its
+    sentence one."""
+    seen: set[tuple[Any, Any]] = set()  # sentences, each with its group, within which numbers may begin again
+    first, broken = None, None  # the first row of the sentence, and its first fault
+    words: list[Any] = []
+    tags: list[Any] = []
+    name, group = None, None
+    for row in rows:
+        if isinstance(row, Fault):
+            if row.skipped:
+                yield row
+            else:
+                broken = broken or row
+            continue
+        row_name, word, tag, *rest = row.values
+        row_group = rest[0] if rest and not missing(rest[0]) else None
+        given = not missing(row_name) and row_name != ""
+        if first is None or (given and (row_name != name or (row_group is not None and row_group != group))):
+            if first is not None:
+                yield broken or replace(first, values=(words, tags, group))
+            first, broken = row, broken if first is None else None
+            words, tags, name, group = [], [], row_name, row_group
+            if given and (name, group) in seen:
+                expected = "the rows of a sentence one after another, in the order of its words"
+                found, hint = f"{name!r} again after another sentence", "sort the rows; is there a column of groups?"
+                raise row.fault(UNEVEN, where, column, expected, found, hint=hint).error
+            seen.add((name, group))
+        words.append(word)
+        tags.append(None if missing(tag) else tag)
+        group = row_group if group is None else group
+    if first is not None:
+        yield broken or replace(first, values=(words, tags, group))
+    elif broken is not None:
+        yield broken
