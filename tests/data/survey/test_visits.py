@@ -151,4 +151,4 @@ def test_a_recipe_is_judged_by_its_own_settings(tmp_path) -> None:
 @pytest.mark.parametrize("header", ["patient,time,text,label", "text,label,id,place", "source,target,date,code"])
 def test_other_tables_are_not_taken_for_visits(tmp_path, header: str) -> None:
     path = table(tmp_path / "v.csv", [(f"a text number {n}", "ab"[n % 2], n, "x") for n in range(40)], header)
-    assert not VisitSurvey.looks_right(str(path, "utf-8"), None)
+    assert not VisitSurvey.looks_right(str(path), None, "utf-8")
