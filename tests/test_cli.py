@@ -234,6 +234,29 @@ def test_ctrl_c_is_exit_status_130_and_the_run_can_be_resumed(tmp_path):
     assert os.listdir(tmp_path / "run" / "checkpoints")
 
 
+def test_sigterm_while_the_data_is_read_ends_at_once_and_leaves_nothing(tmp_path):
+    slow = (
+        "import time, saccade.api.training as training, saccade.cli as cli\n"
+        "training.read_splits = lambda *given: (print('reading', flush=True), time.sleep(60))\n"
+        "cli.main()"
+    )
+    command = [sys.executable, "-c", slow, "train", "rnnsearch_dates", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(15)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and len(err.splitlines()) <= 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("words", [["recipes"], ["--version"], ["runs", "RUN", "--json"], ["predict", "RUN", "5. Mai"]])
+def test_a_full_stdout_is_one_line(run_folder, words):
+    words = [str(run_folder) if word == "RUN" else word for word in words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*EXECUTABLE, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: stdout: No space left on device\n")
+
+
 def test_a_line_of_stdin_that_is_not_utf8_is_named(run_folder):
     text = "5. Mai 2009\nM\xe4rz\n".encode("latin-1")
     done = subprocess.run([*EXECUTABLE, "predict", str(run_folder)], input=text, capture_output=True, check=False)

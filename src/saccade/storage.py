@@ -1,4 +1,4 @@
-"""Writes files atomically, and tensors with a JSON header as one safetensors file. No pickle.
+"""Writes files atomically, one or several together, locks them, and saves tensors with a JSON header. No pickle.
 
 A safetensors file holds named tensors and a string-to-string header; ours has JSON under one key, ``saccade`` (the
 order of several keys would be undefined): ``{"crc32": …, "document": …}``. The checksum covers the document and the tensors,
@@ -11,17 +11,28 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import socket
 import struct
+import time
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from saccade.errors import InputError, SaccadeError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+Result = TypeVar("Result")
 
 HEADER = "saccade"
 
@@ -83,6 +94,160 @@ def read_json(path: str | Path) -> Any:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         raise InputError(path, expected="valid JSON", found=getattr(error, "msg", str(error)), line=line) from None
+
+
+# ----------------------------------------------------------------------------------------------------
+# Several files that are replaced together.
+#
+# The new files are written to the folder SAVING, which is renamed to NEXT once they are complete: from then on they are the
+# files. Then they are moved up one by one, the last one (which the others are checked against) at the end. A process that is
+# killed leaves the old files, or the new ones in two places; readers look in both, and the next save moves the rest.
+
+SAVING, NEXT = ".saving", ".next"
+ATTEMPTS = 100  # to read files that another process replaces meanwhile
+
+
+@contextmanager
+def replaced_together(folder: str | Path, *, last: str) -> Iterator[Path]:
+    """Replace several files of a folder atomically: the block writes them, ``last`` among them, into the folder it is given.
+
+    Readers find them by :func:`current_file`, and read several of them by :func:`read_together`.
+    """
+    folder = Path(folder)
+    saving = folder / SAVING
+    try:
+        _move_up(folder, last)  # what a killed process left
+        shutil.rmtree(saving, ignore_errors=True)
+        saving.mkdir(parents=True)
+        yield saving
+        os.rename(saving, folder / NEXT)
+        _move_up(folder, last)
+    except OSError as error:
+        raise SaccadeError(
+            f"{folder}: could not save: {error.strerror or error}; what was saved before is whole"
+        ) from error
+    finally:
+        shutil.rmtree(saving, ignore_errors=True)
+
+
+def _move_up(folder: Path, last: str) -> None:
+    if not (folder / NEXT).is_dir():
+        return
+    for name in sorted(os.listdir(folder / NEXT), key=lambda name: name == last):
+        os.replace(folder / NEXT / name, folder / name)
+    os.rmdir(folder / NEXT)
+
+
+def current_file(folder: str | Path, name: str) -> Path:
+    """Where a file is that :func:`replaced_together` wrote: not moved up yet if a process was killed."""
+    path = Path(folder) / NEXT / name
+    return path if path.is_file() else Path(folder) / name
+
+
+def read_together(folder: str | Path, last: str, read: Callable[[], Result]) -> Result:
+    """What ``read`` returns of files that :func:`replaced_together` wrote; read again if they were replaced meanwhile."""
+    folder = Path(folder)
+    for attempt in range(ATTEMPTS):
+        before = _version(folder, last)
+        try:
+            result = read()
+        except (SaccadeError, OSError):
+            if _version(folder, last) == before or attempt == ATTEMPTS - 1:
+                raise
+        else:
+            if _version(folder, last) == before:
+                return result
+    raise SaccadeError(f"{folder}: expected files that stay for a moment, found them replaced all the time")
+
+
+def _version(folder: Path, last: str) -> tuple[Any, ...]:
+    """Differs before and after any file was replaced or moved up."""
+    waiting: list[str] = []
+    with suppress(OSError):
+        waiting = sorted(os.listdir(folder / NEXT))
+    for path in (folder / NEXT / last, folder / last):
+        with suppress(OSError):
+            stat = path.stat()
+            return waiting, stat.st_ino, stat.st_mtime_ns
+    return (waiting,)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Locks. The operating system releases a lock when the process that holds it ends, however it ends.
+
+TRIES, PAUSE = 20, 0.01  # a process that only looks whether a lock is held may hold it for a moment
+
+
+class InUse(InputError):
+    """Another process holds the lock on a file."""
+
+
+@contextmanager
+def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
+    """Hold the lock file ``path``; if another process holds it, raise :class:`InUse`, which names that process.
+
+    The file stays. Where the system or the file system has no locks, nothing is locked.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a+b")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
+    with file:
+        if not _lock(file):
+            hint = "wait for it or stop it"
+            raise InUse(where, expected=expected, found=f"{_holder(file)} at work on it", hint=hint)
+        holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
+        with suppress(OSError):  # a full disk: the lock holds without a name
+            file.truncate(0)
+            file.write(json.dumps(holder).encode())
+            file.flush()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                file.truncate(0)
+
+
+def lock_holder(path: Path) -> str | None:
+    """The process that holds a lock file, in words; None if no process does. Raises OSError where that cannot be known."""
+    with open(path, "rb") as file:
+        if fcntl is None:
+            raise OSError(f"{path}: this system has no file locks")
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder(file)
+    return None
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Whether the lock was taken."""
+    for _ in range(TRIES if fcntl is not None else 0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        except OSError:  # a file system without locks
+            return True
+        else:
+            return True
+    return fcntl is None
+
+
+def _holder(file: BinaryIO) -> str:
+    for _ in range(TRIES):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            file.seek(0)
+            holder = json.loads(file.read())
+            return f"process {holder['process']} on {holder['host']}, since {holder['at']},"
+        time.sleep(PAUSE)  # it was taken just now
+    return "another process"
+
+
+def now() -> str:
+    """The current time with its UTC offset: ``2026-01-31T17:05:09+01:00``."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -> None:

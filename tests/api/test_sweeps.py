@@ -1,6 +1,7 @@
 """Sweeps: the product is trained, a failure costs its own row alone, and what is done is not done again."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 from saccade import api
 from saccade.api import sweeps
+from saccade.api.runs import training_alone
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.storage import read_json, write_json
 from saccade.training.report import Silence
@@ -102,6 +104,7 @@ def test_an_interrupted_sweep_goes_on_in_the_member_it_stood_in(tmp_path):
 def test_a_sweep_whose_member_a_living_process_trains_is_left_to_it(swept, tmp_path, monkeypatch):
     sweep, _ = swept
     folder, begun = shutil.copytree(sweep.folder, tmp_path / "sweep"), list[str]()
+    (folder / "5-lr=1e+30-seed=2" / ".lock").unlink()  # a run of an earlier release
     monkeypatch.setattr(sweeps, "train_in", lambda folder, beginning, report: begun.append(folder.name))
     monkeypatch.setattr(sweeps, "resume_trusted", lambda folder, data, report, trust: begun.append(folder.name))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
@@ -113,6 +116,15 @@ def test_a_sweep_whose_member_a_living_process_trains_is_left_to_it(swept, tmp_p
             api.resume_sweep(folder)
         other.kill()
     assert begun == [] and read_json(folder / "5-lr=1e+30-seed=2" / "status.json") == status
+
+
+def test_a_sweep_is_left_to_the_process_that_trains_it(swept, tmp_path):
+    folder = shutil.copytree(swept[0].folder, tmp_path / "sweep")
+    with (
+        training_alone(folder),
+        pytest.raises(InputError, match=rf"sweep: expected .* found process {os.getpid()} on "),
+    ):
+        api.resume_sweep(folder)
 
 
 def test_the_order_is_that_of_the_validation_figure_never_of_the_test():

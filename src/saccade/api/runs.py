@@ -9,24 +9,22 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from saccade.bundle_format import CONFIG, read_config
+from saccade.bundle_format import CONFIG, holds_bundle, read_config
 from saccade.errors import InputError, Interrupted, SaccadeError
-from saccade.storage import read_json, write_json
+from saccade.storage import InUse, current_file, lock_holder, locked, now, read_json, read_together, write_json
 
-STATUS = "status.json"
-
-
-def now() -> str:
-    """The current time with its UTC offset: ``2026-01-31T17:05:09+01:00``."""
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+STATUS, LOCK = "status.json", ".lock"
+FREE = "a run that no process trains"
 
 
 class Status:
@@ -53,11 +51,12 @@ class Status:
 
 @contextmanager
 def recorded(folder: Path) -> Iterator[Status]:
-    """Status ``running`` inside the block; afterwards done, interrupted or failed."""
+    """Status ``running`` inside the block; afterwards done, interrupted or failed. SIGTERM interrupts, as Ctrl-C does."""
     status = Status(folder)
     status.write("running")
     try:
-        yield status
+        with terminating():
+            yield status
     except BaseException as error:
         stopped = isinstance(error, Interrupted | KeyboardInterrupt)
         reason = str(error) if isinstance(error, SaccadeError) else f"{type(error).__name__}: {error}"
@@ -67,11 +66,37 @@ def recorded(folder: Path) -> Iterator[Status]:
     status.write("done")
 
 
-def refuse_if_running(folder: Path) -> None:
-    """Raise if another process on this machine is still training the run in this folder: both would write into it.
+@contextmanager
+def terminating() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt in the block, unless the program has a handler of its own."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    We cannot tell whether a process on another machine, or on a non-POSIX system, is alive: such a run may be resumed.
+
+def training_alone(folder: Path) -> AbstractContextManager[None]:
+    """Lock the folder of a run: two processes would write into it. Raises :class:`InUse` if another one trains it."""
+    refuse_if_running(folder)
+    return locked(folder / LOCK, where=folder, expected=FREE)
+
+
+def refuse_if_running(folder: Path) -> None:
+    """Raise :class:`InUse` if another process is still training the run in this folder.
+
+    A run of an earlier release has no lock; then its status tells. We cannot tell whether a process on another machine, or on a
+    non-POSIX system, is alive: such a run may be resumed.
     """
+    with suppress(OSError):  # no lock, or no way to ask
+        holder = lock_holder(folder / LOCK)
+        if holder is not None:
+            raise InUse(folder, expected=FREE, found=f"{holder} at work on it", hint="wait for it or stop it")
+        return
     status: Any = None
     with suppress(SaccadeError):  # no status yet, or one that was damaged
         status = read_json(folder / STATUS)
@@ -82,7 +107,7 @@ def refuse_if_running(folder: Path) -> None:
         return  # a restarted container may give this process the id of the one that was killed
     found = f"one that process {process} on {status['host']} still trains"
     hint = f"wait for it or stop it; if that process is another program, delete {folder / STATUS}"
-    raise InputError(folder, expected="a run that no process trains", found=found, hint=hint)
+    raise InUse(folder, expected=FREE, found=found, hint=hint)
 
 
 def alive(process: Any) -> bool:
@@ -109,7 +134,7 @@ def alive(process: Any) -> bool:
 # is listed as damaged, with the reason: a damaged run never makes the listing fail.
 
 RUN, FIGURES, ORIGIN, SWEEP, CHECKPOINTS = "run.json", "metrics.json", "origin.json", "sweep.json", "checkpoints"
-MARKS = (RUN, CONFIG, FIGURES, STATUS, CHECKPOINTS)  # any of them makes a folder a run's
+MARKS = (RUN, FIGURES, STATUS, CHECKPOINTS)  # any of them, or a bundle, makes a folder a run's
 LOWER_IS_BETTER = ("loss", "perplexity", "cer", "wer", "ter", "ece", "brier", "nll", "seconds", "parameters")
 
 
@@ -170,7 +195,7 @@ def find_runs(folder: str | Path) -> list[Run]:
 
 def is_run(folder: Path) -> bool:
     """Whether training, or ``bundle.save``, wrote into this folder."""
-    return any(os.path.exists(folder / mark) for mark in MARKS)
+    return holds_bundle(folder) or any(os.path.exists(folder / mark) for mark in MARKS)
 
 
 def checksum_of_data(folder: Path) -> str | None:
@@ -226,13 +251,13 @@ def _read(folder: Path) -> Run:
     about = _document(folder, RUN)
     status = _document(folder, STATUS)
     figures = _document(folder, FIGURES)
-    config = read_config(folder) if os.path.exists(folder / CONFIG) else {}
+    config = read_config(folder) if holds_bundle(folder) else {}
     if figures and not config:
         raise InputError(folder / CONFIG, expected="the config of a trained model", found="no such file")
     if not (about or config or status):
         raise InputError(folder / RUN, expected="the record of a run's start", found="no such file")
     for name in config.get("files", {}):
-        if not os.path.exists(folder / name):
+        if not (current_file(folder, name).exists() or (folder / name).exists()):
             raise InputError(folder / name, expected="a file of the bundle", found="no such file")
     recipe = config.get("recipe", {})
     figures = figures or config.get("figures", {})
@@ -266,7 +291,7 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
     if state == "running":
         if status.get("host") != socket.gethostname():
             return "running", f"on {status.get('host')}, unless it was killed there"
-        if alive(status.get("process")):
+        if _trains(run.folder, status):
             return "running", f"process {status.get('process')}"
         state = ""
     if state == "failed":
@@ -276,6 +301,13 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
     if run.update is None:
         return "interrupted", "before its first checkpoint: train again"
     return "interrupted", f"saccade train --resume {run.folder}"
+
+
+def _trains(folder: Path, status: Mapping[str, Any]) -> bool:
+    """Whether the process of a status that says "running" still trains: by the run's lock, or else by its number."""
+    with suppress(OSError):
+        return lock_holder(folder / LOCK) is not None
+    return alive(status.get("process"))
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:
@@ -335,9 +367,9 @@ def describe(folder: str | Path) -> dict[str, Any]:
     plain = read_run(folder).to_plain()
     config, about, origin = {}, {}, {}
     with suppress(SaccadeError):  # read_run has reported it
-        config = read_config(folder) if os.path.exists(folder / CONFIG) else {}
+        config = read_config(folder) if holds_bundle(folder) else {}
         about, origin = _document(folder, RUN), _document(folder, ORIGIN)
-    altered = _altered(folder, config.get("files", {}))
+    altered = read_together(folder, CONFIG, lambda: _altered(folder))
     if altered and plain["state"] != "damaged":
         plain |= {"state": "damaged", "reason": f"{altered}: expected the file as it was saved, found another"}
     figures = config.get("figures", {})
@@ -347,10 +379,13 @@ def describe(folder: str | Path) -> dict[str, Any]:
     return {**plain, "evaluations": _evaluations(folder), "files": _files(folder)}
 
 
-def _altered(folder: Path, digests: Mapping[str, str]) -> str | None:
+def _altered(folder: Path) -> str | None:
     """The first file of the bundle whose checksum differs from its config's; too slow for a listing."""
+    digests: Mapping[str, str] = {}
+    with suppress(SaccadeError):  # read_run has reported it
+        digests = read_config(folder).get("files", {}) if holds_bundle(folder) else {}
     for name, digest in digests.items():
-        with suppress(OSError), open(folder / name, "rb") as file:
+        with suppress(OSError), open(current_file(folder, name), "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                 return name
     return None

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from saccade.api.prepare import prepare, read_splits
-from saccade.api.runs import SWEEP, Run, Status, now, read_run, refuse_if_running
+from saccade.api.runs import SWEEP, Run, Status, read_run, refuse_if_running, training_alone
 from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume_trusted, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.plugins import Trust, trusted
 from saccade.recipes.grid import Member, read_grid
 from saccade.recipes.recipe import Recipe, from_plain
-from saccade.storage import read_json, write_json
+from saccade.storage import InUse, now, read_json, write_json
 from saccade.training.loop import CHECKPOINTS
 from saccade.training.report import Report, Silence
 from saccade.training.state import checkpoints
@@ -132,9 +132,11 @@ def sweep(
     ]  # fmt: skip
     first = members[0].recipe
     about = {"format": "saccade-sweep", "version": VERSION, "name": first.name, "began": now()}
-    write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": entries})
     named = [module for member in members for module in member.recipe.trust.modules]
-    return _train_all(home, data, report, first.trust.also(named))
+    with training_alone(home):
+        refuse_taken(home)  # another process may have started there meanwhile
+        write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": entries})
+        return _train_all(home, data, report, first.trust.also(named))
 
 
 def resume_sweep(
@@ -145,7 +147,10 @@ def resume_sweep(
     Args:
         trust: modules whose parts its recipes may use, as for :func:`saccade.load`.
     """
-    return _train_all(Path(folder), data, report, trusted(trust).of_run(folder))
+    if not (Path(folder) / SWEEP).is_file():
+        raise InputError(folder, expected="a sweep's folder", found=f"no {SWEEP} in it")
+    with training_alone(Path(folder)):
+        return _train_all(Path(folder), data, report, trusted(trust).of_run(folder))
 
 
 def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) -> Sweep:
@@ -155,7 +160,6 @@ def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) ->
     for number, (name, member) in enumerate(members, start=1):
         if read_run(home / name).state == "done":
             continue
-        refuse_if_running(home / name)  # another process may have started it by now; not a failure of the member
         settings = " ".join(f"{key}={text}" for key, text in member.settings.items())
         place = f"{number}/{len(members)} {settings}".strip()
         progress = Silence() if report is None else report(place)
@@ -166,6 +170,8 @@ def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) ->
             raise Interrupted(
                 f"stopped in run {number} of {len(members)}; everything is saved. Continue with: saccade train --resume {home}"
             ) from None
+        except InUse:  # another process trains it: not a failure of the member
+            raise
         except Exception as error:  # a failing member must not stop the others
             progress.say(f"run {number} of {len(members)} failed: {_record_failure(home / name, error)}")
     return _outcome(home, members)
@@ -176,7 +182,9 @@ def _train_member(folder: Path, member: Member, data: Any, report: Report) -> No
         resume_trusted(folder, data, report, member.recipe.trust.of_run(folder))
     else:
         recipe = checked_recipe(member.recipe, data, {})
-        train_in(folder, prepare(recipe, read_splits(recipe, data)), report)
+        prepared = prepare(recipe, read_splits(recipe, data))
+        with training_alone(folder):
+            train_in(folder, prepared, report)
 
 
 def _record_failure(folder: Path, error: Exception) -> str:

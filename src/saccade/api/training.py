@@ -12,15 +12,15 @@ from saccade import __version__
 from saccade.api.bundle import Bundle, load_trusted, threads
 from saccade.api.calibration import calibrated_in_training
 from saccade.api.prepare import PreparedRun, prepare, read_splits, wanted_metrics
-from saccade.api.runs import SWEEP, Status, is_run, now, recorded, refuse_if_running
-from saccade.bundle_format import CONFIG
+from saccade.api.runs import SWEEP, Status, is_run, recorded, refuse_if_running, training_alone
+from saccade.bundle_format import holds_bundle
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import fingerprint
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
-from saccade.storage import read_json, write_json, write_text
+from saccade.storage import now, read_json, write_json, write_text
 from saccade.task import Evaluation
 from saccade.training.config import PURPOSES
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
@@ -56,10 +56,13 @@ def train(
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
     recipe = checked_recipe(recipe, data, overrides, trust)
+    if folder is not None:
+        refuse_taken(Path(folder))
     prepared = prepare(recipe, read_splits(recipe, data))
-    home = Path(folder) if folder is not None else new_folder(recipe.name)
-    refuse_taken(home)
-    return train_in(home, prepared, report or Silence())
+    home = Path(folder) if folder is not None else _claim(recipe.name)
+    with training_alone(home):
+        refuse_taken(home)  # another process may have trained there meanwhile
+        return train_in(home, prepared, report or Silence())
 
 
 def refuse_taken(home: Path) -> None:
@@ -67,14 +70,14 @@ def refuse_taken(home: Path) -> None:
     if not is_run(home) and not (home / SWEEP).exists():
         return
     found, hint = "a run" if is_run(home) else "a sweep", f"saccade train --resume {home}"
-    if (home / RUN).is_file() and not (home / CONFIG).is_file() and not checkpoints(home / CHECKPOINTS):
+    if (home / RUN).is_file() and not holds_bundle(home) and not checkpoints(home / CHECKPOINTS):
         refuse_if_running(home)
         found, hint = "a run that stopped before its first checkpoint", "remove that folder, or name another"
     raise InputError(home, expected="a new folder", found=found, hint=hint)
 
 
 def train_in(home: Path, prepared: PreparedRun, report: Report) -> Bundle:
-    """Train from the start in a folder, whatever it contains, such as a sweep member that has no checkpoint."""
+    """Train from the start in a locked folder, whatever it contains, such as a sweep member that has no checkpoint."""
     _write_start(prepared, home)
     return _run(prepared, home, report, again=False)
 
@@ -135,7 +138,11 @@ def resume(folder: str | Path, data: Any = None, *, report: Report | None = None
 def resume_trusted(folder: Path, data: Any, report: Report, trust: Trust) -> Bundle:
     """:func:`resume`, for callers that know what the run may import."""
     recipe, data_print = _read_start(folder, trust)
-    refuse_if_running(folder)
+    with training_alone(folder):
+        return _resume_locked(folder, recipe, data_print, data, report)
+
+
+def _resume_locked(folder: Path, recipe: Recipe, data_print: str, data: Any, report: Report) -> Bundle:
     if not checkpoints(folder / CHECKPOINTS):
         raise SaccadeError(
             f"{folder}: expected a checkpoint to resume from, found none: the run stopped before its first; remove that "
@@ -197,14 +204,36 @@ def new_folder(name: str, ending: str = "") -> Path:
     return folder
 
 
+def _claim(name: str) -> Path:
+    """A new folder for a run, created: two processes that start at the same time get two."""
+    while True:
+        folder = new_folder(name)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise SaccadeError(f"{folder}: could not create the run's folder: {error.strerror}") from error
+        return folder
+
+
 def _run(prepared: PreparedRun, folder: Path, report: Report, *, again: bool) -> Bundle:
-    refuse_if_running(folder)  # another process may have started while this one read its data
     with recorded(folder) as status:
-        for note in prepared.notes:
-            report.say(note)
-        report.say(_headline(prepared))
-        outcome = fit(_job(prepared, folder, report, status), resume=again)
-        return _finish(prepared, folder, outcome, report)
+        try:
+            for note in prepared.notes:
+                report.say(note)
+            report.say(_headline(prepared))
+            outcome = fit(_job(prepared, folder, report, status), resume=again)
+            return _finish(prepared, folder, outcome, report)
+        except KeyboardInterrupt:
+            raise Interrupted(_how_to_continue(folder)) from None
+
+
+def _how_to_continue(folder: Path) -> str:
+    saved = checkpoints(folder / CHECKPOINTS)
+    if not saved:
+        return f"stopped before the first checkpoint; remove {folder} and train again"
+    return f"stopped; the checkpoint of {saved[-1].name} is whole. Continue with: saccade train --resume {folder}"
 
 
 def _headline(prepared: PreparedRun) -> str:

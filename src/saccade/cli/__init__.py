@@ -6,12 +6,15 @@ A command's module is imported when the command is run or its help is shown; tor
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from saccade.api.runs import terminating
 from saccade.cli.search_options import GroupedHelp
 from saccade.errors import Interrupted, SaccadeError
 from saccade.plugins import blame
@@ -79,9 +82,13 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """Run the command line. Errors meant for users are one line on stderr and exit status 1; Ctrl-C is 130."""
+    """Run the command line. Errors meant for users are one line on stderr and exit status 1; Ctrl-C and SIGTERM are 130."""
     try:
-        app()
+        with terminating():
+            try:
+                app()
+            finally:
+                sys.stdout.flush()
     except SaccadeError as error:
         interrupted = isinstance(error, Interrupted)
         print(str(error) if interrupted else f"error: {error}", file=sys.stderr)
@@ -92,9 +99,20 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        # A full disk, most often; with no file name it was standard output.
+        print(f"error: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        _discard_stdout()
+        sys.exit(1)
     except Exception as error:
         message = blame(error)
         if message is None:
             raise
         print(f"error: {message}", file=sys.stderr)  # the user's own plugin failed: its file and line
         sys.exit(1)
+
+
+def _discard_stdout() -> None:
+    """Drop what standard output could not take: Python would try again at its end and print a traceback."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,6 +18,7 @@ from saccade.models import BEGINS_WITH
 from saccade.recipes.located import Located, join, locate, refusal
 from saccade.recipes.own import fill
 from saccade.recipes.schema import to_plain
+from saccade.storage import current_file
 
 if TYPE_CHECKING:
     from saccade.recipes.recipe import Recipe
@@ -41,7 +42,7 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
     if not place.is_dir():
         found = "a file" if place.exists() else "no such folder"
         raise refusal(node, "train.from", "a run's folder", f"{found}: {place}")
-    if not (place / "config.json").is_file():
+    if not current_file(place, "config.json").is_file():
         hint = "a sweep: name one of its runs" if (place / "sweep.json").is_file() else None
         raise refusal(node, "train.from", "a trained run (config.json, model.safetensors)", f"none in {place}", hint)
     return place

@@ -28,6 +28,7 @@ from saccade.recipes.located import Located, locate, node_at, override, parse_ov
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
+from saccade.storage import current_file
 from saccade.tasks import TASKS, data_class, metrics_of, task_class
 from saccade.training.config import Train
 
@@ -195,7 +196,9 @@ def _named_in(root: Located) -> list[str]:
 
 def _is_saved(path: Path) -> bool:
     """Whether a file is the recipe that a run saved, which is trusted no more than the run."""
-    return path.name == "recipe.yaml" and any((path.parent / name).is_file() for name in ("run.json", "config.json"))
+    return path.name == "recipe.yaml" and any(
+        current_file(path.parent, name).is_file() for name in ("run.json", "config.json")
+    )
 
 
 def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:

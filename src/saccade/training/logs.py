@@ -6,10 +6,12 @@ Numbers are written so that reading them back gives the same bits. A resumed run
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from saccade.errors import SaccadeError
 from saccade.extras import need
 
 UPDATES = ("update", "epoch", "loss", "lr", "norm", "tokens", "seconds")
@@ -23,39 +25,55 @@ class Logs:
     """
 
     def __init__(self, folder: Path, *, since: int = 0, tensorboard: bool = False, phases: Sequence[str] = ()) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._columns: tuple[str, ...] = UPDATES
         if len(phases) > 1:
             own = (f"{figure}_{name}" for figure in ("loss", "lr", "norm") for name in phases)
             self._columns = ("update", "epoch", *own, "tokens", "seconds")
-        self._updates = _reopen(folder / "log.csv", since)
-        self._evaluations = _reopen(folder / "evaluations.csv", since)
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._updates = _reopen(folder / "log.csv", since)
+            self._evaluations = _reopen(folder / "evaluations.csv", since)
         self._board: Any = _tensorboard(folder, since) if tensorboard else None
 
     def update(self, row: Mapping[str, float]) -> None:
-        _write(self._updates, self._columns, row)
+        with _writing(self._updates.name):
+            _write(self._updates, self._columns, row)
         if self._board is not None:
             for name, figure in row.items():
                 if name not in ("update", "epoch", "tokens", "seconds"):
                     self._board.add_scalar(f"train/{name}", figure, int(row["update"]))
 
     def evaluation(self, row: Mapping[str, float]) -> None:
-        _write(self._evaluations, tuple(row), row)
-        self._updates.flush()
-        self._evaluations.flush()
+        with _writing(self._evaluations.name):
+            _write(self._evaluations, tuple(row), row)
+            self._evaluations.flush()
+        self.flush()
         if self._board is not None:
             for name, figure in row.items():
                 if name not in ("update", "epoch"):
                     self._board.add_scalar(f"valid/{name}", figure, int(row["update"]))
 
     def flush(self) -> None:
-        self._updates.flush()
+        with _writing(self._updates.name):
+            self._updates.flush()
 
     def close(self) -> None:
-        self._updates.close()
-        self._evaluations.close()
+        for file in (self._updates, self._evaluations):
+            # Rows that matter were flushed with the checkpoint; those after it are written again by a resumed run.
+            with suppress(OSError):
+                file.close()
         if self._board is not None:
             self._board.close()
+
+
+@contextmanager
+def _writing(place: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SaccadeError(
+            f"{place}: could not write the log: {error.strerror or error}; free some space and resume the run"
+        ) from error
 
 
 def _reopen(path: Path, since: int) -> TextIO:

@@ -126,10 +126,15 @@ class _Loop:
                         reason = stop
                         break
                     self._save()
-            if not progress.finished:
-                self._average()
-                progress.finished = True
-                self._save()
+                if not progress.finished:
+                    self._average()
+                    progress.finished = True
+                    self._save()
+                if stop_requested.is_set():  # since the last update
+                    raise Interrupted(
+                        f"stopped after training, before the test; everything is saved. Continue with: "
+                        f"saccade train --resume {self.job.folder}"
+                    )
         finally:
             report.end()
             self.logs.close()

@@ -1,14 +1,15 @@
 """Saves and restores the exact state of a training run, in safetensors and JSON: a resumed run continues bit for bit.
 
 Network, optimisers, phase states, random number generators, position in the data, running sums, the best figure so far, the
-weights stored for averaging. A checkpoint is written to a new folder and renamed, so a complete one exists at every moment.
+weights stored for averaging. A checkpoint is one file, written atomically, before the older ones are removed: a complete one
+exists at every moment.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,17 +82,16 @@ def save_checkpoint(
     plain = {name: value for name, value in asdict(progress).items() if value or name not in OPTIONAL}
     header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "progress": plain}
     header |= {"optimiser": scalars[phases[0].name]} if len(phases) == 1 else {"phases": scalars}
-    fresh, final = folder / f".update-{progress.update:09d}.partial", folder / f"update-{progress.update:09d}"
-    shutil.rmtree(fresh, ignore_errors=True)
+    final = folder / f"update-{progress.update:09d}"
     try:
-        save_tensors(fresh / FILE, tensors, header)
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(fresh, final)
-    except (OSError, SaccadeError) as error:
-        shutil.rmtree(fresh, ignore_errors=True)
+        save_tensors(final / FILE, tensors, header)
+    except SaccadeError as error:
+        with suppress(OSError):
+            final.rmdir()  # unless it has the checkpoint of this update
         raise SaccadeError(f"the checkpoint could not be saved: {error}; the one before it is whole") from error
-    for older in checkpoints(folder)[:-1]:
-        shutil.rmtree(older, ignore_errors=True)
+    for other in folder.iterdir():  # older ones, and what a killed process left
+        if other != final:
+            shutil.rmtree(other, ignore_errors=True)
     return final
 
 

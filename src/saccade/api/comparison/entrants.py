@@ -18,11 +18,12 @@ from saccade.api.bundle import Bundle, load, threads
 from saccade.api.comparison.references import Form, References, shared_references
 from saccade.api.finetune import sources_trained_on
 from saccade.api.runs import checksum_of_data
-from saccade.bundle_format import CARD, CONFIG, read_config
+from saccade.bundle_format import CARD, CONFIG, holds_bundle, read_config
 from saccade.errors import SaccadeError
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import check_available
 from saccade.nn.search.beam_search import Search
+from saccade.storage import current_file
 from saccade.task import Task
 
 TIMED = 256  # inputs decoded to measure speed
@@ -234,8 +235,8 @@ def size_on_disk(bundle: Bundle) -> int | None:
     if bundle.members:
         sizes = [size_on_disk(member) for member in bundle.members]
         return None if None in sizes else sum(size or 0 for size in sizes)
-    if not (bundle.folder / CONFIG).is_file():
+    if not holds_bundle(bundle.folder):
         return None
     names: list[str] = [CONFIG, CARD, *read_config(bundle.folder)["files"]]
-    paths = [bundle.folder / name for name in names]
+    paths = [current_file(bundle.folder, name) for name in names]
     return sum(path.stat().st_size for path in paths if path.is_file())

@@ -29,7 +29,7 @@ from saccade.data.paths import locate
 from saccade.data.tokenizers.tokenizer import CONTINUES, SPECIAL, Tokenizer, TokenizerConfig
 from saccade.data.tokenizers.wordpiece import MARKS, learn_tokenizer, stored_tokenizer
 from saccade.errors import InputError, SaccadeError
-from saccade.storage import load_tensors, read_json, write_bytes
+from saccade.storage import current_file, load_tensors, read_json, read_together, write_bytes
 
 HEADER = re.compile(r"(\d+) (\d+)")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")  # a number, unlike the word 95
@@ -245,6 +245,10 @@ NAMES = ("embedding", "words", "source_embedding", "target_embedding")  # what n
 
 def run_vectors(folder: Path, side: Side | None = None) -> tuple[list[str], Matrix]:
     """The words of a run and their embeddings [V, D]; ``side`` says which of a translator's two vocabularies."""
+    return read_together(folder, CONFIG, lambda: _run_vectors(folder, side))
+
+
+def _run_vectors(folder: Path, side: Side | None) -> tuple[list[str], Matrix]:
     config = _config(folder)
     files = [name for name in config.get("files", {}) if name.startswith("tokenizer")]
     tokenizer = _tokenizer(folder, files, side)
@@ -281,10 +285,10 @@ def _lines(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    if not (folder / CONFIG).is_file():
+    if not current_file(folder, CONFIG).is_file():
         found = f"no {CONFIG} in it" if folder.is_dir() else "no such folder"
         raise InputError(folder, expected="a trained run's folder", found=found)
-    config = read_json(folder / CONFIG)
+    config = read_json(current_file(folder, CONFIG))
     if not isinstance(config, dict) or config.get("format") != "saccade-bundle":
         raise InputError(folder / CONFIG, expected="the config of a saccade bundle", found="another JSON document")
     return config
@@ -297,11 +301,11 @@ def _tokenizer(folder: Path, files: Sequence[str], side: Side | None) -> Tokeniz
     if name not in files:
         hint = "saccade vectors RUN --side source, or target, writes one to a file"
         raise InputError(folder, expected="one vocabulary", found=f"{' and '.join(sorted(files))}", hint=hint)
-    return stored_tokenizer((folder / name).read_text(encoding="utf-8"), str(folder / name))
+    return stored_tokenizer(current_file(folder, name).read_text(encoding="utf-8"), str(folder / name))
 
 
 def _embedding(folder: Path, size: int, side: Side | None) -> Matrix:
-    tensors, _ = load_tensors(folder / WEIGHTS)
+    tensors, _ = load_tensors(current_file(folder, WEIGHTS))
     names = NAMES if side is None else (f"{side}_embedding", *NAMES)
     for name in names:
         for key in sorted(tensors, key=len):  # the outermost first
