@@ -5,6 +5,7 @@ import { type Cell, cellAt, type Geometry, geometryOf, reaching, WHOLE, type Zoo
 import { drawAround, drawCells, type Drawing, type Gold, type Marginals, marginalsOf } from "./heatmap_drawing";
 import { short } from "./labels";
 import { canvasPen, svgPen } from "./pen";
+import { type Scale, strongEnd } from "./scale";
 import { useColours } from "./theme";
 import type { Matrix } from "./types";
 import "./heatmap.css";
@@ -24,8 +25,8 @@ interface HeatmapProps {
   /** null: unlock. From a label, the other side is −1 */
   onPick(cell: Cell | null): void;
   gold?: Gold[];
-  /** the weight that gets the strongest colour, where two maps share a scale */
-  largest?: number;
+  /** which weight gets which colour; a number: the weight of the strongest, linearly */
+  scale?: Scale | number;
   marginals?: boolean;
   /** both sides are the same axis */
   square?: boolean;
@@ -123,7 +124,7 @@ export function useWidth(box: { current: HTMLElement | null }): number {
   return width || 640;
 }
 
-const AROUND = 290; // pixels of the page above and below a picture
+const AROUND = 332; // pixels of the page above and below a picture
 const TALLEST = 860;
 
 /** The height with which the whole page still fits the window. */
@@ -161,10 +162,11 @@ function usePicture(
       colours,
       density,
       marginals,
-      largest: props.largest ?? matrix.largest,
+      strength: strengthOf(props.scale, matrix),
     };
     // The cells are drawn once and kept: a pointer that moves changes only what is around them.
-    const of = JSON.stringify([g, colours.dark, density, drawing.largest]);
+    const scaled = typeof props.scale === "object" ? props.scale.name : props.scale;
+    const of = JSON.stringify([g, colours.dark, density, scaled]);
     if (cells.current?.of !== of || cells.current.matrix !== matrix) {
       const kept = document.createElement("canvas");
       const drawn = sized(kept, g, density);
@@ -181,6 +183,12 @@ function usePicture(
       return out.join("");
     });
   });
+}
+
+function strengthOf(scale: Scale | number | undefined, matrix: Matrix): Scale["strength"] {
+  if (typeof scale === "object") return scale.strength;
+  const end = scale ?? strongEnd(matrix.largest, matrix.columns);
+  return (_, weight) => weight / (end || 1);
 }
 
 /** The canvas as large as the picture, in the screen's own pixels, and empty. */

@@ -30,8 +30,8 @@ export interface Drawing {
   rowLabels: string[];
   columnLabels: string[];
   colours: Colours;
-  /** the weight that gets the strongest colour */
-  largest: number;
+  /** how strong the colour of a weight is; below zero where it is a difference */
+  strength(row: number, weight: number): number;
   gold: Gold[];
   /** what each column received and how spread each row is; null: no marginals */
   marginals: Marginals | null;
@@ -79,7 +79,7 @@ function cells(pen: Pen, g: Geometry, d: Plain): void {
       if (value === 0 || c < view.columns[0] || c >= view.columns[1]) return;
       const x = sharp(columnX(g, c));
       const width = sharp(columnX(g, c + 1)) - x - gap;
-      if (Number.isFinite(value)) pen.rect(x, y, width, height, d.colours.shade(value / (d.largest || 1)));
+      if (Number.isFinite(value)) pen.rect(x, y, width, height, d.colours.shade(d.strength(r, value)));
       else hatched(pen, x, y, width, height, d.colours.quiet);
     });
   }
@@ -100,8 +100,9 @@ function pooled(pen: Pen, g: Geometry, d: Plain): void {
   for (let r = view.rows[0]; r < view.rows[1]; r++) {
     const y0 = Math.max(0, Math.floor(r * perY - g.zoom.y * d.density));
     const y1 = Math.min(high, Math.max(y0 + 1, Math.floor((r + 1) * perY - g.zoom.y * d.density)));
-    d.matrix.entries(r, (c, value) => {
-      if (value === 0) return;
+    d.matrix.entries(r, (c, weight) => {
+      if (weight === 0) return;
+      const value = Number.isFinite(weight) ? d.strength(r, weight) : NaN;
       const x0 = Math.max(0, Math.floor(c * perX - g.zoom.x * d.density));
       const x1 = Math.min(wide, Math.max(x0 + 1, Math.floor((c + 1) * perX - g.zoom.x * d.density)));
       for (let y = y0; y < y1; y++)
@@ -120,7 +121,7 @@ function coloured(values: Float32Array, wide: number, high: number, d: Plain): I
   values.forEach((value, i) => {
     if (value === 0) return;
     const scale = (value < 0 && d.colours.below) || d.colours.scale;
-    const at = 3 * Math.round(Math.min(1, Math.abs(value) / (d.largest || 1)) * 255);
+    const at = 3 * Math.round(Math.min(1, Math.abs(value)) * 255);
     // Not a number has no place on the scale: grey stands for it where there is no room to hatch.
     const colour = Number.isFinite(value) ? [scale[at]!, scale[at + 1]!, scale[at + 2]!, 255] : [128, 128, 128, 255];
     image.data.set(colour, 4 * i);

@@ -109,6 +109,8 @@ export interface PageMap {
   tensors: Record<string, Block>;
   /** mean over the rows, in nats */
   entropy: number | null;
+  /** the largest finite weight */
+  largest?: number;
   thumb: Thumb | null;
   /** the mean share of a row's weight on each of these, where it was measured */
   habits?: Partial<Record<Habit, number>>;

@@ -27,6 +27,8 @@ from saccade.trace.maps import AttentionMap, Trace
 from saccade.views.document import Document, axis_of, documents
 from saccade.views.timeline import SIGNAL, Timeline, timelines
 
+PALE = 4  # the strong end of a scale is at least so many times the weight of an even look
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -60,12 +62,20 @@ class Panel:
 
     @property
     def greatest(self) -> float:
-        """The greatest finite weight, the strong end of the scale."""
+        """The greatest finite weight."""
         if self.weights is None:
             return 0.0
         shown = self.weights if self.residual is None else np.concatenate([self.weights.ravel(), self.residual])
         finite = shown[np.isfinite(shown)]
         return float(finite.max(initial=0.0))
+
+    @property
+    def strong_end(self) -> float:
+        """The weight of the strongest colour: the greatest, but at least four times that of an even look, which is thus pale.
+        Where weights of two levels are combined, the greatest."""
+        if not self.greatest or self.document is not None:
+            return self.greatest
+        return max(self.greatest, min(1.0, PALE / max(1, len(self.columns) * self.block[1])))
 
 
 @dataclass(frozen=True)

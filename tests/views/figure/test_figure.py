@@ -315,10 +315,14 @@ class TestManyMaps:
 
     def test_one_scale_serves_all_heads(self) -> None:
         maps = [
-            AttentionMap("s", "q", "k", "dense", {"weights": torch.full((2, 3), weight)}, head=head, keys=3)
+            AttentionMap("s", "q", "k", "dense", {"weights": torch.full((2, 7), weight)}, head=head, keys=7)
             for head, weight in enumerate((0.2, 0.8))
         ]
         assert "0.80" in written(Trace(maps=tuple(maps)))
+
+    def test_an_even_map_is_pale(self) -> None:
+        even = AttentionMap("s", "q", "k", "dense", {"weights": torch.full((3, 10), 0.1)}, keys=10)
+        assert "0.40" in written(Trace(maps=(even,))), "the strong end is four times an even look"
 
 
 class TestOtherAxes:

@@ -165,14 +165,19 @@ class TestStrength:
         assert strongest(dark) > 500 > strongest(light)
 
     def test_the_strongest_weight_is_the_end_of_the_scale(self) -> None:
-        drawn = text(look([[0.01, 0.04], [0.02, 0.0]], Tokens("ab"), Tokens("xy")))
-        assert "0  ░░▒▒▓▓█ 0.04" in drawn
+        drawn = text(look([[0.2, 0.8, 0, 0, 0], [0.4, 0, 0, 0.6, 0]], Tokens("ab"), Tokens("vwxyz")))
+        assert "0  ░░▒▒▓▓█ 0.80" in drawn
         assert "a ░█" in drawn
 
+    def test_an_even_look_is_pale(self) -> None:
+        drawn = text(look([[0.2] * 5] * 3, Tokens("abc"), Tokens("vwxyz")))
+        assert "0  ░░▒▒▓▓█ 0.80" in drawn
+        assert "a ░░░░░" in drawn
+
     def test_nan_is_a_question_and_not_a_crash(self) -> None:
-        weights = [[0.5, math.nan, 0.5], [math.nan] * 3, [0.0] * 3]
+        weights = [[1.0, math.nan, 1.0], [math.nan] * 3, [0.0] * 3]
         drawn = text(look(weights, Tokens("abc"), Tokens("x-z"))).split("\n")
-        assert drawn[2:5] == ["a █?█  ← x 0.50", "b ???  ← ?", "c      ← nothing"]
+        assert drawn[2:5] == ["a █?█  ← x 1.00", "b ???  ← ?", "c      ← nothing"]
 
     @pytest.mark.parametrize("weight", [math.inf, -1.0, 0.0, 1e-30, 1e30])
     def test_odd_weights_do_not_crash(self, weight: float) -> None:
@@ -252,7 +257,7 @@ class TestManyMaps:
         assert "6 maps at 2 sites: the mean over the heads of each" in drawn
         assert drawn.count("mean of 3 heads") == 2
         mean = torch.stack([map.weights for map in trace.maps[:3]]).mean(0)
-        assert f"0  ░░▒▒▓▓█ {mean.max():.2f}" in drawn
+        assert f"0  ░░▒▒▓▓█ {max(0.8, mean.max()):.2f}" in drawn, "at least four times an even look at 5 keys"
 
 
 class TestOtherAxes:

@@ -5,7 +5,9 @@ import { grouped } from "../grouping";
 import { type Cell, type Gold, Heatmap } from "../heatmap";
 import { hasWords, type Line, lineOf, number } from "../labels";
 import { type Look, useLook } from "../look";
+import { ColourBar, ScalePicker } from "../colour_bar";
 import { Showing, Waiting } from "../parts";
+import { type Scale, scaleName, scaleOf } from "../scale";
 import type { Matrix, State, View, ViewProps } from "../types";
 
 export const alignment: View = {
@@ -58,13 +60,20 @@ export function AlignmentOf({ name = "alignment", look, gold, aer, state, set }:
     set({ hover: found && found.key !== null ? { step: found.step, key: found.key } : null });
   };
   // A pointer that rests on the picture must not speak over the keys.
+  const scaled = scaleName(state, map.keys);
+  const scale = useMemo(() => scaleOf(scaled, matrix), [scaled, matrix]);
   const pick = (at: Cell | null) => set({ hover: null, ...(at ? position(at) : { key: null }) });
   return (
     <Figure
       name={name}
       table={tableOf(matrix, rows, columns, map.query)}
-      controls={<Showing axes={[look.query, look.key]} state={state} set={set} />}
-      caption={<Caption {...{ look, aer, matrix }} words={state.words} gold={links.length > 0} />}
+      controls={
+        <>
+          <ScalePicker name={scale.name} set={set} />
+          <Showing axes={[look.query, look.key]} state={state} set={set} />
+        </>
+      }
+      caption={<Caption {...{ look, aer, scale }} words={state.words} gold={links.length > 0} />}
     >
       <Heatmap
         name={`${map.site}: ${map.query} looking at ${map.key}`}
@@ -77,7 +86,9 @@ export function AlignmentOf({ name = "alignment", look, gold, aer, state, set }:
         onPick={pick}
         gold={links}
         square={map.query === map.key}
+        scale={scale}
       />
+      <ColourBar scale={scale} />
     </Figure>
   );
 }
@@ -115,16 +126,16 @@ function tableOf(matrix: Matrix, rows: Line, columns: Line, corner: string): Tab
 
 interface CaptionProps {
   look: Look;
-  matrix: Matrix;
+  scale: Scale;
   words: boolean;
   gold: boolean;
   aer?: number;
 }
 
-function Caption({ look, matrix, words, gold, aer }: CaptionProps) {
+function Caption({ look, scale, words, gold, aer }: CaptionProps) {
   const { weights, map, query, key } = look;
   const said = [`Each row is one ${map.query} position and shares its attention among the ${map.key} positions.`];
-  if (matrix.largest > 0) said.push(`The strongest colour is a weight of ${number(matrix.largest, matrix.exact)}.`);
+  said.push(scale.said);
   if (look.averaged) said.push(`This is the mean of ${look.averaged} heads.`);
   if (words && (hasWords(query) || hasWords(key)))
     said.push(

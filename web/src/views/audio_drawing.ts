@@ -1,4 +1,5 @@
 // A sound and what was written from it, over one line of time: the spectrogram above, a row a letter below.
+import { strongEnd } from "../scale";
 import type { Colours } from "../colours";
 import { number, short } from "../labels";
 import { fitted, type Pen, textWidth } from "../pen";
@@ -121,7 +122,7 @@ function ticks(pen: Pen, plan: Plan, { axis, labels, weights }: Sound, colours: 
 export function weightsPicture({ weights, labels }: Sound, across: number, colours: Colours): ImageData {
   const width = Math.max(1, Math.min(weights.columns, Math.round(across)));
   const pixels = new ImageData(width, Math.max(1, labels.length));
-  const largest = weights.largest || 1;
+  const largest = strongEnd(weights.largest, weights.columns);
   for (let row = 0; row < weights.rows && row < labels.length; row++) {
     const line = new Float32Array(width);
     weights.entries(row, (frame, value) => {

@@ -7,6 +7,7 @@ import { number, short } from "../labels";
 import { type Look, lookAt, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { Token, useSay } from "../readout";
+import { strongEnd } from "../scale";
 import { siteOf } from "../state";
 import { Palette, useColours } from "../theme";
 import { isChanged, sessionOf } from "../what_if";
@@ -134,7 +135,7 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
   const at = state.hover ?? (state.key === null ? null : { step: state.step, key: state.key });
   const here = at && { row: at.step - begin, key: at.key };
   useSay(useMemo(() => saying(compared, both, here), [found, here?.row, here?.key]));
-  const largest = Math.max(...looks.map((look) => look.weights.largest));
+  const scale = strongEnd(Math.max(...looks.map((look) => look.weights.largest)), looks[front].map.keys);
   const columnLabels = looks[front].key.labels;
   const shared = { begin, columnLabels, state, set };
   return (
@@ -154,7 +155,7 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
         {sides.map((picture) => (
           <section>
             <h2 dir="auto">{picture.name}</h2>
-            <Drawn picture={picture} largest={largest} {...shared} />
+            <Drawn picture={picture} scale={scale} {...shared} />
           </section>
         ))}
         {between && third && (
@@ -164,7 +165,7 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
                 <bdi>{names[1]}</bdi> − <bdi>{names[0]}</bdi>
               </h2>
               <Signed>
-                <Drawn picture={third} {...shared} />
+                <Drawn picture={third} scale={third.matrix.largest} {...shared} />
               </Signed>
             </section>
             <Largest {...{ between, both, compared, rows: rows[front], set, begin }} />
@@ -177,14 +178,14 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
 
 interface DrawnProps extends Pick<ViewProps, "state" | "set"> {
   picture: Picture;
-  largest?: number;
+  scale: number;
   columnLabels: string[];
   /** the position of the first row of the page's own trace */
   begin: number;
 }
 
 /** A picture that hovers and locks together with the others. */
-function Drawn({ picture, largest, columnLabels, begin, state, set }: DrawnProps) {
+function Drawn({ picture, scale, columnLabels, begin, state, set }: DrawnProps) {
   const { name, matrix, rowLabels, toFront, fromFront } = picture;
   const cell = (position: { step: number; key: number | null }): Cell => ({
     row: fromFront(position.step - begin),
@@ -196,7 +197,7 @@ function Drawn({ picture, largest, columnLabels, begin, state, set }: DrawnProps
   };
   return (
     <Heatmap
-      {...{ name, matrix, rowLabels, columnLabels, largest }}
+      {...{ name, matrix, rowLabels, columnLabels, scale }}
       marginals={false}
       tallest={340}
       hover={state.hover && cell(state.hover)}

@@ -8,6 +8,7 @@ import { type Look, lookAt, useLoaded } from "../look";
 import { Showing, Waiting } from "../parts";
 import { useSay } from "../readout";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
+import { strongEnd } from "../scale";
 import { ShadedText, type Wording, wordingOf, wordOf } from "./document_text";
 import {
   Answer,
@@ -97,7 +98,7 @@ function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], ro
     nest,
     weights,
     values,
-    strengths: values.map((value) => value / (largest.value || 1)),
+    strengths: values.map((value) => value / (outer ? largest.value || 1 : strongEnd(largest.value, weights.length))),
     largest,
     sentence,
   };

@@ -7,6 +7,8 @@ import { type Look, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { textWidth } from "../pen";
 import { useSay, useSentence } from "../readout";
+import { ScalePicker } from "../colour_bar";
+import { type ScaleName, scaleName } from "../scale";
 import { useStill } from "../theme";
 import type { LoadedTrace, PageMap, View, ViewProps } from "../types";
 import { AlignmentOf } from "./alignment";
@@ -85,6 +87,7 @@ function Wall({ trace, state, set, arrives, open }: WallProps) {
   const there = KINDS.filter((kind) => [...kinds.values()].includes(kind));
   const kind = there.find((each) => each === state.more["heads.kind"]) ?? null;
   const order = (Object.keys(ORDERS) as Order[]).find((each) => each === state.more["heads.sort"]) ?? "place";
+  const scale = scaleName(state, Math.max(0, ...trace.maps.map((map) => map.keys)));
   const maps = useMemo(() => trace.maps.filter((map) => kind === null || kinds.get(map) === kind), [kinds, kind]);
   const far = useMemo(() => once(() => distances(maps, thumbs ?? new Map())), [maps, thumbs]);
   const shown = useMemo(() => ordered(maps, order, far), [maps, order, far]);
@@ -99,13 +102,19 @@ function Wall({ trace, state, set, arrives, open }: WallProps) {
       {thumbs ? (
         <Figure
           name="heads"
-          controls={<Controls kinds={there} kind={kind} order={order} set={set} />}
+          controls={
+            <>
+              <Controls kinds={there} kind={kind} order={order} set={set} />
+              <ScalePicker name={scale} set={set} />
+            </>
+          }
           table={tableOf(shown, far)}
-          caption={<Caption maps={shown} order={order} />}
+          caption={<Caption maps={shown} order={order} scale={scale} />}
         >
           <HeadWall
             wall={wall}
             thumbs={thumbs}
+            scale={scale}
             chosen={chosen}
             onHover={(place) => tell(at(place))}
             onChoose={(place) => choose(at(place))}
@@ -172,9 +181,16 @@ async function thumbsOf(trace: LoadedTrace): Promise<Map<PageMap, Uint8Array>> {
   return found;
 }
 
-function Caption({ maps, order }: { maps: PageMap[]; order: Order }) {
+const SCALED: Record<ScaleName, string> = {
+  map: "each map has its own scale, and an even look is pale",
+  row: "each row has its own scale, and an even look is pale",
+  even: "relative to an even look, in equal ratios",
+  shared: "the same from 0 to 1 for all",
+};
+
+function Caption({ maps, order, scale }: { maps: PageMap[]; order: Order; scale: ScaleName }) {
   const said = [
-    "Each picture is one head: queries down, keys across, its own largest weight strongest.",
+    `Each picture is one head: queries down, keys across. Colours: ${SCALED[scale]}.`,
     "The line below it is its entropy: full when it looks everywhere alike.",
   ];
   if (order === "entropy") said.push("The narrowest looks come first.");

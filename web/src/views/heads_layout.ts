@@ -131,7 +131,7 @@ function inBlocks(rows: [string, PageMap[]][], { columns, blocks, left, size, wi
   for (let b = 0; b < blocks && columns > 1; b++)
     for (let c = 0; c < columns; c++) {
       const x = b * block + left + c * across + size / 2;
-      wall.names.push({ text: String(c + 1), x, y: LINE / 2, align: "center", room: size });
+      wall.names.push({ text: String(c), x, y: LINE / 2, align: "center", room: size });
     }
   // Line by line across the blocks: that is how arrow keys go.
   for (let line = 0; line < perBlock; line++)

@@ -5,12 +5,15 @@ import type { Colours } from "../colours";
 import { type Drawn, useDrawn } from "../drawn";
 import { fitted, type Pen } from "../pen";
 import { useColours } from "../theme";
+import { dense } from "../matrices";
+import { type ScaleName, scaleOf } from "../scale";
 import type { PageMap } from "../types";
 import { moved, type Placed, placeAt, type Wall } from "./heads_layout";
 
 interface WallProps {
   wall: Wall;
   thumbs: Thumbs;
+  scale: ScaleName;
   /** the place that keys move from; −1: none yet */
   chosen: number;
   onHover(place: number): void;
@@ -19,11 +22,16 @@ interface WallProps {
   onOpen(place: number, from: DOMRect, picture: HTMLCanvasElement): void;
 }
 
-export function HeadWall({ wall, thumbs, chosen, onHover, onChoose, onOpen }: WallProps) {
+export function HeadWall({ wall, thumbs, scale, chosen, onHover, onChoose, onOpen }: WallProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = useColours();
   const [over, tell] = useState(-1);
-  useDrawn(canvas, wall.width, wall.height, (...on) => draw(wall, thumbs, colours, ...on), [wall, thumbs, colours]);
+  useDrawn(canvas, wall.width, wall.height, (...on) => draw(wall, thumbs, colours, scale, ...on), [
+    wall,
+    thumbs,
+    colours,
+    scale,
+  ]);
   const hover = (place: number) => {
     if (place === over) return;
     tell(place);
@@ -122,13 +130,18 @@ function showPlace(canvas: HTMLCanvasElement | null, wall: Wall, place: number):
 
 type Thumbs = Map<PageMap, Uint8Array>;
 
-function draw(wall: Wall, thumbs: Thumbs, colours: Colours, ...[pen, density, ctx]: Parameters<Drawn>): void {
+function draw(
+  wall: Wall,
+  thumbs: Thumbs,
+  colours: Colours,
+  scale: ScaleName,
+  ...[pen, density, ctx]: Parameters<Drawn>
+): void {
   const { size } = wall;
-  const palette = paletteOf(colours);
   const side = Math.round(size * density);
   for (const { map, x, y } of wall.placed) {
     const thumb = thumbs.get(map);
-    const image = thumb && map.thumb ? pixelsOf(thumb, map.thumb.rows, map.thumb.columns, side, palette) : null;
+    const image = thumb && map.thumb ? pixelsOf(thumb, map, scale, side, paletteOf(colours)) : null;
     // Straight onto the canvas: a picture for each of hundreds of heads, only to copy it, would cost most of the time.
     if (image && ctx) ctx.putImageData(image, Math.round(x * density), Math.round(y * density));
     else if (image) pen.pixels(image, x, y, size, size);
@@ -148,6 +161,19 @@ function entropyLine(pen: Pen, map: PageMap, x: number, y: number, size: number,
   pen.rect(x, y, Math.max(1, share * size), 2, colours.quiet);
 }
 
+/** Bytes of the palette: a thumbnail's own bytes are √(weight / largest). */
+function shadesOf(thumb: Uint8Array, map: PageMap, name: ScaleName): Uint8Array {
+  const { rows, columns } = map.thumb!;
+  const weights = Float32Array.from(thumb, (q) => (q / 255) ** 2 * (map.largest ?? 1));
+  const { strength } = scaleOf(name, {
+    ...dense(weights, rows, columns),
+    largest: map.largest ?? 1,
+    columns: map.keys,
+  });
+  const shade = (weight: number, i: number) => Math.round(255 * Math.min(1, strength(Math.floor(i / columns), weight)));
+  return Uint8Array.from(weights, shade);
+}
+
 function paletteOf({ scale }: Colours): Uint32Array {
   // Bytes in memory are red, green, blue, opaque on every machine that browsers run on today.
   return Uint32Array.from(
@@ -157,7 +183,9 @@ function paletteOf({ scale }: Colours): Uint32Array {
 }
 
 /** A thumbnail in so many pixels a side: larger ones repeat its cells, smaller ones show the strongest of several. */
-function pixelsOf(thumb: Uint8Array, rows: number, columns: number, side: number, palette: Uint32Array): ImageData {
+function pixelsOf(thumb: Uint8Array, map: PageMap, scale: ScaleName, side: number, palette: Uint32Array): ImageData {
+  const { rows, columns } = map.thumb!;
+  const shades = shadesOf(thumb, map, scale);
   const strongest = new Uint8Array(side * side);
   const spans = (count: number) =>
     Array.from(
@@ -171,7 +199,7 @@ function pixelsOf(thumb: Uint8Array, rows: number, columns: number, side: number
   const across = spans(columns);
   spans(rows).forEach(([top, bottom], r) => {
     for (let c = 0; c < columns; c++) {
-      const value = thumb[r * columns + c]!;
+      const value = shades[r * columns + c]!;
       if (value === 0) continue;
       const [left, right] = across[c]!;
       for (let y = top; y < bottom && y < side; y++)

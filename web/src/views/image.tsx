@@ -9,6 +9,7 @@ import { moment, useSay } from "../readout";
 import { useColours } from "../theme";
 import type { PageAxis, PageMap, PageTrace, View, ViewProps } from "../types";
 import { drawMarks, drawOverlay, type Marks, type Overlay } from "./image_overlay";
+import { strongEnd } from "../scale";
 import { Choices, halfOf, keyKind, largestOf, serving, useFitting } from "./sources";
 import "./image.css";
 
@@ -63,7 +64,7 @@ function ImageOf({ trace, state, set, look, picture, sites }: ImageProps) {
   const overlay = (step: number): Overlay => {
     const row =
       step - map.step >= 0 && step - map.step < weights.rows ? weights.row(step - map.step) : new Float32Array(0);
-    return { axis: key, image: picture, row, largest: largestOf(row).value, veil, smooth };
+    return { axis: key, image: picture, row, largest: strongEnd(largestOf(row).value, row.length), veil, smooth };
   };
   const words = weights.rows > 1 && !inward;
   // A pointer that moves over the picture draws it alone, not all the small ones.

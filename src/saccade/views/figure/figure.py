@@ -585,7 +585,7 @@ def _by_site(drawn: Sequence[Panel]) -> bool:
 
 def _page(drawn: Sequence[Panel], typeface: Typeface, heading: str, subtitle: str = "") -> Figure:
     # One scale for all panels, so that heads can be compared.
-    greatest = max((panel.greatest for panel in drawn), default=0.0)
+    greatest = max((panel.strong_end for panel in drawn), default=0.0)
     blocks, columns = _blocks(drawn, typeface, greatest) if drawn else ([], 1)
     rows = [range(first, min(first + columns, len(blocks))) for first in range(0, len(blocks), columns)]
     sited, titled = 0.2 if _by_site(drawn) else 0.0, 0.2 if len(blocks) > 1 else 0.0

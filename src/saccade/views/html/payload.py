@@ -38,6 +38,7 @@ from saccade.views.html.weights import (
     entropy,
     fewer,
     head_patterns,
+    largest_weight,
     numbers,
     plan,
     quantised,
@@ -361,6 +362,7 @@ class _Writer:
                     "keys": map.keys,
                     "tensors": {name: self.tensor(part) for name, part in each.tensors.items()},
                     "entropy": each.entropy,
+                    "largest": largest_weight(map),
                     "habits": head_patterns(map, trace.axes),
                     "thumb": thumb,
                 }

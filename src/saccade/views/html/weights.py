@@ -217,6 +217,12 @@ def thumbnail(map: AttentionMap) -> UInt8[ndarray, "rows columns"] | None:
     return np.asarray(np.rint(np.sqrt(pooled / (largest if largest > 0 else 1)) * STEPS), np.uint8)
 
 
+def largest_weight(map: AttentionMap) -> float:
+    """The largest finite weight of a map; 0 if there is none."""
+    weights = numbers(map.tensors["maximum" if map.kind == "statistics" else "weights"])
+    return float(np.where(np.isfinite(weights), weights, 0).max(initial=0))
+
+
 def _places(map: AttentionMap) -> tuple[Array, Array]:
     if map.kind == "edges":
         query, key = numbers(map.tensors["edges"])

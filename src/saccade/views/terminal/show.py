@@ -131,7 +131,7 @@ def _strengths(panel: Panel) -> tuple[ndarray, ndarray]:
     """The weights [R, C], and the weights (with the residual as a last column) divided by the greatest."""
     weights = np.zeros((len(panel.rows), len(panel.columns))) if panel.weights is None else panel.weights
     shown = weights if panel.residual is None else np.concatenate([weights, panel.residual[:, None]], axis=1)
-    greatest = panel.greatest
+    greatest = panel.strong_end
     return weights, shown / greatest if greatest > 0 else np.where(np.isnan(shown), np.nan, 0.0)
 
 
@@ -191,7 +191,7 @@ def _legend(panel: Panel, entries: Sequence[str], style: Style) -> list[str]:
     """The names of the axes, the scale, and the meaning of the signs."""
     query, key = (style.label(name) for name in panel.names)
     parts = [f"{query} ↓ {key} →" if style.unicode else f"{query} down, {key} across"]
-    parts.append(f"0 {style.scale(8)} {_number(panel.greatest)}")
+    parts.append(f"0 {style.scale(8)} {_number(panel.strong_end)}")
     if _adds_up(panel, style):
         parts.append("Σ mass received")
     if panel.block != (1, 1):
