@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from saccade.attention.core import weigh
+from saccade.attention.scores import scaled_dot
 from saccade.errors import SaccadeError
 from saccade.trace.axes import Nodes, Positions, Tokens
 from saccade.trace.lens import Lens, Site
@@ -263,3 +265,29 @@ class TestReprs:
         assert repr(lens) == "Lens(keep='top', k=3, detail=['state'])"
         lens.observe(Site("self", "q", "q"), torch.rand(1, 1, 3, 3))
         assert repr(lens).endswith(": recorded self")
+
+
+def test_all_heads_of_a_site_are_one_tensor() -> None:
+    lens, query, key = Lens(), torch.randn(1, 3, 5, 4), torch.randn(1, 3, 7, 4)
+    weights = weigh(query, key, score=scaled_dot, lens=lens, site="self")
+    weigh(query[:, :2], key[:, :2], score=scaled_dot, lens=lens, site="other")
+    trace = lens.trace
+    assert torch.equal(trace.heads("self"), weights[0]) and trace.heads("other").shape == (2, 5, 7)
+    assert torch.equal(trace.only("self").heads(), weights[0])
+    with pytest.raises(SaccadeError, match=r"self, other.*nothing"):
+        trace.heads()
+    with pytest.raises(SaccadeError, match=r"self, other.*'cross'"):
+        trace.heads("cross")
+    with pytest.raises(SaccadeError, match="none"):
+        Trace().heads()
+
+
+def test_labels_for_an_axis_that_no_map_has_are_refused_by_the_names_that_they_have() -> None:
+    lens = Lens()
+    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens)
+    words = Tokens(("a", "b", "c", "d", "e"))
+    with pytest.raises(SaccadeError, match=r"query, key.*'keys'"):
+        lens.trace.labelled({"keys": words})
+    with pytest.raises(SaccadeError, match=r"'key'.*list"):
+        lens.trace.labelled({"key": ["a", "b", "c", "d", "e"]})
+    assert lens.trace.labelled({"key": words}).axes["key"] == words

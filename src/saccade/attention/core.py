@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from saccade.attention.checks import check_alike, check_dropout, check_offset, check_parts, check_states
 from saccade.attention.fast import plan, step
 from saccade.attention.normalise import Normaliser, softmax
 from saccade.attention.scores import Prepared, Score, name_of
@@ -53,7 +54,7 @@ def weigh(
         lens: records the weights, and may edit them.
         site: the name of this place for the lens.
     """
-    _check(score, window)
+    _check(query, key, score, normalise, window, offset, lens, site)
     scores = score(query, key)  # [B, (H,) T, S]
     T, S = scores.shape[-2:]
     extent = Extent(T, S, offset, scores.device, scores.dtype)
@@ -68,6 +69,10 @@ def weigh(
 
 def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
     """The weighted sum of the values: context[t] = Σₛ weights[t, s] · value[s]."""
+    check_states(weights=weights, value=value)
+    check_alike(weights=weights, value=value)
+    if weights.shape[-1] != value.shape[-2]:
+        raise SaccadeError(f"value: expected one for each of the {weights.shape[-1]} weights, found {value.shape[-2]}")
     return weights @ value
 
 
@@ -95,9 +100,12 @@ def attend(
     >>> attend(x, x, x, score=scaled_dot).shape
     torch.Size([2, 5, 7])
     """
-    _check(score, window)
+    _check(query, key, score, normalise, window, offset, lens, site)
+    check_states(value=value)
+    check_dropout(dropout)
     if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
         raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
+    check_alike(query=query, value=value)
     options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
     wanted = None if lens is None else lens.counted
     if lens is None or wanted is not None:
@@ -154,19 +162,33 @@ def explain_choice(
     >>> print(explain_choice(torch.randn(2, 3, 8), torch.randn(2, 5, 8), score=dot).split(":")[0])
     dot.reference
     """
-    _check(score, window)
+    _check(query, key, score, normalise, window, offset)
     if value is None:
         return str(score.choice(query, key))
     served = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
     return " ".join([str(served.choice), *served.details])
 
 
-def _check(score: object, window: object) -> None:
-    """Raise if a part is a name or a class: recipes and layers take names, this function takes values."""
-    for name, part, method in (("score", score, "prepare"), ("window", window, "visible")):
-        if not hasattr(part, method) or isinstance(part, type):
-            found = repr(part) if isinstance(part, str) else getattr(part, "__qualname__", type(part).__name__)
-            raise SaccadeError(f"{name}: expected a value of saccade.attention.{name}s, found {found}")
+def _check(
+    query: Tensor,
+    key: Tensor | Prepared,
+    score: object,
+    normalise: object,
+    window: object,
+    offset: object,
+    lens: object = None,
+    site: object = "",
+) -> None:
+    """Raise, naming the argument, where one is of another kind than :func:`weigh` takes."""
+    check_parts(score=score, normalise=normalise, window=window)
+    check_offset(offset)
+    if lens is not None and not isinstance(lens, Lens):
+        raise SaccadeError(f"lens: expected a saccade.Lens, found {lens!r:.60}")
+    if not isinstance(site, str | Site):
+        raise SaccadeError(f"site: expected a name or a saccade.trace.Site, found {site!r:.60}")
+    keys = key.key if isinstance(key, Prepared) else key
+    check_states(query=query, key=keys)
+    check_alike(query=query, key=keys)
 
 
 def _described(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:

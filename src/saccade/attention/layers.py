@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from saccade.attention.checks import check_dropout, check_parts, check_size, check_states
 from saccade.attention.core import attend
 from saccade.attention.normalise import Normaliser, softmax
 from saccade.attention.own import OwnScore
@@ -52,6 +53,9 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_size(query_width=query_width, key_width=key_width, width=width, places=places)
+        check_parts(normalise=normalise)
+        check_dropout(dropout)
         if score in ("dot", "scaled_dot", "cosine") and query_width != key_width:
             raise SaccadeError(
                 f"score {score!r} needs equal widths: got query_width={query_width}, key_width={key_width}"
@@ -140,7 +144,8 @@ class Attention(nn.Module):
 class MultiHead(nn.Module):
     """H heads in parallel (Vaswani et al. 2017): concat(head₁ … head_H) W_O, headᵢ = attend(x W_Qⁱ, y W_Kⁱ, y W_Vⁱ).
 
-    Shapes: query [B, T, width], key [B, S, key_width], value [B, S, key_width] → [B, T, width].
+    Shapes: query [B, T, width], key [B, S, key_width], value [B, S, value_width] → [B, T, width]. ``key_width`` is ``width``,
+    and ``value_width`` is ``key_width``, unless given.
     """
 
     def __init__(
@@ -149,25 +154,68 @@ class MultiHead(nn.Module):
         heads: int,
         *,
         key_width: int | None = None,
+        value_width: int | None = None,
         score: Literal["scaled_dot", "dot", "additive", "cosine"] = "scaled_dot",
         normalise: Normaliser = softmax,
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
         super().__init__()
+        check_size(width=width, heads=heads, key_width=key_width, value_width=value_width)
+        check_parts(normalise=normalise)
+        check_dropout(dropout)
         if width % heads:
             raise SaccadeError(f"heads must divide width: got heads={heads}, width={width}")
         if score not in ("scaled_dot", "dot", "additive", "cosine"):
             raise SaccadeError(f"score must be scaled_dot, dot, additive or cosine: got {score!r}")
         key_width = key_width or width
+        value_width = value_width or key_width
         self.heads, self.kind, self.normalise, self.dropout = heads, score, normalise, dropout
         self.query = nn.Linear(width, width, bias=bias)
         self.key = nn.Linear(key_width, width, bias=bias)
-        self.value = nn.Linear(key_width, width, bias=bias)
+        self.value = nn.Linear(value_width, width, bias=bias)
         self.output = nn.Linear(width, width, bias=bias)
         if score == "additive":
             self.v = nn.Parameter(torch.empty(heads, width // heads))
         self.reset_parameters()
+
+    @classmethod
+    def from_torch(cls, layer: nn.MultiheadAttention) -> MultiHead:
+        """The same layer as a ``torch.nn.MultiheadAttention``, with copies of its weights, in its dtype and on its device.
+
+        Outputs and gradients are those of ``layer``; batches come first here, whatever its ``batch_first``. Masks become
+        windows: ``key_padding_mask`` is ``padding(~key_padding_mask)``, a boolean ``attn_mask`` is ``mask(~attn_mask)``. Layers
+        with ``add_bias_kv`` or ``add_zero_attn`` are refused: they attend to positions that no key has.
+
+        >>> layer = nn.MultiheadAttention(6, 3, batch_first=True)
+        >>> x = torch.randn(2, 5, 6)
+        >>> bool(torch.allclose(MultiHead.from_torch(layer)(x), layer(x, x, x)[0], atol=1e-6))
+        True
+        """
+        if not isinstance(layer, nn.MultiheadAttention):
+            raise SaccadeError(f"expected a torch.nn.MultiheadAttention, found {type(layer).__name__}")
+        for name, there in (("add_bias_kv", layer.bias_k is not None), ("add_zero_attn", layer.add_zero_attn)):
+            if there:
+                raise SaccadeError(
+                    f"{name}: expected a layer without it, found {name}=True: MultiHead has no such position"
+                )
+        width, bias = layer.embed_dim, layer.in_proj_bias is not None
+        widths = {"key_width": layer.kdim, "value_width": layer.vdim}
+        made = cls(width, layer.num_heads, **widths, dropout=layer.dropout, bias=bias)
+        output = layer.out_proj.weight
+        made.to(device=output.device, dtype=output.dtype).train(layer.training)
+        whole = layer.in_proj_weight
+        parts = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight) if whole is None else whole.chunk(3)
+        inner = (made.query, made.key, made.value)
+        with torch.no_grad():
+            for own, weight in zip((*inner, made.output), (*parts, output), strict=True):
+                own.weight.copy_(weight)
+                own.weight.requires_grad_(weight.requires_grad)
+            if bias:
+                biases = (*layer.in_proj_bias.chunk(3), layer.out_proj.bias)
+                for own, part in zip((*inner, made.output), biases, strict=True):
+                    own.bias.copy_(part)
+        return made
 
     def reset_parameters(self) -> None:
         for layer in (self.query, self.key, self.value, self.output):
@@ -207,13 +255,17 @@ class MultiHead(nn.Module):
 
     def queries(self, query: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T d"]:
         """x W_Q, split into heads."""
+        check_states(self.query.in_features, query=query)
         return self._split(self.query(query))
 
     def keys_and_values(
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dk"] | None = None
     ) -> tuple[Float[Tensor, "B H S d"], Float[Tensor, "B H S d"]]:
         """y W_K and y W_V, split into heads; compute them once for keys that many queries attend to."""
-        return self._split(self.key(key)), self._split(self.value(key if value is None else value))
+        value = key if value is None else value
+        check_states(self.key.in_features, key=key)
+        check_states(self.value.in_features, value=value)
+        return self._split(self.key(key)), self._split(self.value(value))
 
     def look(
         self,
@@ -265,6 +317,8 @@ class MultiHead(nn.Module):
         return joined
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:
+        if x.dim() != 3:
+            raise SaccadeError(f"expected [batch, positions, {x.shape[-1]}], found {list(x.shape)}")
         B, N, D = x.shape
         return x.view(B, N, self.heads, D // self.heads).transpose(1, 2)
 
@@ -293,13 +347,12 @@ class AttentionPool(nn.Module):
         normalise: Normaliser = softmax,
     ) -> None:
         super().__init__()
+        check_size(width=width, hidden=hidden)
+        check_parts(normalise=normalise)
         if score not in ("additive", "dot", "scaled_dot"):
             raise SaccadeError(f"score must be additive, dot or scaled_dot: got {score!r}")
         if score != "additive" and hidden is not None:
             raise SaccadeError(f"hidden has no meaning with score={score!r}: got {hidden}")
-        for name, size in {"width": width, "hidden": hidden}.items():
-            if size is not None and size < 1:
-                raise SaccadeError(f"{name} must be at least 1: got {size}")
         self.width, self.kind, self.normalise = width, score, normalise
         if score == "additive":
             hidden = hidden or width
@@ -327,6 +380,8 @@ class AttentionPool(nn.Module):
         lens: Lens | None = None,
         site: str | Site = "pool",
     ) -> Float[Tensor, "B E"]:
+        if not isinstance(states, Tensor):
+            check_states(states=states)
         if states.dim() != 3 or states.shape[2] != self.width:
             raise SaccadeError(f"expected states [B, S, {self.width}], found {list(states.shape)}")
         learned = self.bias if self.kind == "additive" else self.query

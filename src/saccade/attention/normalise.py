@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.errors import SaccadeError
+from saccade.attention.checks import check_beta
 from saccade.kernels.entmax import reference as entmax_reference
 
 
@@ -55,8 +55,7 @@ softmax = Softmax()
 
 def sharpened(beta: float) -> Softmax:
     """softmax(β z): β > 1 concentrates the weights on fewer keys, β < 1 on more."""
-    if not beta > 0:
-        raise SaccadeError(f"beta must be positive: got {beta}")
+    check_beta(beta)
     return Softmax(beta)
 
 

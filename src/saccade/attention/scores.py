@@ -28,6 +28,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from saccade.attention.checks import check_beta, check_weights
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
 
@@ -140,6 +141,15 @@ dot = Dot()
 scaled_dot = Dot(scaled=True)
 
 
+def _projected(states: Tensor, weight: Tensor, name: str) -> Tensor:
+    """W x of every query or key."""
+    if states.shape[-1] != weight.shape[-1]:
+        raise SaccadeError(
+            f"{name}: expected a width of {weight.shape[-1]}, as the score has, found {states.shape[-1]}"
+        )
+    return states @ weight.mT
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class General(_Score):
     """qᵀ W k with W [D_query, D_key]."""
@@ -147,10 +157,14 @@ class General(_Score):
     weight: Float[Tensor, "Dq Dk"]
 
     def prepare(self, key: Tensor) -> Prepared:
-        return Prepared(key @ self.weight.mT)
+        return Prepared(_projected(key, self.weight, "key"))
 
     def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, float]:
         """The query, W k, and the factor of their product."""
+        if query.shape[-1] != self.weight.shape[0]:
+            raise SaccadeError(
+                f"a general score needs queries as wide as the rows of W: got {query.shape[-1]} and {list(self.weight.shape)}"
+            )
         return query, self._ready(key), 1.0
 
     def scale(self, width: int) -> float:
@@ -164,6 +178,7 @@ class General(_Score):
 
 def general(weight: Float[Tensor, "Dq Dk"]) -> General:
     """qᵀ W k (Luong et al. 2015). With W = I it is ``dot``."""
+    check_weights(weight=weight)
     return General(weight)
 
 
@@ -177,10 +192,10 @@ class Additive(_Score):
     op = "additive"
 
     def prepare(self, key: Tensor) -> Prepared:
-        return Prepared(key if self.key_weight is None else key @ self.key_weight.mT)
+        return Prepared(key if self.key_weight is None else _projected(key, self.key_weight, "key"))
 
     def project(self, query: Tensor) -> Tensor:
-        return query if self.query_weight is None else query @ self.query_weight.mT
+        return query if self.query_weight is None else _projected(query, self.query_weight, "query")
 
     def operands(self, query: Tensor, key: Tensor | Prepared) -> tuple[Tensor, Tensor, Tensor]:
         """W q, U k and v."""
@@ -204,6 +219,7 @@ def additive(
     key_weight: Float[Tensor, "D Dk"] | None = None,
 ) -> Additive:
     """vᵀ tanh(W q + U k) (Bahdanau et al. 2015). Luong's concat score is the same: W_a = [W U] acts on [q; k]."""
+    check_weights(v=v, query_weight=query_weight, key_weight=key_weight)
     return Additive(v, query_weight, key_weight)
 
 
@@ -228,6 +244,7 @@ class Location(_Score):
 
 def location(weight: Float[Tensor, "places D"]) -> Location:
     """(W q)ₛ (Luong et al. 2015); short inputs use the first S rows of W, positions beyond its last row are ignored."""
+    check_weights(weight=weight)
     return Location(weight)
 
 
@@ -256,8 +273,7 @@ class Cosine(_Score):
 
 def cosine(beta: float | Tensor = 1.0) -> Cosine:
     """β cos(q, k): content addressing (Graves et al. 2014). β must be positive."""
-    if not isinstance(beta, Tensor) and not beta > 0:
-        raise SaccadeError(f"beta must be positive: got {beta}")
+    check_beta(beta)
     return Cosine(beta)
 
 
@@ -278,10 +294,10 @@ class LocationAware(_Score):
         return replace(self, previous=weights)
 
     def prepare(self, key: Tensor) -> Prepared:
-        return Prepared(key if self.key_weight is None else key @ self.key_weight.mT)
+        return Prepared(key if self.key_weight is None else _projected(key, self.key_weight, "key"))
 
     def project(self, query: Tensor) -> Tensor:
-        projected = query if self.query_weight is None else query @ self.query_weight.mT
+        projected = query if self.query_weight is None else _projected(query, self.query_weight, "query")
         return projected if self.bias is None else projected + self.bias
 
     def _choose(self, query: Tensor, ready: Tensor) -> Choice:

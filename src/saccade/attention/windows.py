@@ -9,13 +9,15 @@ Legend: B batch, H heads, T queries, S keys. Positions are counted from 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from saccade.attention.checks import check_parts, is_whole, tensor_of
 from saccade.errors import SaccadeError
 from saccade.kernels.visibility import Visibility, beside
 
@@ -62,6 +64,7 @@ class Window:
         return Visibility() if visible is None else Visibility(mask=torch.atleast_2d(visible))
 
     def __and__(self, other: Window) -> Window:
+        check_parts(window=other)
         parts = (*_parts(self), *_parts(other))
         return parts[0] if len(parts) == 1 else All(parts) if parts else everywhere
 
@@ -158,9 +161,8 @@ class Band(Window):
 
 def band(radius: int, centre: Tensor | None = None) -> Band:
     """Luong's local-m: the keys within ``radius`` of the query's position, or of ``centre`` [B, (H,) T]."""
-    if radius < 0:
-        raise SaccadeError(f"radius must not be negative: got {radius}")
-    return Band(radius, centre)
+    _check_radius(radius, 0)
+    return Band(radius, None if centre is None else tensor_of(centre, "centre", "the centre of each query's window"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,9 +186,8 @@ class Gaussian(Window):
 
 def gaussian(centre: Float[Tensor, "*batch T"], radius: int) -> Gaussian:
     """Luong's local-p: weights × exp(−(s − p)² / 2σ²) with σ = radius/2, inside the window; not renormalised (eq. 10)."""
-    if radius < 1:
-        raise SaccadeError(f"radius must be at least 1: got {radius}")
-    return Gaussian(centre, radius)
+    _check_radius(radius, 1)
+    return Gaussian(tensor_of(centre, "centre", "the centre of each query's window"), radius)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,8 +215,22 @@ class Padding(Window):
         return f"padding({list(self.keep.shape)})"
 
 
-def padding(keep: Int[Tensor, " B"] | Bool[Tensor, "B S"]) -> Padding:
-    """Hide padding: ``keep`` is the length of each row [B], or a mask [B, S] that is True at real keys."""
+def padding(keep: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Padding:
+    """Hide padding: ``keep`` is the length of each row [B], or a mask [B, S] that is True (or 1) at real keys.
+
+    A mask may hold whole numbers, as the ``attention_mask`` of a Hugging Face tokenizer does: [B, S] of 1 and 0 alone is one.
+    Other whole numbers [B, H] are a length per head. Lists are taken too.
+
+    >>> padding([2, 3]), padding([[1, 1, 0], [1, 1, 1]])
+    (padding([2]), padding([2, 3]))
+    """
+    keep = tensor_of(keep, "padding", "the length of each row, or a mask that is True at real keys")
+    whole = not (keep.is_floating_point() or keep.is_complex())
+    if keep.dtype != torch.bool and keep.dim() == 2 and bool(((keep == 0) | (keep == 1)).all()):
+        return Padding(keep.bool())
+    if not whole or keep.dim() > 2:
+        expected = "lengths [B] as whole numbers, or a mask [B, S] of True and False or of 1 and 0"
+        raise SaccadeError(f"padding: expected {expected}, found {list(keep.shape)} of {keep.dtype}")
     return Padding(keep)
 
 
@@ -238,11 +253,22 @@ class Masked(Window):
         return f"mask({list(self.keep.shape)})"
 
 
-def mask(seen: Bool[Tensor, "... T S"]) -> Masked:
+def mask(seen: Tensor | Sequence[Any]) -> Masked:
     """Any mask, True where a query may look: [T, S], [B, T, S] or [B, H, T, S], with 1 where an axis does not matter."""
+    seen = tensor_of(seen, "mask", "a mask that is True where a query may look")
+    if seen.dim() < 2:
+        raise SaccadeError(f"mask: expected [T, S], [B, T, S] or [B, H, T, S], found {list(seen.shape)}")
     if seen.dtype != torch.bool:
         raise SaccadeError(f"mask: expected booleans, True where a query may look, found {seen.dtype}: pass mask != 0")
     return Masked(seen)
+
+
+def _check_radius(radius: Any, least: int) -> None:
+    if not is_whole(radius):
+        raise SaccadeError(f"radius must be a whole number: got {radius!r}")
+    if radius < least:
+        least_said = "not be negative" if least == 0 else f"be at least {least}"
+        raise SaccadeError(f"radius must {least_said}: got {radius}")
 
 
 def _parts(window: Window) -> tuple[Window, ...]:

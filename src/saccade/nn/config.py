@@ -20,9 +20,10 @@ def check(config: Any, *at_least_one: str) -> None:
         for choices in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
             if isinstance(choices, Choices):
                 _check_part(field.name, choices, content)
-        if field.name in at_least_one and content is not None and content < 1:
-            raise ValueError(f"{field.name} must be at least 1: got {content}")
-        if field.name == "dropout" and not 0 <= content < 1:
+        whole = isinstance(content, int) and not isinstance(content, bool)
+        if field.name in at_least_one and content is not None and not (whole and content >= 1):
+            raise ValueError(f"{field.name} must be at least 1: got {content!r}")
+        if field.name == "dropout" and not (isinstance(content, int | float) and 0 <= content < 1):
             raise ValueError(f"dropout must be at least 0 and below 1: got {content}")
 
 

@@ -93,7 +93,13 @@ class Set(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "row", tuple(float(weight) for weight in self.row))
+        if isinstance(self.row, str) or not isinstance(self.row, Iterable):
+            raise SaccadeError(f"row must be a list of weights, one per key: got {self.row!r:.60}")
+        row = tuple(self.row)
+        wrong = [weight for weight in row if isinstance(weight, str) or not hasattr(weight, "__float__")]
+        if wrong:
+            raise SaccadeError(f"row must hold numbers: got {wrong[0]!r:.60}")
+        object.__setattr__(self, "row", tuple(map(float, row)))
         if any(not weight >= 0 or math.isinf(weight) for weight in self.row):
             raise SaccadeError(f"weights must be finite and not negative: got {self.row}")
 
@@ -150,7 +156,8 @@ def _is_position(number: Any) -> bool:
 def _keys(keys: Any) -> tuple[int, ...]:
     if not isinstance(keys, Iterable) or isinstance(keys, str):
         raise SaccadeError(f"keys must be positions, several in a tuple: got {keys!r}")
-    positions: tuple[int, ...] = tuple(keys)
+    listed = keys.tolist() if hasattr(keys, "tolist") else keys
+    positions: tuple[int, ...] = tuple(listed) if isinstance(listed, Iterable) else (listed,)
     wrong = [key for key in positions if not _is_position(key)]
     if wrong:
         raise SaccadeError(f"keys must be positions, 0 or positive whole numbers: got {wrong[0]!r}")

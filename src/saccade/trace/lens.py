@@ -82,17 +82,17 @@ class Lens:
     """
 
     def __init__(
-        self, keep: Keep = "all", *, k: int = 16, edits: Iterable[Edit] = (), detail: Iterable[str] = ()
+        self, keep: Keep = "all", *, k: int = 16, edits: Edit | Iterable[Edit] = (), detail: str | Iterable[str] = ()
     ) -> None:
         if keep not in ("all", "top", "statistics"):
             raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
         if not isinstance(k, int) or k < 1:
             raise SaccadeError(f"k must be a whole number of at least 1: got {k!r}")
-        edits = tuple(edits)
+        edits = (edits,) if isinstance(edits, Edit) else tuple(edits)
         for edit in edits:
             if not isinstance(edit, Edit):
                 raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
-        detail = frozenset(detail)
+        detail = frozenset((detail,) if isinstance(detail, str) else detail)
         unknown = sorted(detail.difference(DETAILS))
         if unknown:
             raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import load_tensors, same_bits, save_tensors
-from saccade.trace.axes import Axis, axis_from_json, axis_to_json
+from saccade.trace.axes import Axis, Positions, axis_from_json, axis_to_json
 
 # The function that draws or writes a trace, by the file's ending, for a terminal (no ending) or a notebook; imported when
 # used, so that a trace does not depend on the views.
@@ -186,8 +186,30 @@ class Trace:
             )
         return matches[0]
 
+    def heads(self, site: str | None = None) -> Tensor:
+        """The weights of all heads at a ``site`` as one tensor [H, T, S]; the site may be left out where there is one only."""
+        sites = self.sites
+        if site is None and len(sites) != 1:
+            raise SaccadeError(f"site: expected one of {', '.join(sites) or 'none: there are no maps'}, found nothing")
+        maps = self.only(site).maps
+        steps = {(map.step, map.queries, map.keys) for map in maps}
+        if len(steps) > 1 or len({map.head for map in maps}) < len(maps):
+            raise SaccadeError(
+                f"{maps[0].site!r}: expected one map per head over the same queries and keys, found {len(maps)}"
+            )
+        return torch.stack([map.weights for map in maps])
+
     def labelled(self, axes: Mapping[str, Axis], **about: Any) -> Trace:
-        """The same trace with labelled axes. An axis shorter than its maps cuts off padding: keys of weight 0."""
+        """The same trace with labelled axes, as in ``trace.labelled({"key": Tokens(words)})``. An axis shorter than its maps
+        cuts off padding: keys of weight 0. An axis that no map has is an error where one of the maps' is not labelled."""
+        for name, axis in axes.items():
+            if not isinstance(axis, Axis):
+                expected = "an axis of saccade.trace, such as Tokens(words)"
+                raise SaccadeError(f"axes[{name!r}]: expected {expected}, found a {type(axis).__name__}")
+        there = dict.fromkeys(axis for map in self.maps for axis in (map.query, map.key))
+        unknown = [name for name in axes if name not in there]
+        if unknown and any(name not in axes and isinstance(self.axes.get(name), Positions | None) for name in there):
+            raise SaccadeError(f"axes: expected {', '.join(there)}, as the maps have them, found {unknown[0]!r}")
         maps = tuple(_cut(map, axes) for map in self.maps)
         signals = {
             name: replace(signal, values=signal.values[: max(0, len(axes[signal.axis]) - signal.step)])

@@ -1,0 +1,103 @@
+"""Checks the arguments of the attention functions and layers: an error names the argument, what it must be and what it is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+
+
+def check_parts(**parts: Any) -> None:
+    """Raise if a ``score``, ``normalise`` or ``window`` is a name or a class: recipes take names, functions take values."""
+    modules = {"score": ("scores", "prepare"), "window": ("windows", "visible"), "normalise": ("normalise", "__call__")}
+    for name, part in parts.items():
+        module, method = modules[name]
+        if not hasattr(part, method) or isinstance(part, type | str):
+            found = repr(part) if isinstance(part, str) else getattr(part, "__qualname__", type(part).__name__)
+            hint = f": pass saccade.attention.{module}.{part}" if isinstance(part, str) and part.isidentifier() else ""
+            raise SaccadeError(f"{name}: expected a value of saccade.attention.{module}, found {found}{hint}")
+
+
+def check_size(**sizes: Any) -> None:
+    """Raise unless each size that is given is a whole number of at least 1."""
+    for name, size in sizes.items():
+        if size is not None and not is_whole(size):
+            raise SaccadeError(f"{name} must be a whole number: got {size!r}")
+        if size is not None and size < 1:
+            raise SaccadeError(f"{name} must be at least 1: got {size}")
+
+
+def is_whole(number: Any) -> bool:
+    """Whether it is a whole number; True and False are not."""
+    return isinstance(number, int | torch.SymInt) and not isinstance(number, bool)
+
+
+def check_dropout(dropout: Any) -> None:
+    """Raise unless ``dropout`` is a probability."""
+    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
+        raise SaccadeError(f"dropout must lie between 0 and 1: got {dropout!r}")
+
+
+def check_offset(offset: Any) -> None:
+    """Raise unless ``offset`` is None or the position of a query."""
+    # While a step is recorded for replay, the offset is a placeholder.
+    if isinstance(offset, bool | float | str | list | tuple) or (isinstance(offset, int) and offset < 0):
+        raise SaccadeError(f"offset must be 0 or a positive whole number: got {offset!r}")
+
+
+def check_states(width: int | None = None, **states: Any) -> None:
+    """Raise unless each is a tensor of numbers [*, N, D], with ``width`` as its D where that is given."""
+    for name, tensor in states.items():
+        if not isinstance(tensor, Tensor):
+            raise SaccadeError(f"{name}: expected a tensor [batch, positions, width], found {_called(tensor)}")
+        if not tensor.is_floating_point():
+            hint = "embed token numbers first" if not tensor.is_complex() else "attention is defined on real numbers"
+            raise SaccadeError(f"{name}: expected floating-point numbers, found {tensor.dtype}: {hint}")
+        if tensor.dim() < 2:
+            raise SaccadeError(f"{name}: expected [batch, positions, width], found {list(tensor.shape)}")
+        if width is not None and tensor.shape[-1] != width:
+            raise SaccadeError(f"{name}: expected a width of {width}, found {list(tensor.shape)}")
+
+
+def check_alike(**states: Tensor) -> None:
+    """Raise unless the tensors are on one device and their batches (and heads) are of the same size, or 1."""
+    (name, first), *others = states.items()
+    for other, tensor in others:
+        if tensor.device != first.device:
+            raise SaccadeError(f"{other} is on {tensor.device}, {name} on {first.device}: move them to one device")
+        sizes = zip(first.shape[-3::-1], tensor.shape[-3::-1], strict=False)
+        if first.dim() != tensor.dim() or any(1 not in pair and pair[0] != pair[1] for pair in sizes):
+            shapes = f"{name} {list(first.shape)} and {other} {list(tensor.shape)}"
+            raise SaccadeError(f"expected the same batch and heads in {name} and {other}, found {shapes}")
+
+
+def tensor_of(value: Any, name: str, expected: str) -> Tensor:
+    """A tensor from a tensor, a list or an array."""
+    if isinstance(value, str | bytes) or value is None:
+        raise SaccadeError(f"{name}: expected {expected}, found {_called(value)}")
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SaccadeError(f"{name}: expected {expected}, found {_called(value)} ({str(error)[:80]})") from None
+
+
+def check_weights(**weights: Any) -> None:
+    """Raise unless each parameter that is given is a tensor."""
+    for name, weight in weights.items():
+        if weight is not None and not isinstance(weight, Tensor):
+            raise SaccadeError(f"{name}: expected a tensor of parameters, found {_called(weight)}")
+
+
+def check_beta(beta: Any) -> None:
+    """Raise unless β is a positive number or a tensor."""
+    number = isinstance(beta, int | float) and not isinstance(beta, bool)
+    if not isinstance(beta, Tensor) and not (number and 0 < beta < math.inf):
+        raise SaccadeError(f"beta must be positive: got {beta!r}")
+
+
+def _called(value: Any) -> str:
+    return repr(value)[:60] if isinstance(value, str) or value is None else f"a {type(value).__name__}"
