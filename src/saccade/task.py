@@ -99,6 +99,11 @@ class Prediction:
         detail = self.__dict__.get("detail")
         if detail is not None and not name.startswith("_") and name in getattr(detail, "__dataclass_fields__", ()):
             return getattr(detail, name)
+        if not name.startswith("_") and (hasattr(Trace, name) or name in Trace.__dataclass_fields__):
+            hint = (
+                f"prediction.trace.{name}" if self.trace is not None else "predict(…, lens=saccade.Lens()) records one"
+            )
+            raise AttributeError(f"this prediction has no {name!r}, but a trace has: {hint}")
         raise AttributeError(f"this prediction has no {name!r}: its detail is {type(detail).__name__}")
 
     def to_json(self) -> dict[str, Any]:

@@ -286,8 +286,13 @@ def test_labels_for_an_axis_that_no_map_has_are_refused_by_the_names_that_they_h
     lens = Lens()
     weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens)
     words = Tokens(("a", "b", "c", "d", "e"))
-    with pytest.raises(SaccadeError, match=r"query, key.*'keys'"):
+    with pytest.raises(SaccadeError, match=r"attention:query, attention:key.*'keys'"):
         lens.trace.labelled({"keys": words})
     with pytest.raises(SaccadeError, match=r"'key'.*list"):
         lens.trace.labelled({"key": ["a", "b", "c", "d", "e"]})
-    assert lens.trace.labelled({"key": words}).axes["key"] == words
+    with pytest.raises(SaccadeError, match=r"axes: expected a dict.*found a list"):
+        lens.trace.labelled([words])
+    assert lens.trace.labelled({"key": words}).axes["attention:key"] == words
+    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens, site="other")
+    with pytest.raises(SaccadeError, match=r"attention:key, other:query, other:key.*'key'"):
+        lens.trace.labelled({"key": words})

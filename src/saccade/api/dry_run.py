@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from saccade.api.bundle import threads
 from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
-from saccade.recipes.recipe import Recipe
+from saccade.recipes.recipe import Recipe, RecipeLike
 from saccade.task import eval_mode
 from saccade.training.config import Train, batch_size_warning
 from saccade.training.devices import choose_threads
@@ -119,7 +119,7 @@ class Plan:
 
 
 def plan(
-    recipe: str | Path | Recipe,
+    recipe: RecipeLike,
     data: Any = None,
     *,
     folder: str | Path | None = None,
