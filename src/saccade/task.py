@@ -37,6 +37,7 @@ from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import InputKind, OutputKind
+from saccade.metrics.labels import Confusion
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
 from saccade.trace.lens import Lens, Record
@@ -124,7 +125,7 @@ class OutputConstraints:
 @dataclass(frozen=True)
 class Evaluation:
     """Metrics by name, how each was computed, and the outputs that they were computed from; ``details`` holds the metrics of
-    parts, such as those of each type of span."""
+    parts, such as those of each label or type of span, and ``confusion`` which labels were taken for which."""
 
     figures: Mapping[str, float]
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +133,7 @@ class Evaluation:
     outputs: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
     details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    confusion: Confusion | None = None
 
     @classmethod
     def of(
@@ -140,6 +142,7 @@ class Evaluation:
         outputs: Sequence[Any] = (),
         notes: Sequence[str] = (),
         details: Mapping[str, Mapping[str, float]] | None = None,
+        confusion: Confusion | None = None,
     ) -> Evaluation:
         """The evaluation with these scores, by the name of their metric; empty notes are left out."""
         return cls(
@@ -149,7 +152,14 @@ class Evaluation:
             outputs,
             tuple(filter(None, notes)),
             details or {},
+            confusion,
         )
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """``details`` and ``confusion`` as plain data, where there are any."""
+        confusion = {} if self.confusion is None else {"confusion": asdict(self.confusion)}
+        return ({"details": self.details} if self.details else {}) | confusion
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.metrics.labels import label_scores, label_statistics
+from saccade.metrics.labels import NO_SPAN, Confusion, by_tag, label_scores, label_statistics, span_pairs
 from saccade.metrics.significance import bootstrap, paired_difference
 
 # Three labels, seven records. a: tp 2, fp 1, fn 1 → 4/6;  b: tp 1, fp 1, fn 1 → 2/4;  c: tp 1, fp 1, fn 1 → 2/4
@@ -49,3 +49,23 @@ def test_unknown_metrics_and_missing_predictions_are_told() -> None:
         label_statistics("bleu", SAID, TRUE)
     with pytest.raises(SaccadeError, match="got 1 predictions and 2 references"):
         label_scores(["f1"], ["a"], ["a", "b"])
+
+
+def test_a_confusion_counts_every_true_label_against_every_prediction() -> None:
+    matrix = Confusion.of(zip(TRUE, SAID, strict=True), ["c", "unseen", "b", "a"], "records")
+    assert matrix.labels == ("c", "b", "a")
+    assert matrix.counts == ((1, 0, 1), (1, 1, 0), (0, 1, 2))
+    rows, columns = [sum(row) for row in matrix.counts], [sum(column) for column in zip(*matrix.counts, strict=True)]
+    figures = by_tag([SAID], [TRUE])
+    for number, label in enumerate(matrix.labels):
+        right = matrix.counts[number][number]
+        assert figures[label]["recall"] == right / rows[number]
+        assert figures[label]["precision"] == right / columns[number]
+
+
+def test_spans_are_confused_where_they_have_the_same_words_and_are_else_missed_or_made_up() -> None:
+    true = [[(0, 2, "ORG"), (3, 4, "PER"), (5, 6, "PER")], [(1, 3, "LOC")]]
+    said = [[(0, 2, "PER"), (3, 5, "PER"), (5, 6, "PER")], []]
+    matrix = Confusion.of(span_pairs(said, true), ["LOC", "ORG", "PER"], "spans")
+    assert matrix.labels == ("LOC", "ORG", "PER", NO_SPAN)
+    assert matrix.counts == ((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 1, 1), (0, 0, 1, 0))

@@ -28,6 +28,7 @@ from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints
 
 RUN, ORIGIN, RECIPE, FIGURES = "run.json", "origin.json", "recipe.yaml", "metrics.json"
+BY_LABEL, CONFUSION = "by-label.json", "confusion.png"  # of a task with labels, on the test set
 VECTORS = "vectors.json"  # of a run that started from word vectors: its vocabulary, and how many words have one
 
 
@@ -317,5 +318,16 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
     for note in evaluation.notes:
         report.say(note)
     bundle.save(folder)
+    _write_parts(evaluation, folder, f"{bundle.recipe.name} · test")
     write_json(folder / FIGURES, bundle.figures)
     return bundle
+
+
+def _write_parts(evaluation: Evaluation, folder: Path, title: str) -> None:
+    """Write the metrics of each label and the confusion matrix, where the task has labels."""
+    if evaluation.parts:
+        write_json(folder / BY_LABEL, evaluation.parts)
+    if evaluation.confusion is not None:
+        from saccade.views.charts.confusion import save
+
+        save(evaluation.confusion.labels, evaluation.confusion.counts, folder / CONFUSION, title=title)

@@ -27,7 +27,8 @@ A predicted span is right if a true span of the same type has the same start and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -180,6 +181,42 @@ def by_tag(predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) ->
         ours[one] += count
         theirs[other] += count
     return {tag: _figures(pairs[tag, tag], ours[tag], theirs[tag]) for tag in _ordered(ours, theirs)}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each true label was given each label: ``counts[true][predicted]``, both in the order of ``labels``."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    unit: str  # what is counted: records, words, spans
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], labels: Sequence[str], unit: str) -> Confusion:
+        """The matrix of (true, predicted) labels; those that never occur are left out.
+
+        >>> Confusion.of([("a", "b"), ("a", "a")], ["b", "a", "c"], "records").counts
+        ((0, 0), (1, 1))
+        """
+        counts = Counter(pairs)
+        there = {label for pair in counts for label in pair}
+        names = tuple(label for label in dict.fromkeys((*labels, *sorted(there))) if label in there)
+        return cls(names, tuple(tuple(counts[true, said] for said in names) for true in names), unit)
+
+
+NO_SPAN = "no span"  # in a confusion of spans, what was missed or found where there is none
+
+
+def span_pairs(predicted: Sequence[Spans], true: Sequence[Spans]) -> Iterator[tuple[str, str]]:
+    """(true, predicted) type of every span; the predicted span of a true one has its start and end.
+
+    >>> list(span_pairs([[(0, 2, "PER"), (4, 5, "LOC")]], [[(0, 2, "ORG"), (3, 4, "PER")]]))
+    [('ORG', 'PER'), ('PER', 'no span'), ('no span', 'LOC')]
+    """
+    for ours, theirs in zip(predicted, true, strict=True):
+        said, right = ({(start, end): type for start, end, type in spans} for spans in (ours, theirs))
+        yield from ((type, said.get(place, NO_SPAN)) for place, type in right.items())
+        yield from ((NO_SPAN, type) for place, type in said.items() if place not in right)
 
 
 def mistaken(
