@@ -79,6 +79,7 @@ class Plan:
         watch, keep: the validation metric, and whether the best network by it is saved or the last one.
         average, average_of: how many networks will be averaged, the last or the best ones; 0 or 1: no averaging.
         stop_after: evaluations without improvement after which training stops early.
+        minutes: after which training stops early.
         exact: whether ``updates`` was counted; for a very long run it is extrapolated from the first epoch.
         expect: the metric that the recipe is expected to reach, in words.
     """
@@ -103,6 +104,7 @@ class Plan:
     average: int
     average_of: str
     stop_after: int | None
+    minutes: float | None
     parts: Sequence[Part]
     memory: Memory
     time: Time
@@ -171,6 +173,7 @@ def _plan(prepared: PreparedRun, folder: Path) -> Plan:
         average=min(settings.average, _averageable(settings, ends, looks)),
         average_of=settings.average_of,
         stop_after=settings.stop_after,
+        minutes=settings.minutes,
         parts=_parts(prepared.network),
         memory=memory,
         time=seconds,

@@ -242,6 +242,7 @@ def _run(prepared: PreparedRun, folder: Path, report: Report, *, again: bool) ->
                 report.say(note)
             report.say(_headline(prepared))
             outcome = fit(_job(prepared, folder, report, status), resume=again)
+            status.reason = "" if outcome.progress.finished else outcome.reason
             return _finish(prepared, folder, outcome, report)
         except KeyboardInterrupt:
             raise Interrupted(_how_to_continue(folder)) from None

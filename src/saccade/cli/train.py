@@ -253,7 +253,8 @@ def _page(plan: Plan) -> dict[str, list[str]]:
     page["memory"] = _memory(plan)
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
     timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
-    page["time"] = [f"{spent}, estimated ({timed}); the test set comes on top"]
+    limit = "" if plan.minutes is None else f"; training stops after {duration(60 * plan.minutes)} (train.minutes)"
+    page["time"] = [f"{spent}, estimated ({timed}){limit}; the test set comes on top"]
     return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
 
 
