@@ -179,13 +179,13 @@ def test_an_edit_applies_at_its_site_head_and_step_alone() -> None:
     assert bool((there[:, 1, 3, 0] == 0).all())
 
 
-def test_scores_are_recorded_as_they_entered_the_normaliser() -> None:
+def test_scores_are_recorded_as_the_network_computed_them_behind_its_window_and_before_edits() -> None:
     query, key, _ = sequences()
     lens = Lens(detail=["scores"], edits=[Mask(keys=(3,))])
     weigh(query, key, score=dot, window=padding(torch.tensor([6, 7])), lens=lens)
     scores = lens.traces[0].map().tensors["scores"]
     expected = query[0] @ key[0].mT
-    expected[:, [3, 6]] = -torch.inf
+    expected[:, 6] = -torch.inf
     torch.testing.assert_close(scores, expected)
 
 

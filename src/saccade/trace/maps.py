@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -200,18 +200,19 @@ class Trace:
         return torch.stack([map.weights for map in maps])
 
     def labelled(self, axes: Mapping[str, Axis], **about: Any) -> Trace:
-        """The same trace with labelled axes, as in ``trace.labelled({"key": Tokens(words)})``: ``key`` stands for ``SITE:key``
-        where only one site has it. An axis shorter than its maps cuts off padding: keys of weight 0. An
-        axis that no map has is an error where one of the maps' is not labelled."""
+        """The same trace with labelled axes, as in ``trace.labelled({"source": Tokens(words)})``.
+
+        The axes of a site that has only a name are ``name:query`` and ``name:key``. An axis shorter than its maps cuts off
+        padding: keys of weight 0. An axis that no map has is an error where one of the maps' is not labelled.
+        """
         if not isinstance(axes, Mapping):
-            expected = "a dict, axis → labels, as in {'key': Tokens(words)}"
+            expected = "a dict, axis → labels, as in {'source': Tokens(words)}"
             raise SaccadeError(f"axes: expected {expected}, found a {type(axes).__name__}")
         for name, axis in axes.items():
             if not isinstance(axis, Axis):
                 expected = "an axis of saccade.trace, such as Tokens(words)"
                 raise SaccadeError(f"axes[{name!r}]: expected {expected}, found a {type(axis).__name__}")
         there = dict.fromkeys(axis for map in self.maps for axis in (map.query, map.key))
-        axes = {_full_name(name, there): axis for name, axis in axes.items()}
         unknown = [name for name in axes if name not in there]
         if unknown and any(name not in axes and isinstance(self.axes.get(name), Positions | None) for name in there):
             raise SaccadeError(f"axes: expected {', '.join(there)}, as the maps have them, found {unknown[0]!r}")
@@ -294,12 +295,6 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
-
-
-def _full_name(name: str, axes: Iterable[str]) -> str:
-    """The one axis of a name, or ``SITE:name`` where there is only one; else the name itself."""
-    matches = [axis for axis in axes if axis.endswith(f":{name}")]
-    return matches[0] if len(matches) == 1 and name not in axes else name
 
 
 def _cut(map: AttentionMap, axes: Mapping[str, Axis]) -> AttentionMap:
