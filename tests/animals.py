@@ -19,11 +19,12 @@ metrics: [perplexity]
 """
 
 
-def trained(home: Path, name: str) -> Path:
-    """The folder of a run of the recipe ``name``, trained in ``home``."""
+def trained(home: Path, name: str, tokens: str = "words") -> Path:
+    """The folder of a run of the recipe ``name``, trained in ``home``, which reads and writes words or characters."""
     pairs = [(*animal.split(), *colour.split()) for animal in ANIMALS for colour in COLOURS]
     rows = [f"der {hund} ist {rot}\tthe {dog} is {red}\n" for hund, dog, rot, red in pairs]
     (home / "pairs.tsv").write_text("".join(rows * 3), encoding="utf-8")
-    (home / f"{name}.yaml").write_text(RECIPE, encoding="utf-8")
+    recipe = RECIPE if tokens == "words" else RECIPE.replace("kind: words, min_count: 2", f"kind: {tokens}")
+    (home / f"{name}.yaml").write_text(recipe, encoding="utf-8")
     api.train(read_recipe(home / f"{name}.yaml"), folder=home / "run")
     return home / "run"

@@ -334,3 +334,12 @@ def test_records_in_hand_train_and_a_run_begins_from_another(trained, tmp_path, 
     assert found.task.classes.names == trained.task.classes.names
     assert found.predict("about the cake : i found it dull .")[0].value == "blame"
     assert sum(found.task.classes.counts) < len(rows)  # its own records, less those that were held out
+
+
+def test_a_trace_of_a_pair_says_how_to_ask_again(tmp_path) -> None:
+    changes = {"train": {"epochs": 1, "updates": 1, "device": "cpu"}, "data.contrasts": {"train": 40, "test": 5}}
+    bundle = saccade.train(read_recipe("atae_aspects", changes=changes), folder=tmp_path / "run")
+    given = bundle.examples(1)[0]
+    about = bundle.predict([given], lens=Lens())[0].trace.about
+    assert about["input"] == given.replace("\t", "\n")
+    assert bundle.predict([about["asked"]], lens=Lens())[0].trace.about == about

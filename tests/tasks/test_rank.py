@@ -20,7 +20,7 @@ from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.tasks.rank import Rank
 from saccade.testing import check_task
-from saccade.trace import Lens, Mask
+from saccade.trace import Lens, Mask, Set
 from saccade.training.config import Train
 from saccade.training.graphs import Graphs
 from tests.training.recorders import Repeater
@@ -350,3 +350,41 @@ def test_it_trains_from_memory_predicts_and_is_kept(tmp_path) -> None:
         "precision_at_1",
     }
     assert again.evaluate(records, metrics=["mrr"])["mrr"] > 0
+
+
+def test_a_candidate_that_is_named_is_traced_and_edited_alone() -> None:
+    ranks = task()
+    made = network(ranks, replace(SMALL, compare="alignment"))
+    question, *candidates = INPUT.split("\t")
+    (plain,) = ranks.predict(made, [INPUT], how=Search(n_best=3, beam=3), lens=Lens())
+    last = plain.alternatives[-1].value
+    given = {"question": question, "candidates": candidates, "candidate": last}
+    (named,) = ranks.predict(made, [given], how=Search(n_best=3, beam=3), lens=Lens())
+    assert (named.value, named.probabilities) == (plain.value, plain.probabilities), "the best is the best"
+    assert named.trace.about["output"] == last and named.trace.about["asked"] == given
+    assert [each.trace.about["output"] for each in named.alternatives] == [each.value for each in named.alternatives]
+    row = tuple(float(n == 1) for n in range(named.trace.maps[0].keys))
+    edit = Set(row, site=named.trace.maps[0].site, step=0)
+    (edited,) = ranks.predict(made, [given], how=Search(), lens=Lens(edits=edit))
+    assert edited.trace.maps[0].weights[0].tolist() == list(row)
+    ratio = {text: edited.probabilities[text] / plain.probabilities[text] for text in candidates}
+    others = [ratio[text] for text in candidates if text != last]
+    assert others[0] == pytest.approx(others[1], rel=1e-4), "the others kept their scores"
+    assert ratio[last] != pytest.approx(others[0], rel=1e-3)
+
+
+def test_a_trace_says_how_to_ask_about_its_candidate_again() -> None:
+    ranks = task()
+    made = network(ranks)
+    (first,) = ranks.predict(made, [INPUT], how=Search(), lens=Lens())
+    about = first.trace.about
+    assert about["typed"] == INPUT
+    for again in (about["asked"], about["typed"]):
+        (second,) = ranks.predict(made, [json.loads(json.dumps(again))], how=Search(), lens=Lens())
+        assert second.trace.about == about
+
+
+@pytest.mark.parametrize("candidate", ["somebody", 3])
+def test_a_candidate_that_is_not_one_of_them_is_refused(candidate) -> None:
+    with pytest.raises(InputError, match=r"candidate.*one of the candidates"):
+        task().read({"question": "who ?", "candidates": ["a", "b"], "candidate": candidate}, "input 1")

@@ -21,8 +21,8 @@ from tests import animals
 INPUT = "der hund ist rot"
 
 
-def trained(home: Path) -> saccade.Bundle:
-    return saccade.load(animals.trained(home, "small"), device="cpu")
+def trained(home: Path, tokens: str = "words") -> saccade.Bundle:
+    return saccade.load(animals.trained(home, "small", tokens), device="cpu")
 
 
 def seen(bundle: saccade.Bundle, *edits: Edit, prefix: str | None = None) -> tuple[str, Trace]:
@@ -32,10 +32,10 @@ def seen(bundle: saccade.Bundle, *edits: Edit, prefix: str | None = None) -> tup
 
 
 @contextmanager
-def serving(bundle: saccade.Bundle) -> Iterator[str]:
+def serving(bundle: saccade.Bundle, given: str = INPUT) -> Iterator[str]:
     """The address of a server of this model, on a port that was free."""
     listening = socket.create_server(("127.0.0.1", 0))
-    app = create_app({"small": bundle}, inputs=[INPUT])
+    app = create_app({"small": bundle}, inputs=[given])
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -148,3 +148,33 @@ def test_more_arcs_than_can_be_drawn_are_cut_and_the_page_says_so(opened):
     assert found and 12_000 < int(found[1]) <= T * T
     page.go(view="arcs", **{"x.arcs.mass": 0.2})
     assert page.stage.locator(".arcs-cut").count() == 0
+
+
+def test_arcs_leave_the_page_whole_and_above_three_hundred_only_some_are_named(opened):
+    def written(T: int) -> tuple[str, list[int]]:
+        weights = torch.eye(T).roll(1, 0)
+        axes = {"text": Tokens(tuple(f"w{i}" for i in range(T)))}
+        trace = Trace(axes, (AttentionMap("self", "text", "text", "dense", {"weights": weights}, 0, keys=T),))
+        page = opened(trace, hash="view=arcs")
+        drawn = page.page.locator(".arcs-window canvas").evaluate("canvas => canvas.clientHeight")
+        svg = page.saved("SVG").read_text(encoding="utf-8")
+        assert int(re.search(r'height="(\d+)"', svg)[1]) > drawn + 500, "more than the window shows"
+        assert svg.count("<path") >= T
+        return svg, [int(name) for name in re.findall(r">w(\d+)</text>", svg)]
+
+    _, named = written(120)
+    assert named == list(range(120))
+    svg, named = written(700)
+    assert named[0] == 0 and named[-1] >= 695 and 200 < len(named) < 400
+    assert int(re.search(r'height="(\d+)"', svg)[1]) < 6000
+
+
+def test_many_arcs_are_thinner_than_few(opened):
+    def widest(T: int) -> float:
+        axes = {"text": Tokens(tuple(f"w{i}" for i in range(T)))}
+        weights = torch.full((T, T), 1 / T)
+        trace = Trace(axes, (AttentionMap("self", "text", "text", "dense", {"weights": weights}, 0, keys=T),))
+        svg = opened(trace, hash="view=arcs&x.arcs.mass=1").saved("SVG").read_text(encoding="utf-8")
+        return max(float(width) for width in re.findall(r'stroke-width="([\d.]+)"', svg))
+
+    assert widest(40) < widest(12) / 1.5

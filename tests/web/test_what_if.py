@@ -6,7 +6,11 @@ import re
 
 import pytest
 
+import saccade
+from saccade.recipes.recipe import read_recipe
 from saccade.trace.edits import Even, Mask, edit_from_json
+from saccade.trace.lens import Lens
+from tests.web import made_model
 from tests.web.explorer import number
 from tests.web.made_model import INPUT, seen, serving
 
@@ -220,3 +224,115 @@ def test_axe_finds_nothing_to_mend_before_and_after_a_change(visit, address, wid
     answered(page)
     assert (page.faults(), page.sideways()) == ([], [])
     assert (page.tab("Compare").faults(), page.sideways()) == ([], [])
+
+
+def hide_buttons(page) -> list[str]:
+    bar = page.page.get_by_role("group", name="what if")
+    return bar.get_by_role("button", name=re.compile("^(hide|show) ")).all_inner_texts()
+
+
+def test_the_arrows_step_again_after_a_drag(page):
+    drag(page, 1, 0.6)
+    answered(page)
+    assert page.press("ArrowRight").count == "step 2 of 5"
+    assert page.page.get_by_role("button", name="ask the model").count() == 0, "no weight was moved"
+    sliders(page).nth(2).click()
+    assert page.press("ArrowRight").count == "step 3 of 5"
+    sliders(page).nth(2).focus()
+    page.press("ArrowRight")
+    page.page.get_by_role("button", name="ask the model").wait_for()
+    assert page.count == "step 3 of 5", "who came to the bar by Tab moves it"
+
+
+def test_what_will_be_hidden_does_not_change_on_the_way_to_the_button_nor_after_it(page):
+    most = max(range(5), key=weights_of(page).__getitem__)
+    words = INPUT.split()
+    assert hide_buttons(page) == [f"hide {words[most]}"]
+    other = next(position for position in range(4) if position != most)
+    box = sliders(page).nth(other).bounding_box()
+    page.page.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2)
+    page.settled()
+    assert words[other] in page.said, "the pointer is over another row"
+    assert hide_buttons(page) == [f"hide {words[most]}"]
+    page.go(view="steps", key=other)
+    assert hide_buttons(page) == [f"hide {words[other]}"]
+    page.page.get_by_role("button", name=f"hide {words[other]}").click()
+    answered(page)
+    assert hide_buttons(page) == [f"show {words[other]}"]
+    page.page.get_by_role("button", name=f"show {words[other]}").click()
+    page.page.get_by_role("region", name="what you changed").wait_for(state="detached")
+    assert hide_buttons(page.settled()) == [f"hide {words[other]}"]
+
+
+@pytest.fixture(scope="module")
+def spelling(tmp_path_factory):
+    """A model that reads and writes letters."""
+    return made_model.trained(tmp_path_factory.mktemp("letters"), tokens="characters")
+
+
+def test_a_whole_word_is_hidden_at_once(visit, spelling):
+    with serving(spelling) as address:
+        page = visit(f"{address}#view=steps&key=5")  # the second letter of "hund"
+        assert hide_buttons(page) == ["hide u", "hide hund"]
+        page.page.get_by_label("at every step").check()
+        page.page.get_by_role("button", name="hide hund").click()
+        assert answered(page) == seen(spelling, Mask((4, 5, 6, 7), site=SITE))[0]
+        assert "hund is hidden at every step" in page.page.get_by_role("list", name="your changes").inner_text()
+        assert weights_of(page)[4:8] == [0, 0, 0, 0]
+        assert page.stage.locator(".steps-row.masked").count() == 4
+        assert hide_buttons(page) == ["show hund"]
+        page.page.reload()
+        answered(page)
+        assert hide_buttons(page) == ["show hund"]
+
+
+@pytest.mark.parametrize("width", [721, 768, 790, 840, 920, 921, 960])
+def test_the_live_page_fits_windows_between_a_phone_and_a_desk(visit, address, width):
+    page = visit(f"{address}#view=steps", width=width)
+    assert page.sideways() == []
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory):
+    """A model that ranks candidates, hardly trained."""
+    changes = {
+        "train": {"epochs": 1, "updates": 2, "device": "cpu"},
+        "model": {"hidden": 5, "mlp": 4, "compare": "alignment"},
+    }
+    records = [("who is a nurse ?", ["rosa is one", "no"], [1.0, 0.0]), ("who ?", ["no", "me"], [0.0, 1.0])] * 9
+    recipe = read_recipe("siamese_facts", changes=changes)
+    folder = tmp_path_factory.mktemp("ranker") / "run"
+    saccade.train(recipe, dict.fromkeys(("train", "valid", "test"), records), folder=folder)
+    return saccade.load(folder, device="cpu")
+
+
+ASKED = "who is rosa ?\trosa is a nurse\tno\tone is me or rosa"
+
+
+def test_what_if_on_a_ranker_asks_about_the_candidate_that_is_shown(visit, ranker):
+    (plain,) = ranker.predict([ASKED], lens=Lens())
+    site = "alignment"
+    with serving(ranker, ASKED) as address:
+        page = visit(f"{address}#view=steps&site={site}")
+        assert page.page.get_by_role("textbox", name="input").input_value() == ASKED
+        asked = []
+        page.page.on(
+            "request", lambda request: asked.append(request.post_data_json) if request.method == "POST" else None
+        )
+        drag(page, 1, 0.9)
+        page.page.get_by_role("region", name="what you changed").wait_for()
+        page.page.get_by_text("asking the model").wait_for(state="detached")
+        assert page.page.get_by_role("alert").count() == 0
+        ((given,), (edit,)) = asked[0]["inputs"], asked[0]["edits"]
+        assert given["candidate"] == plain.value and given["candidates"] == ASKED.split("\t")[1:]
+        (edited,) = ranker.predict([given], lens=Lens(edits=[edit_from_json(edit)]))
+        assert weights_of(page) == pytest.approx(edited.trace.map(site).weights[0].tolist(), abs=1e-4)
+        places = sorted(edited.probabilities.values(), reverse=True)
+        share = edited.probabilities[plain.value]
+        now = page.page.locator(".outcome .now").inner_text()
+        assert plain.value in now and "the same" not in now
+        assert f"score {share:.2f}, place {places.index(share) + 1} of 3" in now
+        page.page.get_by_role("textbox", name="input").fill(ASKED.replace("nurse", "me"))
+        page.button("run").click()
+        page.page.get_by_role("region", name="what you changed").wait_for(state="detached")
+        assert page.page.get_by_role("alert").count() == 0

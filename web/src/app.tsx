@@ -9,10 +9,11 @@ import { factsOf } from "./grouping";
 import { Header } from "./header";
 import { InputLine } from "./input_line";
 import { KeyList, useKeys } from "./keys";
+import type { Show } from "./live";
 import { headsOf, useLook } from "./look";
 import { Places } from "./parts";
 import { useSentence, Voice } from "./readout";
-import { createStore, fromHash, siteOf, START, stepsOf, toHash } from "./state";
+import { createStore, fromHash, landmarks, siteOf, START, stepsOf, toHash } from "./state";
 import { Palette, paint, useDark } from "./theme";
 import type { LoadedTrace, PageData, Part, State, View, ViewProps } from "./types";
 import { VIEWS } from "./views";
@@ -42,7 +43,11 @@ function useStore(traces: LoadedTrace[]) {
     return () => removeEventListener("hashchange", follow);
   }, [store]);
   const hash = toHash(state, start);
-  useEffect(() => remember(hash), [hash]);
+  const last = useRef<string | null>(null);
+  useEffect(() => {
+    remember(hash, last.current);
+    last.current = hash;
+  }, [hash]);
   return { store, state };
 }
 
@@ -50,11 +55,17 @@ function address(): string {
   return location.hash;
 }
 
-/** A notebook's frame has no address of its own, and refuses one. */
-function remember(hash: string): void {
+/**
+ * The address of what is shown. Another tab, trace or question is a place that “back” comes back to, unless the address
+ * itself led there: then it is not the one that was written `last`. A notebook's frame has no address, and refuses one.
+ */
+function remember(hash: string, last: string | null): void {
   try {
-    if (location.hash.replace(/^#/, "") !== hash)
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    const old = location.hash.replace(/^#/, "");
+    if (old === hash) return;
+    const turns = old === last && landmarks(old) !== landmarks(hash);
+    const address = hash ? `#${hash}` : location.pathname + location.search;
+    history[turns ? "pushState" : "replaceState"](null, "", address);
   } catch {
     return;
   }
@@ -68,15 +79,19 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
   // Before the first picture: a dark page must not begin with a white flash.
   useLayoutEffect(() => paint(colours), [colours]);
   const pictures = useMemo(() => new Set<Exporter>(), []);
-  const show = useCallback((trace: LoadedTrace, place: number, fresh: boolean) => {
+  const [unanswered, tellUnanswered] = useState<number | null>(null);
+  const show = useCallback<Show>((trace, place, fresh, more) => {
     setTraces((old) => (old.length ? old.map((each, i) => (i === place ? trace : each)) : [trace]));
     // The same input under a change is looked at where the reader stands.
-    if (fresh && store.get().trace === place) store.set({ key: null, hover: null, step: START.step });
+    const begins = fresh && store.get().trace === place ? { key: null, hover: null, step: START.step } : {};
+    store.set({ ...begins, more });
   }, []);
   const live = useMemo(
-    () => (page.live && carried.asking ? carried.asking.liveOf(page.live, () => store.get().trace, show) : null),
+    () => (page.live && carried.asking ? carried.asking.liveOf(page.live, given, () => store.get().trace, show) : null),
     [page.live],
   );
+  const failed = unanswered === state.trace;
+  const fail = (fails: boolean) => tellUnanswered(fails ? store.get().trace : null);
   useEffect(() => store.settle(), [traces]);
   const trace = traces[Math.min(state.trace, traces.length - 1)];
   const [listed, list] = useState(false);
@@ -87,8 +102,8 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
         <Pictures.Provider value={pictures}>
           <div class="page">
             <Header page={page} trace={trace} dark={dark} set={store.set} list={help} />
-            <InputLine traces={traces} trace={trace} state={state} set={store.set} live={live} />
-            {trace ? (
+            <InputLine {...{ traces, trace, state, live, failed, fail }} set={store.set} named={store.named} />
+            {trace && !failed ? (
               <Explorer
                 key={state.trace}
                 trace={trace}
@@ -99,7 +114,13 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
                 list={help}
               />
             ) : (
-              <p class="empty">{live ? "Write something above and run it." : "This page holds no trace."}</p>
+              <p class="empty">
+                {failed
+                  ? "The model gave no answer to this, so there is no picture of it."
+                  : live
+                    ? "Write something above and run it."
+                    : "This page holds no trace."}
+              </p>
             )}
             {listed && <KeyList close={() => list(false)} />}
           </div>

@@ -1,50 +1,75 @@
 // The line that asks a model: text, examples, and what went wrong.
 import { useEffect, useState } from "preact/hooks";
+import { askedIn, recorded } from "./asked";
 import { short } from "./labels";
 import { worded } from "./look";
 import { Picker } from "./parts";
-import type { Live, ViewProps } from "./types";
+import type { Live, LoadedTrace, State, ViewProps } from "./types";
+import { sessionOf } from "./what_if";
+
+export interface AskingProps {
+  live: Live;
+  /** what the page shows; undefined: nothing yet */
+  trace: LoadedTrace | undefined;
+  input: string;
+  state: State;
+  /** what the address named last */
+  named(): State;
+  set: ViewProps["set"];
+  /** no answer came: what is shown is not what was asked */
+  fail(failed: boolean): void;
+}
 
 /** Asks the model, and says whether it is at work and what went wrong. */
-function useRun(live: Live, set: ViewProps["set"]) {
+function useRun({ live, trace, state, named, set, fail }: AskingProps) {
   const [busy, work] = useState(false);
   const [problem, tell] = useState<string | null>(null);
-  const run = async (asked: string) => {
-    if (busy || !asked.trim()) return;
+  const during = async (asked: Promise<void>) => {
     work(true);
     tell(null);
     try {
-      await live.run({ input: asked });
-      // The address brings a reader back to what was asked, not only to where they looked.
-      set({ more: { input: asked } });
+      await asked;
+      fail(false);
     } catch (error) {
       tell(worded(error));
+      fail(true);
     }
     work(false);
   };
-  return { busy, problem, run };
+  // An address that was opened, gone back to or typed may ask something else than what is shown.
+  const asked = askedIn(state, state.trace);
+  const wanted = JSON.stringify(recorded(0, asked));
+  const shown = trace ? JSON.stringify(recorded(0, sessionOf(trace))) : "{}";
+  useEffect(() => {
+    if (wanted === shown) return;
+    const { site, head, step, key } = named();
+    void during(live.restore(asked).then(() => set({ site, head, step, key })));
+  }, [wanted, state.trace]);
+  const forget = () => {
+    tell(null);
+    fail(false);
+  };
+  return { busy, problem, forget, run: (text: string) => void (busy || !text.trim() || during(live.run(text))) };
 }
 
-type AskingProps = { live: Live; input: string } & Pick<ViewProps, "state" | "set">;
-
-export function Asking({ live, input, state, set }: AskingProps) {
+export function Asking(props: AskingProps) {
+  const { live, trace, input } = props;
   const [text, write] = useState(input);
-  const { busy, problem, run } = useRun(live, set);
-  useEffect(() => write(input), [input]);
-  useEffect(() => {
-    const asked = state.more.input;
-    const { step, key } = state;
-    if (typeof asked === "string" && asked !== input) void run(asked).then(() => set({ step, key }));
-  }, []);
+  const { busy, problem, run, forget } = useRun(props);
+  useEffect(() => write(input), [input, trace]);
   const submit = (event: Event) => {
     event.preventDefault();
-    void run(text);
+    run(text);
   };
   const entered = (event: KeyboardEvent) =>
     event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event);
   const take = (example: string) => {
     write(example);
-    void run(example);
+    run(example);
+  };
+  const back = () => {
+    write(input);
+    forget();
   };
   const examples = live.info.examples ?? [];
   return (
@@ -72,6 +97,11 @@ export function Asking({ live, input, state, set }: AskingProps) {
       {problem && (
         <p class="problem" role="alert">
           {problem}
+          {trace && (
+            <button type="button" class="quiet" onClick={back}>
+              back to the last answer
+            </button>
+          )}
         </p>
       )}
     </form>

@@ -47,6 +47,12 @@ interface Sheet {
   bottom: number;
 }
 
+/** The room of a drawing: one that scrolls on the page leaves it whole, in the size that it names. */
+function extent(node: HTMLElement | SVGSVGElement, box: DOMRect): DOMRect {
+  const [width, height] = (node.dataset.whole ?? "").split(" ").map(Number);
+  return width && height ? new DOMRect(box.left, box.top, width, height) : box;
+}
+
 function reach(sheet: Sheet, box: DOMRect): void {
   sheet.right = Math.max(sheet.right, box.right);
   sheet.bottom = Math.max(sheet.bottom, box.bottom);
@@ -65,7 +71,7 @@ function walk(node: Element, sheet: Sheet, out: string[]): void {
   const [x, y] = [box.left - sheet.x, box.top - sheet.y];
   if (node.classList.contains("unseen")) return;
   if (node instanceof HTMLCanvasElement || node instanceof SVGSVGElement || node instanceof HTMLImageElement)
-    reach(sheet, box);
+    reach(sheet, extent(node, box));
   if (node instanceof HTMLCanvasElement) return void out.push(canvas(node, x, y, box));
   if (node instanceof SVGSVGElement) return void out.push(drawing(node, x, y, box));
   if (node instanceof HTMLImageElement)

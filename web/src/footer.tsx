@@ -1,7 +1,7 @@
 // The moment in words, the output as buttons, and the way through its steps.
 import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "./icons";
-import { isSpecial, short } from "./labels";
+import { isSpecial, runsLeft, short } from "./labels";
 import { isGiven } from "./output_kind";
 import { Readout } from "./readout";
 import { stepsOf, type Steps } from "./state";
@@ -109,7 +109,12 @@ function Tokens({
   const until = Math.min(steps.first + steps.count, state.step + WINDOW + 1);
   const shown = Array.from({ length: Math.max(0, until - from) }, (_, i) => from + i);
   return (
-    <div class="tokens" role="group" aria-label="output, one button a step">
+    <div
+      class="tokens"
+      role="group"
+      aria-label="output, one button a step"
+      dir={runsLeft(axis.labels) ? "rtl" : undefined}
+    >
       {from > steps.first && <span class="more">…</span>}
       {shown.map((step) => {
         const label = axis.labels[step] ?? String(step);

@@ -27,6 +27,8 @@ export interface Geometry {
   everyColumn: number;
   rows: number;
   columns: number;
+  /** the first column is the one at the right, as the text runs */
+  mirrored: boolean;
   zoom: Zoom;
   largest: Zoom["scale"];
   /** where the column of what was not kept begins; null: all was kept */
@@ -46,6 +48,7 @@ export interface Wanted {
   marginals: boolean;
   /** both sides are the same axis, so the diagonal must be one */
   square: boolean;
+  mirrored?: boolean;
   zoom: Zoom;
 }
 
@@ -86,13 +89,14 @@ export function geometryOf({
   residual,
   marginals,
   square,
+  mirrored = false,
   zoom,
 }: Wanted): Geometry {
   const [rows, columns] = [rowLabels.length, columnLabels.length];
   const least = marginals ? textWidth("received") : 0;
   const left = Math.ceil(Math.max(least, widest(rowLabels, Math.min(WIDEST_LABEL, width * 0.28)))) + 14;
   // A slanted last name needs the room that marginals would leave.
-  const beyond = Math.max(8, Math.min(48, textWidth((columnLabels.at(-1) ?? "").slice(0, 60)) * 0.72));
+  const beyond = Math.max(8, Math.min(48, textWidth((columnLabels.at(mirrored ? 0 : -1) ?? "").slice(0, 60)) * 0.72));
   const aside = (marginals ? (width < 480 ? RIGHT - 18 : RIGHT) : beyond) + (residual ? RESIDUAL : 0);
   const room = Math.max(40, width - left - aside);
   const name = widest(columnLabels, WIDEST_LABEL);
@@ -127,6 +131,7 @@ export function geometryOf({
     everyColumn: angle === 0 ? every : Math.max(1, Math.ceil((angle === -45 ? LINE * 1.25 : LINE) / cellX)),
     rows,
     columns,
+    mirrored,
     zoom: { scale, x: clamp(zoom.x, cellX * columns - across), y: clamp(zoom.y, cellY * rows - down) },
     largest,
     residual: residual ? left + across + 12 : null,
@@ -161,11 +166,16 @@ export function cellAt(g: Geometry, x: number, y: number): Cell | null {
   const inX = x >= g.left && x < g.left + g.across && column < g.columns;
   const inY = y >= g.top && y < g.top + g.down && row < g.rows;
   if (!inX && !inY) return null;
-  return { row: inY ? row : -1, column: inX ? column : -1 };
+  return { row: inY ? row : -1, column: inX ? placeOf(g, column) : -1 };
+}
+
+/** How manieth from the left a column is; and which column is so manieth. */
+export function placeOf({ mirrored, columns }: Geometry, column: number): number {
+  return mirrored && column >= 0 ? columns - 1 - column : column;
 }
 
 export function columnX(g: Geometry, column: number): number {
-  return g.left + column * g.cellX - g.zoom.x;
+  return g.left + placeOf(g, column) * g.cellX - g.zoom.x;
 }
 
 export function rowY(g: Geometry, row: number): number {
@@ -174,9 +184,11 @@ export function rowY(g: Geometry, row: number): number {
 
 /** Rows and columns in view: first, and one past the last. */
 export function inView(g: Geometry): { rows: [number, number]; columns: [number, number] } {
+  const first = Math.floor(g.zoom.x / g.cellX);
+  const last = Math.min(g.columns, Math.ceil((g.zoom.x + g.across) / g.cellX));
   return {
     rows: [Math.floor(g.zoom.y / g.cellY), Math.min(g.rows, Math.ceil((g.zoom.y + g.down) / g.cellY))],
-    columns: [Math.floor(g.zoom.x / g.cellX), Math.min(g.columns, Math.ceil((g.zoom.x + g.across) / g.cellX))],
+    columns: g.mirrored ? [g.columns - last, g.columns - first] : [first, last],
   };
 }
 
@@ -191,5 +203,9 @@ export function zoomed(g: Geometry, factor: number, x = g.left + g.across / 2, y
 export function reaching(g: Geometry, cell: Cell): Zoom {
   const near = (at: number, size: number, window: number, index: number) =>
     index < 0 ? at : Math.max(Math.min(at, index * size), (index + 1) * size - window);
-  return { ...g.zoom, x: near(g.zoom.x, g.cellX, g.across, cell.column), y: near(g.zoom.y, g.cellY, g.down, cell.row) };
+  return {
+    ...g.zoom,
+    x: near(g.zoom.x, g.cellX, g.across, placeOf(g, cell.column)),
+    y: near(g.zoom.y, g.cellY, g.down, cell.row),
+  };
 }

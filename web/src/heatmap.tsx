@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { redraws } from "./exporting";
 import { type Cell, cellAt, type Geometry, geometryOf, reaching, WHOLE, type Zoom, zoomed } from "./geometry";
 import { drawAround, drawCells, type Drawing, type Gold, type Marginals, marginalsOf } from "./heatmap_drawing";
-import { short } from "./labels";
+import { runsLeft, short } from "./labels";
 import { canvasPen, svgPen } from "./pen";
 import { type Scale, strongEnd } from "./scale";
 import { useColours } from "./theme";
@@ -48,6 +48,7 @@ export function Heatmap(props: HeatmapProps) {
     () => [rowLabels, columnLabels].map((labels) => labels.map((label) => short(label))),
     [rowLabels, columnLabels],
   );
+  const mirrored = useMemo(() => runsLeft(columnLabels), [columnLabels]);
   const g = geometryOf({
     width,
     tallest,
@@ -56,6 +57,7 @@ export function Heatmap(props: HeatmapProps) {
     residual,
     marginals,
     square,
+    mirrored,
     zoom,
   });
   usePicture(canvas, g, props, sums);
@@ -286,7 +288,8 @@ function keyed(event: KeyboardEvent, g: Geometry, props: HeatmapProps, setZoom: 
   const here = { row: Math.max(0, locked?.row ?? hover?.row ?? 0), column: locked?.column ?? -1 };
   const move = MOVES[event.key];
   let next: Cell | null = null;
-  if (move) next = { row: here.row + move[0], column: Math.max(here.column, 0) + (here.column < 0 ? 0 : move[1]) };
+  const by = move && move[1] * (g.mirrored ? -1 : 1);
+  if (move) next = { row: here.row + move[0], column: Math.max(here.column, 0) + (here.column < 0 ? 0 : by!) };
   else if (event.key === "Home") next = { ...here, column: 0 };
   else if (event.key === "End") next = { ...here, column: matrix.columns - 1 };
   else if (event.key === "PageUp" || event.key === "PageDown")

@@ -1,6 +1,6 @@
 // A heatmap in ink: cells, labels, gold links, marginals. Only what is in view is drawn, so size does not matter.
 import type { Colours } from "./colours";
-import { type Cell, columnX, type Geometry, inView, isUpright, rowY } from "./geometry";
+import { type Cell, columnX, type Geometry, inView, isUpright, placeOf, rowY } from "./geometry";
 import { factsOf, received } from "./grouping";
 import { short } from "./labels";
 import { fitted, type Pen } from "./pen";
@@ -78,7 +78,7 @@ function cells(pen: Pen, g: Geometry, d: Plain): void {
     d.matrix.entries(r, (c, value) => {
       if (value === 0 || c < view.columns[0] || c >= view.columns[1]) return;
       const x = sharp(columnX(g, c));
-      const width = sharp(columnX(g, c + 1)) - x - gap;
+      const width = sharp(columnX(g, c) + g.cellX) - x - gap;
       if (Number.isFinite(value)) pen.rect(x, y, width, height, d.colours.shade(d.strength(r, value)));
       else hatched(pen, x, y, width, height, d.colours.quiet);
     });
@@ -103,8 +103,9 @@ function pooled(pen: Pen, g: Geometry, d: Plain): void {
     d.matrix.entries(r, (c, weight) => {
       if (weight === 0) return;
       const value = Number.isFinite(weight) ? d.strength(r, weight) : NaN;
-      const x0 = Math.max(0, Math.floor(c * perX - g.zoom.x * d.density));
-      const x1 = Math.min(wide, Math.max(x0 + 1, Math.floor((c + 1) * perX - g.zoom.x * d.density)));
+      const place = placeOf(g, c);
+      const x0 = Math.max(0, Math.floor(place * perX - g.zoom.x * d.density));
+      const x1 = Math.min(wide, Math.max(x0 + 1, Math.floor((place + 1) * perX - g.zoom.x * d.density)));
       for (let y = y0; y < y1; y++)
         for (let x = x0; x < x1; x++) {
           const at = y * wide + x;

@@ -3,23 +3,24 @@ import { carried } from "./carried";
 import { short } from "./labels";
 import { Picker } from "./parts";
 import { plainText } from "./readout";
-import type { Live, LoadedTrace, State, ViewProps } from "./types";
+import type { AskingProps } from "./asking";
+import type { Live, LoadedTrace } from "./types";
 import { saidOf, sessionOf } from "./what_if";
 
-interface InputProps {
+type InputProps = Omit<AskingProps, "input" | "live"> & {
   traces: LoadedTrace[];
-  trace: LoadedTrace | undefined;
-  state: State;
-  set: ViewProps["set"];
   live: Live | null;
-}
+  /** whether there is no answer to what was asked last */
+  failed: boolean;
+};
 
-export function InputLine({ traces, trace, state, set, live }: InputProps) {
-  const input = typeof trace?.about.input === "string" ? trace.about.input : "";
+export function InputLine({ traces, trace, state, set, live, failed, ...asking }: InputProps) {
+  const { typed, input: read } = trace?.about ?? {};
+  const input = live && typed ? typed : typeof read === "string" ? read : "";
   return (
     <section class="input" aria-label="input">
       {live && carried.asking ? (
-        <carried.asking.Asking live={live} input={input} state={state} set={set} />
+        <carried.asking.Asking {...{ live, trace, input, state, set, ...asking }} />
       ) : (
         <Read trace={trace} input={input} />
       )}
@@ -32,8 +33,8 @@ export function InputLine({ traces, trace, state, set, live }: InputProps) {
         />
       )}
       {/* Steps shows what was changed where it was changed; elsewhere it must not pass for the model's own. */}
-      {state.view && state.view !== "steps" && <Changed trace={trace} />}
-      {notesOf(trace).map((note) => (
+      {state.view && state.view !== "steps" && !failed && <Changed trace={trace} />}
+      {notesOf(failed ? undefined : trace).map((note) => (
         <p class="note" key={note}>
           {note}
         </p>

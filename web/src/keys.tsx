@@ -1,5 +1,6 @@
 // The keyboard, wherever it is not needed for something else.
 import { useEffect, useRef } from "preact/hooks";
+import { runsLeft } from "./labels";
 import { mapOf, stepsOf } from "./state";
 import type { LoadedTrace, State, ViewProps } from "./types";
 
@@ -8,6 +9,7 @@ const KEYS: [string, string][] = [
   ["↑ ↓", "the position before or after, of what is read"],
   ["Home End", "the first or the last step"],
   ["Space", "play or pause"],
+  ["Ctrl Z", "undo the last change, where a model answers"],
   ["Escape", "let go of what is locked"],
   ["?", "this list"],
   ["in a matrix: arrows", "move the cell"],
@@ -58,13 +60,14 @@ export function useKeys(keyed: Keyed): void {
 }
 
 function pressed(key: string, { trace, state, set, most, toggle, list }: Keyed): boolean {
-  const { first, count } = stepsOf(trace, state);
+  const { axis, first, count } = stepsOf(trace, state);
+  // What is written from right to left goes on to the left.
+  const on = axis !== null && runsLeft(trace.axis(axis).labels) ? "ArrowLeft" : "ArrowRight";
   const keys = mapOf(trace, state)?.keys ?? 0;
   const move = (by: number) =>
     set({ hover: null, key: keys ? Math.max(0, Math.min(keys - 1, (state.key ?? most()) + by)) : null });
   const go = (step: number) => set({ hover: null, step: Math.max(first, Math.min(first + count - 1, step)) });
-  if (key === "ArrowLeft") go(state.step - 1);
-  else if (key === "ArrowRight") go(state.step + 1);
+  if (key === "ArrowLeft" || key === "ArrowRight") go(state.step + (key === on ? 1 : -1));
   else if (key === "ArrowUp") move(-1);
   else if (key === "ArrowDown") move(1);
   else if (key === "Home") go(first);

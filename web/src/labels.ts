@@ -44,6 +44,19 @@ export function hasSpecial(axis: PageAxis): boolean {
   return axis.labels.some((_, position) => isSpecial(axis, position));
 }
 
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+const ENOUGH = 400; // labels that tell a script
+
+/** Whether these run from right to left: most of their letters do. Markers (<eos>) belong to no script. */
+export function runsLeft(labels: readonly string[]): boolean {
+  let letters = 0;
+  for (const label of labels.slice(0, ENOUGH)) {
+    if (/^<[^ <>]+>$/.test(label)) continue;
+    for (const [letter] of label.slice(0, LONGEST).matchAll(/\p{L}/gu)) letters += RIGHT_TO_LEFT.test(letter) ? 1 : -1;
+  }
+  return letters > 0;
+}
+
 /** Whether several positions share a word, so that grouping them changes the picture. */
 export function hasWords(axis: PageAxis): boolean {
   const words = axis.words;

@@ -21,7 +21,7 @@ test("an answer is shown where it was asked, wherever the reader went meanwhile"
     return new Response(JSON.stringify({ predictions: [{ output: "5", page }] }));
   };
   const show = (trace: LoadedTrace, place: number) => void shown.push([trace.name, place]);
-  const live = liveOf({ model: "dates", api: "/v1" }, () => front, show);
-  await live.run({ input: "maio" });
+  const live = liveOf({ model: "dates", api: "/v1" }, [], () => front, show);
+  await live.run("maio");
   assert.deepEqual(shown, [["answer", 2]]);
 });

@@ -1,53 +1,72 @@
 // Asking a running model. Its answers are traces like any other.
+import { recorded } from "./asked";
 import { blocksFrom, checked, loadTrace, PageError } from "./data";
-import type { Answer, Live, LiveInfo, LoadedTrace, Question } from "./types";
+import type { EditJson, Live, LiveInfo, LoadedTrace, State } from "./types";
+import { askedOf, isChanged, remember, type Session } from "./what_if";
 
 interface Reply {
-  predictions?: {
-    output?: unknown;
-    score?: number | null;
-    notes?: string[];
-    page?: { header: unknown; blocks: string[] } | null;
-  }[];
+  predictions?: { page?: { header: unknown; blocks: string[] } | null }[];
   error?: { message?: string; field?: string | null };
 }
 
-type Shown = (trace: LoadedTrace, place: number, fresh: boolean) => void;
+interface Question {
+  inputs: unknown[];
+  edits?: EditJson[];
+  prefix?: string | null;
+}
 
-export function liveOf(info: LiveInfo, place: () => number, shown: Shown): Live {
-  const ask = async (question: Question): Promise<Answer> => {
-    const { input, edits = [], prefix = null, search = null } = question;
-    const reply = await post(`${info.api}/models/${encodeURIComponent(info.model)}/predict`, {
-      inputs: [input],
-      trace: true,
-      edits,
-      prefix,
-      search,
-    });
-    const made = reply.predictions?.[0];
-    if (!made) throw new PageError("The model answered with nothing. Try again.");
-    const page = made.page ? checked(made.page.header) : null;
-    const found = page?.traces[0];
-    const trace = found && made.page ? loadTrace(found, blocksFrom(made.page.blocks)) : null;
-    return {
-      output: typeof made.output === "string" ? made.output : JSON.stringify(made.output),
-      score: made.score ?? null,
-      notes: made.notes ?? [],
-      trace,
-    };
+/** How an answer is shown: at its place, as a new input or the same under a change, with what the address says of it. */
+export type Show = (trace: LoadedTrace, place: number, fresh: boolean, more: State["more"]) => void;
+
+const KEPT = 16; // answers: going back to one asks nobody
+
+/** `given` are the page's own traces, `place` that of the trace in front. */
+export function liveOf(info: LiveInfo, given: LoadedTrace[], place: () => number, shown: Show): Live {
+  const answers = new Map<string, LoadedTrace>();
+  const ask = async (question: Question, again = false): Promise<LoadedTrace> => {
+    const name = JSON.stringify(question);
+    const known = answers.get(name);
+    if (known && !again) return known;
+    const trace = await answerOf(info, question);
+    answers.set(name, trace);
+    if (answers.size > KEPT) answers.delete(answers.keys().next().value!);
+    return trace;
+  };
+  // An answer belongs where it was asked, wherever the reader went meanwhile.
+  const show = (trace: LoadedTrace, at: number, session: Session, fresh = false) => {
+    remember(trace, session);
+    shown(trace, at, fresh, recorded(at, session));
+  };
+  const apply = async (session: Session, at = place()) => {
+    const { base, changes, prefix } = session;
+    if (!isChanged(session)) return show(base, at, session);
+    const edits = changes.map((change) => change.edit);
+    show(await ask({ inputs: [askedOf(base)], edits, prefix }), at, session);
   };
   return {
     info,
-    place,
-    ask,
-    async run(question) {
+    apply: (session) => apply(session),
+    async run(input) {
       const at = place();
-      const { trace } = await ask(question);
-      if (!trace) throw new PageError("The model answered without a trace, so there is nothing to show.");
-      shown(trace, at, true);
+      const base = await ask({ inputs: [input] }, true);
+      show(base, at, { base, input, changes: [], prefix: null, before: null }, true);
     },
-    show: (trace, at) => shown(trace, at, false),
+    async restore(asked) {
+      const at = place();
+      const base = asked.input === null ? given[at] : await ask({ inputs: [asked.input] });
+      if (base) await apply({ ...asked, base, before: null }, at);
+    },
   };
+}
+
+async function answerOf(info: LiveInfo, question: Question): Promise<LoadedTrace> {
+  const address = `${info.api}/models/${encodeURIComponent(info.model)}/predict`;
+  const reply = await post(address, { trace: true, ...question });
+  const made = reply.predictions?.[0];
+  if (!made) throw new PageError("The model answered with nothing. Try again.");
+  const trace = made.page ? checked(made.page.header).traces[0] : null;
+  if (!trace || !made.page) throw new PageError("The model answered without a trace, so there is nothing to show.");
+  return loadTrace(trace, blocksFrom(made.page.blocks));
 }
 
 async function post(address: string, body: unknown): Promise<Reply> {

@@ -23,11 +23,14 @@ export interface Store {
   /** all of it, as an address says it: what it does not name is as at the start */
   put(state: State): void;
   subscribe(told: (state: State) => void): () => void;
+  /** what the address named last, before it was settled: the trace it speaks of may be yet to come */
+  named(): State;
   /** what `traces` are now: a live page gains some */
   settle(): void;
 }
 
 export function createStore(traces: () => PageTrace[], first: State): Store {
+  let named = first;
   let state = settled(first, traces());
   const listeners = new Set<(state: State) => void>();
   const become = (next: State) => {
@@ -43,7 +46,11 @@ export function createStore(traces: () => PageTrace[], first: State): Store {
       // The step's first position depends on the site, so a new site keeps the step only where it has one.
       become({ ...state, ...fresh, ...change, more: { ...state.more, ...change.more } });
     },
-    put: become,
+    put(next) {
+      named = next;
+      become(next);
+    },
+    named: () => named,
     subscribe(told) {
       listeners.add(told);
       return () => listeners.delete(told);
@@ -113,7 +120,7 @@ const MOST = 60; // settings read from an address: no hand writes more
 /** `view=heads&step=3&x.heads.sort=entropy`: what differs from the start. */
 export function toHash(state: State, start: State): string {
   const query = new URLSearchParams();
-  const write = (name: string, value: Setting | null) => query.append(name, written(value ?? "none"));
+  const write = (name: string, value: Setting | null | undefined) => query.append(name, written(value ?? "none"));
   for (const name of [
     "trace",
     "view",
@@ -130,9 +137,17 @@ export function toHash(state: State, start: State): string {
     if (state[name] !== start[name]) write(name, state[name]);
   }
   for (const [name, value] of Object.entries(state.more)) {
-    if (value !== start.more[name]) write(`x.${name}`, value);
+    if (value !== undefined && value !== start.more[name]) write(`x.${name}`, value);
   }
   return query.toString();
+}
+
+const LANDMARK = /^(view|trace|x\.(input|edits|prefix)(\.\d+)?)$/;
+
+/** What of an address one goes back to: the tab, the trace, and what was asked; a step is not left by “back”. */
+export function landmarks(hash: string): string {
+  const named = [...new URLSearchParams(hash)].filter(([name]) => LANDMARK.test(name));
+  return new URLSearchParams(named.sort(([a], [b]) => (a < b ? -1 : 1))).toString();
 }
 
 export function fromHash(hash: string, start: State): State {

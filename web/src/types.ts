@@ -1,6 +1,7 @@
 // What a page holds, what a view is given, and what it may change. Python writes PageData (views/payload.py).
 import type { FunctionComponent } from "preact";
 import type { OutputKind } from "./output_kind";
+import type { Asked, Session } from "./what_if";
 
 export type Dtype = "f32" | "u8" | "i32";
 
@@ -54,6 +55,9 @@ export interface About {
   flow?: Record<string, Record<string, unknown>>;
   /** how many positions were given, not written: a language model's prompt */
   given?: number;
+  /** the input as the model takes it, where `input` is not all of it: a ranker's candidates; and as one types it */
+  asked?: unknown;
+  typed?: string;
   /** the number of an axis's first position, where it is not 1: a pointer's points are numbered as its output numbers them */
   counts_from?: Record<string, number>;
   faithfulness?: Faithfulness;
@@ -222,7 +226,7 @@ export interface State {
   /** the trace to compare with */
   other: number | null;
   /** what single views remember, as "view.name" */
-  more: Record<string, Setting>;
+  more: Record<string, Setting | undefined>;
 }
 
 export interface EditJson {
@@ -235,28 +239,14 @@ export interface EditJson {
   row?: number[];
 }
 
-export interface Question {
-  input: string;
-  edits?: EditJson[];
-  prefix?: string | null;
-  search?: Record<string, unknown> | null;
-}
-
-export interface Answer {
-  output: string;
-  score: number | null;
-  notes: string[];
-  trace: LoadedTrace | null;
-}
-
-/** A model that answers. `ask` only answers; `run` answers and shows the new trace in place of the current one. */
+/** A model that answers, and shows its answer in place of the trace in front. What was asked stands in the address. */
 export interface Live {
   info: LiveInfo;
-  /** the place of the trace in front: an answer belongs where it was asked, wherever the reader went meanwhile */
-  place(): number;
-  ask(question: Question): Promise<Answer>;
-  run(question: Question): Promise<void>;
-  show(trace: LoadedTrace, place: number): void;
+  run(input: string): Promise<void>;
+  /** what it writes under these changes; without any, what was there before */
+  apply(session: Session): Promise<void>;
+  /** what an address names */
+  restore(asked: Asked): Promise<void>;
 }
 
 /** Text, and tokens in it that are set apart (in italics, each in its own direction). */

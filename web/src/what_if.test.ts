@@ -4,7 +4,18 @@ import { outputEquation, scoreEquation, stateEquation, weightEquation } from "./
 import { flowOf } from "./flow";
 import { plainText } from "./readout";
 import type { LoadedTrace, PageAxis } from "./types";
-import { differing, dragged, evenRow, maskKey, pieces, prefixOf, saidOf, setRow, touches, withChange } from "./what_if";
+import {
+  differing,
+  dragged,
+  evenRow,
+  maskKeys,
+  pieces,
+  prefixOf,
+  saidOf,
+  setRow,
+  touches,
+  withChange,
+} from "./what_if";
 
 const PLACE = { site: "decoder.attention", head: 0, step: 6 };
 
@@ -38,8 +49,8 @@ test("a drag ends at 0 and at 1, and what was no number becomes nothing", () => 
 
 test("edits are written as the model reads them", () => {
   assert.deepEqual(setRow(PLACE, [0.25, 0.75], 1).edit, { edit: "set", ...PLACE, row: [0.25, 0.75] });
-  assert.deepEqual(maskKey(PLACE, 3, false).edit, { edit: "mask", ...PLACE, keys: [3] });
-  assert.deepEqual(maskKey({ ...PLACE, head: null }, 3, true).edit, {
+  assert.deepEqual(maskKeys(PLACE, [3], false).edit, { edit: "mask", ...PLACE, keys: [3] });
+  assert.deepEqual(maskKeys({ ...PLACE, head: null }, [3], true).edit, {
     edit: "mask",
     site: PLACE.site,
     head: null,
@@ -61,7 +72,7 @@ test("a row has one state, and rows of other steps keep theirs", () => {
 });
 
 test("even at every step takes the place of rows that were set, and leaves what is hidden hidden", () => {
-  const [set, mask] = [setRow(PLACE, [1, 0], 0), maskKey(PLACE, 1, false)];
+  const [set, mask] = [setRow(PLACE, [1, 0], 0), maskKeys(PLACE, [1], false)];
   const everywhere = evenRow(PLACE, true);
   const elsewhere = setRow({ ...PLACE, site: "other" }, [1, 0], 0);
   assert.deepEqual(withChange([set, mask, evenRow(PLACE, false), elsewhere], everywhere), [
@@ -75,17 +86,17 @@ test("even at every step takes the place of rows that were set, and leaves what 
 
 test("hiding a position empties it in rows that were set", () => {
   const set = setRow(PLACE, [0.5, 0.3, 0.2], 0);
-  const [changed, mask] = withChange([set], maskKey(PLACE, 1, true));
+  const [changed, mask] = withChange([set], maskKeys(PLACE, [1], true));
   near(changed!.edit.row!, [5 / 7, 0, 2 / 7]);
   assert.equal(mask!.kind, "mask");
-  assert.equal(withChange([set], maskKey(PLACE, 0, false)).length, 1, "the dragged position itself");
+  assert.equal(withChange([set], maskKeys(PLACE, [0], false)).length, 1, "the dragged position itself");
 });
 
 test("a change touches its own row, and every row where it names no step", () => {
-  const mask = maskKey(PLACE, 1, false);
+  const mask = maskKeys(PLACE, [1], false);
   assert.ok(touches(mask, PLACE));
   assert.ok(!touches(mask, { ...PLACE, step: 5 }));
-  assert.ok(touches(maskKey(PLACE, 1, true), { ...PLACE, step: 5 }));
+  assert.ok(touches(maskKeys(PLACE, [1], true), { ...PLACE, step: 5 }));
   assert.ok(!touches(mask, { ...PLACE, site: "other" }));
 });
 
@@ -96,7 +107,7 @@ test("a change is said in a few words", () => {
   assert.equal(plainText(saidOf(setRow(PLACE, [0.2, 0.8], 0), trace)), "maio weighs 0.20 at step 7");
   assert.equal(plainText(saidOf(evenRow(PLACE, false), trace)), "all weigh the same at step 7");
   assert.equal(plainText(saidOf(evenRow(PLACE, true), trace)), "all weigh the same at every step");
-  assert.equal(plainText(saidOf(maskKey(PLACE, 1, true), trace)), "2009 is hidden at every step");
+  assert.equal(plainText(saidOf(maskKeys(PLACE, [1], true), trace)), "2009 is hidden at every step");
 });
 
 test("what differs is told on both sides, moved parts and all", () => {

@@ -1,7 +1,7 @@
 // What if it had looked elsewhere: rows as a hand changes them, edits as the model reads them, and what came of it.
 import { aligned } from "./aligning";
-import { isSpecial, number, short } from "./labels";
-import type { Answer, EditJson, Live, LoadedTrace, PageAxis, Part } from "./types";
+import { isSpecial, number, short, wordAt } from "./labels";
+import type { EditJson, LoadedTrace, PageAxis, Part } from "./types";
 
 /** The row after its weight at `key` became `value`. With `room` the others share the rest in their old proportion. */
 export function dragged(row: ArrayLike<number>, key: number, value: number, room: boolean): number[] {
@@ -35,8 +35,9 @@ export function setRow(place: Place, row: ArrayLike<number>, key: number): Chang
   return { kind: "drag", edit: { edit: "set", ...place, row: kept }, key };
 }
 
-export function maskKey({ step, ...place }: Place, key: number, everywhere: boolean): Change {
-  return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys: [key] }, key };
+/** Hides one position, or all of a word's. */
+export function maskKeys({ step, ...place }: Place, keys: number[], everywhere: boolean): Change {
+  return { kind: "mask", edit: { edit: "mask", ...place, step: everywhere ? null : step, keys }, key: keys[0] ?? null };
 }
 
 /** All that may be seen weighs the same: the model knows best what that is at each step. */
@@ -55,12 +56,13 @@ export function withChange(changes: readonly Change[], next: Change): Change[] {
   const others = changes.flatMap((change) => {
     const { edit: other } = change;
     if (!meets(other)) return [change];
-    if (edit.edit === "mask" && other.edit === "set")
-      return change.key === next.key
-        ? []
-        : [{ ...change, edit: { ...other, row: dragged(other.row ?? [], next.key ?? 0, 0, true) } }];
+    const { keys = [] } = edit;
+    if (edit.edit === "mask" && other.edit === "set") {
+      const row = keys.reduce((left, key) => dragged(left, key, 0, true), other.row ?? []);
+      return keys.includes(change.key ?? -1) ? [] : [{ ...change, edit: { ...other, row } }];
+    }
     if (edit.edit !== "mask") return other.edit === "mask" ? [change] : [];
-    return other.edit === "mask" && change.key === next.key ? [] : [change];
+    return other.edit === "mask" && other.keys?.every((key) => keys.includes(key)) ? [] : [change];
   });
   return [...others, next];
 }
@@ -77,11 +79,20 @@ export function touches({ edit }: Change, { site, head, step }: Place): boolean 
 /** "At step 7 *maio* weighs 0.20." */
 export function saidOf({ kind, edit, key }: Change, trace: LoadedTrace): Part[] {
   const map = trace.maps.find(({ site }) => site === edit.site);
-  const token: Part = { token: short(trace.axis(map?.key ?? "").labels[key ?? -1] ?? "", 24) };
+  const axis = trace.axis(map?.key ?? "");
+  const token: Part = {
+    token: short((kind === "mask" && textOf(axis, edit.keys)) || axis.labels[key ?? -1] || "", 24),
+  };
   const when = edit.step === null ? "at every step" : `at step ${edit.step - (map?.step ?? 0) + 1}`;
   if (kind === "mask") return [token, ` is hidden ${when}`];
   if (kind === "even") return [`all weigh the same ${when}`];
   return [token, ` weighs ${number(edit.row?.[key ?? 0])} ${when}`];
+}
+
+/** What stands at these positions: of all of a word, the word. */
+export function textOf(axis: PageAxis, keys: number[] = []): string {
+  const { text, from, to } = wordAt(axis, keys[0] ?? -1);
+  return keys.length === to - from ? text : keys.map((key) => axis.labels[key] ?? "").join(" ");
 }
 
 // What was written ----------------------------------------------------------------------------------------------------
@@ -142,40 +153,53 @@ export function differing(
 
 // What stands now -----------------------------------------------------------------------------------------------------
 
-/** What a reader changed so far, and the trace from before they changed anything. */
-export interface Session {
-  base: LoadedTrace;
+/** What was asked of the model. */
+export interface Asked {
+  /** what was typed; null: the page's own input */
+  input: string | null;
+  /** what a reader changed so far */
   changes: readonly Change[];
   /** what the output must begin with */
   prefix: string | null;
 }
 
+export interface Session extends Asked {
+  /** the trace from before anything was changed */
+  base: LoadedTrace;
+  /** what stood before the last change; null: it is not known */
+  before: Session | null;
+}
+
 // An answer remembers what it answered: a reader may leave the view, come back, and still take a change back.
 const sessions = new WeakMap<LoadedTrace, Session>();
 
-export function sessionOf(trace: LoadedTrace): Session {
-  return sessions.get(trace) ?? { base: trace, changes: [], prefix: null };
+export function remember(trace: LoadedTrace, session: Session): void {
+  sessions.set(trace, session);
 }
 
-export function isChanged({ changes, prefix }: Session): boolean {
+export function sessionOf(trace: LoadedTrace): Session {
+  return sessions.get(trace) ?? { base: trace, input: null, changes: [], prefix: null, before: null };
+}
+
+/** The session after a change. */
+export function sessionWith(session: Session, change: Partial<Asked>): Session {
+  return { ...session, ...change, before: session };
+}
+
+/** What stood before the last change: of one that an address brought, without the last of its changes. */
+export function undone(session: Session): Session | null {
+  const { before, changes, prefix } = session;
+  if (before) return before;
+  if (changes.length) return { ...session, changes: changes.slice(0, -1) };
+  return prefix === null ? null : { ...session, prefix: null };
+}
+
+export function isChanged({ changes, prefix }: Asked): boolean {
   return changes.length > 0 || prefix !== null;
 }
 
-/** Asks the model what it writes under these changes, and shows that; without any, what was there before. */
-export async function apply(live: Live, session: Session): Promise<Answer | null> {
-  const place = live.place();
-  if (!isChanged(session)) {
-    live.show(session.base, place);
-    return null;
-  }
-  const { input } = session.base.about;
-  const answer = await live.ask({
-    input: typeof input === "string" ? input : "",
-    edits: session.changes.map((change) => change.edit),
-    prefix: session.prefix,
-  });
-  if (!answer.trace) throw new Error("The model answered without a trace, so there is nothing to show.");
-  sessions.set(answer.trace, session);
-  live.show(answer.trace, place);
-  return answer;
+/** What the model is to be asked about a trace; null where that cannot be sent: a picture, a sound. */
+export function askedOf({ about }: LoadedTrace): unknown {
+  const asked = about.asked ?? about.input;
+  return typeof asked === "string" || (typeof asked === "object" && asked !== null) ? asked : null;
 }

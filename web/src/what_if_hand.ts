@@ -3,14 +3,16 @@ import { useEffect, useState } from "preact/hooks";
 import { worded } from "./look";
 import type { Live, LoadedTrace } from "./types";
 import {
-  apply,
+  askedOf,
   type Change,
   dragged,
   isChanged,
   type Place,
   type Session,
   sessionOf,
+  sessionWith,
   setRow,
+  undone,
   withChange,
 } from "./what_if";
 
@@ -48,6 +50,8 @@ export interface Hand {
   begin(prefix: string | null): void;
   takeBack(change: Change): void;
   takeAllBack(): void;
+  /** takes the last change back, of whatever kind; null: there is none */
+  undo: (() => void) | null;
 }
 
 interface Held {
@@ -66,24 +70,26 @@ export function useHand({ trace, place, row, size, stuck }: Held, live: Live | n
   const [busy, work] = useState(false);
   const [problem, tell] = useState<string | null>(null);
   const session = sessionOf(trace);
-  const reason = !live ? SAVED : typeof session.base.about.input === "string" ? null : NO_TEXT;
+  const reason = !live ? SAVED : askedOf(session.base) !== null ? null : NO_TEXT;
   useEffect(() => {
     hold(null);
     tell(null);
   }, [trace, place?.site, place?.head, place?.step]);
-  const ask = async (next: Session) => {
+  const ask = async (asked: Session) => {
     if (!live || busy) return;
     work(true);
     tell(null);
     try {
-      await apply(live, next);
+      await live.apply(asked);
     } catch (error) {
       tell(worded(error));
     }
     hold(null);
     work(false);
   };
-  const change = (next: Change) => void ask({ ...session, changes: withChange(session.changes, next) });
+  const become = (asked: Partial<Session>) => void ask(sessionWith(session, asked));
+  const change = (one: Change) => become({ changes: withChange(session.changes, one) });
+  const last = undone(session);
   return {
     session,
     changed: isChanged(session),
@@ -104,8 +110,9 @@ export function useHand({ trace, place, row, size, stuck }: Held, live: Live | n
     },
     letGo: () => hold(null),
     change,
-    begin: (prefix) => void ask({ ...session, prefix: prefix || null }),
-    takeBack: (gone) => void ask({ ...session, changes: session.changes.filter((each) => each !== gone) }),
-    takeAllBack: () => void ask({ ...session, changes: [], prefix: null }),
+    begin: (prefix) => become({ prefix: prefix || null }),
+    takeBack: (gone) => become({ changes: session.changes.filter((each) => each !== gone) }),
+    takeAllBack: () => become({ changes: [], prefix: null }),
+    undo: live && last && (() => void ask(last)),
   };
 }

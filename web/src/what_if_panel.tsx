@@ -1,12 +1,12 @@
 // What if, above the picture: what the hand can do, what it did, and what became of the output.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { actionOf } from "./output_kind";
 import { writtenAxis } from "./footer";
-import { number, short } from "./labels";
+import { number, short, wordAt } from "./labels";
 import { Switch } from "./parts";
 import { Said } from "./readout";
 import type { LoadedTrace, PageAxis, ViewProps } from "./types";
-import { type Change, differing, evenRow, maskKey, pieces, type Place, saidOf } from "./what_if";
+import { type Change, differing, evenRow, maskKeys, pieces, type Place, saidOf, textOf, touches } from "./what_if";
 import type { Hand } from "./what_if_hand";
 import "./what_if.css";
 
@@ -17,7 +17,7 @@ export interface PanelProps {
   hand: Hand;
   place: Place | null;
   axis: PageAxis | null;
-  /** the position in focus; −1: none */
+  /** the position to hide: the chosen one, else the one looked at most; −1: none. What the pointer passes over is neither. */
   at: number;
   size: number;
   sum: number;
@@ -40,23 +40,20 @@ export function Told({ trace, hand, sum, set }: PanelProps) {
   );
 }
 
-export function Controls({ hand, place, axis, at, size }: PanelProps) {
+export function Controls({ hand, place, axis, at, size, set }: PanelProps) {
   const [everywhere, spread] = useState(false);
   const off = !!hand.reason || hand.busy;
-  const label = axis && at >= 0 ? short(axis.labels[at] ?? "", 16) : null;
+  useUndo(hand);
   return (
     <div class="what-if what-if-bar" role="group" aria-label="what if">
       <strong>What if</strong>
       {place && (
         <>
           {!hand.stuck && <span class="hint">drag a weight, or</span>}
-          <button
-            class="small"
-            disabled={off || label === null}
-            onClick={() => hand.change(maskKey(place, at, everywhere))}
-          >
-            hide <bdi dir="auto">{label ?? "a row"}</bdi>
-          </button>
+          <Hide
+            {...{ hand, place, axis, at, set, off }}
+            hide={(keys) => hand.change(maskKeys(place, keys, everywhere))}
+          />
           <button class="small" disabled={off || size < 1} onClick={() => hand.change(evenRow(place, everywhere))}>
             make all equal
           </button>
@@ -73,8 +70,64 @@ export function Controls({ hand, place, axis, at, size }: PanelProps) {
       {!place && !hand.reason && <span class="hint">it had written something else? Choose it at the right.</span>}
       {hand.reason && <span class="hint reason">{hand.reason}</span>}
       {!hand.reason && hand.stuck && place && <span class="hint reason">{hand.stuck}</span>}
+      {!hand.reason && (
+        <button class="small" title="Ctrl Z" disabled={off || !hand.undo} onClick={() => hand.undo?.()}>
+          undo
+        </button>
+      )}
     </div>
   );
+}
+
+type HideProps = Pick<PanelProps, "hand" | "axis" | "at" | "set"> & {
+  place: Place;
+  off: boolean;
+  hide(keys: number[]): void;
+};
+
+/** Hides a position or its whole word; what is hidden already is shown again. */
+function Hide({ hand, place, axis, at, set, off, hide }: HideProps) {
+  if (!axis || at < 0)
+    return (
+      <button class="small" disabled>
+        hide a row
+      </button>
+    );
+  const hidden = hand.session.changes.find((change) => touches(change, place) && change.edit.keys?.includes(at));
+  const { from, to } = wordAt(axis, at);
+  const word = Array.from({ length: to - from }, (_, i) => from + i);
+  const asked = (keys: number[]) => {
+    set({ key: at }); // what weighs nothing any more is still what the button speaks of
+    hide(keys);
+  };
+  const button = (verb: string, keys: number[], act: () => void) => (
+    <button key={verb + keys.length} class="small" disabled={off} onClick={act}>
+      {verb} <bdi dir="auto">{short(textOf(axis, keys), 16)}</bdi>
+    </button>
+  );
+  if (hidden) return button("show", hidden.edit.keys!, () => hand.takeBack(hidden));
+  return (
+    <>
+      {button("hide", [at], () => asked([at]))}
+      {word.length > 1 && button("hide", word, () => asked(word))}
+    </>
+  );
+}
+
+/** Ctrl Z, except where text is written: it has its own. */
+function useUndo({ undo, busy }: Hand): void {
+  const now = useRef<(() => void) | null>(null);
+  now.current = busy ? null : undo;
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const writes = event.target instanceof Element && event.target.closest("input:not([type=checkbox]), textarea");
+      if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey || writes) return;
+      event.preventDefault();
+      now.current?.();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
 }
 
 /** A beginning that the output must have. */
@@ -129,7 +182,9 @@ function Outcome({ trace, hand, sum }: Pick<PanelProps, "trace" | "hand" | "sum"
   const { changed, session } = hand;
   const [before, now] = [writtenIn(session.base), writtenIn(trace)];
   const differs = differing(before, now);
-  const same = !differs.before.some(Boolean) && !differs.after.some(Boolean);
+  // The candidate stays the same; what becomes different is its score and its place.
+  const fixed = actionOf(trace.about) === "score";
+  const same = !fixed && !differs.before.some(Boolean) && !differs.after.some(Boolean);
   const holds = !!hand.draft && !hand.draft.pressed && !hand.busy;
   const told = hand.problem ?? (hand.busy ? "asking the model …" : changed ? null : NOT_YET);
   const waits = holds ? <Holding hand={hand} sum={sum} /> : told;
@@ -217,6 +272,10 @@ function Written({ pieces: all, marked }: { pieces: string[]; marked: boolean[] 
 }
 
 function Score({ trace }: { trace: LoadedTrace }) {
-  const { score } = trace.about;
-  return typeof score === "number" ? <span class="hint">{`score ${number(score)}`}</span> : null;
+  const { score, output, probabilities } = trace.about;
+  if (typeof score !== "number") return null;
+  const all = actionOf(trace.about) === "score" && probabilities ? Object.entries(probabilities) : [];
+  const better = all.filter(([text, probability]) => text !== output && Number(probability) > score);
+  const place = all.length > 1 ? `, place ${better.length + 1} of ${all.length}` : "";
+  return <span class="hint">{`score ${number(score)}${place}`}</span>;
 }

@@ -126,7 +126,7 @@ class Bundle:
             )
         if lens is None:
             return predictions
-        return [self._signed(prediction) for prediction in predictions]
+        return [self._signed(prediction, given) for given, prediction in zip(texts, predictions, strict=True)]
 
     def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
         """The invalid inputs by position, with their errors, so that the others can still be predicted."""
@@ -145,11 +145,13 @@ class Bundle:
             how = replace(how, beam=max(how.beam, WIDE))
         return replace(how, unknown="copy") if copying else how
 
-    def _signed(self, prediction: Prediction) -> Prediction:
-        """The prediction with the model's name and metrics in its trace."""
+    def _signed(self, prediction: Prediction, given: Any) -> Prediction:
+        """The prediction with the model's name and metrics in its trace, and with its input if that is shown otherwise."""
         if prediction.trace is None:
             return prediction
         about = {**prediction.trace.about, "model": self.recipe.model_name, "recipe": self.recipe.name}
+        if isinstance(given, str) and self.task.input.largest is None and given != about.get("input"):
+            about = {"asked": given, "typed": given} | about
         about["parameters"] = self.parameters
         test = self.figures.get("test", {})
         # The recipe's metrics first, in its order.

@@ -56,7 +56,7 @@ from saccade.task import (
     keep_best,
 )
 from saccade.tasks.axes import BREAK, row_axis
-from saccade.tasks.rank_inputs import RankInput, RankReader, typed
+from saccade.tasks.rank_inputs import RankInput, RankReader, about_candidate, typed
 from saccade.tasks.scoring import choice_scorer
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
@@ -104,7 +104,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
             return list(EXAMPLES)
         test = self.load(self.data, folder, seed).test if test is None else test
         shortest = sorted(test[:100], key=lambda record: len("".join(record.candidates)))[:10]
-        return [typed(record) for record in shortest]
+        return [typed(record.source, record.candidates) for record in shortest]
 
     def input_of(self, record: Ranked) -> Any:
         return record.asked
@@ -251,7 +251,10 @@ class Rank(FineTunes, Scores, Surveys, Task):
         return questions_of(rows, self.data.columns, INPUTS)
 
     def read(self, given: Any, where: str, network: Any = None) -> RankInput:
-        """An input is a text, the question and its candidates with tabs between them, (question, [candidates]), or a dict."""
+        """An input is a text, the question and its candidates with tabs between them, (question, [candidates]), or a dict.
+
+        A dict may name one ``candidate``: its trace is recorded, and a lens edits its attention alone.
+        """
         return self.reader.read(given, where)
 
     def cost(self, item: RankInput) -> int:
@@ -265,7 +268,10 @@ class Rank(FineTunes, Scores, Surveys, Task):
         ``how.n_best`` adds the next candidates as alternatives, under a lens with their own traces. With ``loss: listwise`` the
         probabilities of a question's candidates sum to 1; with ``pointwise`` they are independent.
         """
-        scores, seen = self._scored(network, [row for item in items for row in item.rows], lens)
+        rows = [row for item in items for row in item.rows]
+        edits = lens is not None and bool(lens.edits)
+        edited = [not edits or item.chosen in (None, n) for item in items for n in range(len(item.rows))]
+        scores, seen = self._scored(network, rows, lens, edited)
         predictions, start = list[Prediction](), 0
         for item in items:
             own = slice(start, start + len(item.rows))
@@ -274,23 +280,36 @@ class Rank(FineTunes, Scores, Surveys, Task):
         return predictions
 
     def scorer(self, network: nn.Module, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        return choice_scorer(self, network, given, output)
+        item = self.read(given, "input", network)
+        best = self.predict(network, [given], how=Search())[0].value if output is None else output
+        if best in item.candidates:  # what is hidden is hidden in this candidate, not in those that it competes with
+            given = about_candidate(item, item.candidates.index(best))
+        return choice_scorer(self, network, given, best)
 
     @torch.no_grad()
     def _scored(
-        self, network: nn.Module, rows: Sequence[Row], lens: Lens | None = None
+        self, network: nn.Module, rows: Sequence[Row], lens: Lens | None = None, edited: Sequence[bool] = ()
     ) -> tuple[list[float], list[Seen]]:
-        """The score of each row, and what the lens recorded of it."""
+        """The score of each row, and what the lens recorded of it; its edits apply to the rows that are ``edited``."""
         device = next(network.parameters()).device
         scores, seen = [0.0] * len(rows), list[Seen]([([], 0)]) * len(rows)
         with eval_mode(network):
-            for numbers in _batches(rows, self.positions):
+            for numbers, is_edited in self._together(rows, edited or [True] * len(rows)):
                 batch_lens = lens.fresh() if lens is not None else None
+                if lens is not None and not is_edited:
+                    batch_lens = Lens(lens.keep, k=lens.k, detail=lens.detail)
                 batch = self._batch([[rows[n]] for n in numbers], [[0.0]] * len(numbers), numbers, 0).to(device)
                 for row, score in enumerate(self.scores(network, batch, lens=batch_lens).float().tolist()):
                     scores[numbers[row]] = score
                     seen[numbers[row]] = (batch_lens.records if batch_lens is not None else [], row)
         return scores, seen
+
+    def _together(self, rows: Sequence[Row], edited: Sequence[bool]) -> Iterator[tuple[list[int], bool]]:
+        """The batches of rows, and whether they are edited: all of a batch are, or none."""
+        for each in dict.fromkeys(edited):
+            group = [number for number, is_edited in enumerate(edited) if is_edited == each]
+            for numbers in _batches([rows[number] for number in group], self.positions):
+                yield [group[number] for number in numbers], each
 
     def _prediction(
         self,
@@ -305,12 +324,13 @@ class Rank(FineTunes, Scores, Surveys, Task):
         raw = torch.tensor(scores, dtype=torch.float64)
         logs = functional.logsigmoid(raw) if self.data.loss == "pointwise" else raw.log_softmax(-1)
         shares = {item.candidates[number]: float(logs[number].exp()) for number in ranked}
+        traced = ranked if item.chosen is None else [item.chosen, *ranked[1:]]
         best = [
             Prediction(
                 item.candidates[number], shares[item.candidates[number]], float(logs[number]), "eos", item.notes,
-                None if lens is None else self._trace(item, number, shares, seen[number], lens, network),
+                None if lens is None else self._trace(item, shown, shares, seen[shown], lens, network),
             )
-            for number in ranked[: how.n_best]
+            for number, shown in zip(ranked[: how.n_best], traced[: how.n_best], strict=True)
         ]  # fmt: skip
         return replace(keep_best(best), detail=RankDetail(shares))
 
@@ -338,6 +358,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
             trace = replace(trace, outputs=Outputs("label" if layout else "score", (tuple(shares),), likeliest, places))
         shown = item.question if layout is None else BREAK.join((item.question, candidate))
         about = {**self.about, "input": shown, "output": candidate, "score": shares[candidate]}
+        about |= {"asked": about_candidate(item, number), "typed": typed(item.question, item.candidates)}
         return trace.labelled(axes, **about, probabilities=shares)
 
     def _axis(self, texts: Sequence[str], sizes: Sequence[int]) -> Tokens:

@@ -17,12 +17,16 @@ FORMS = "a question and its candidates: a text with tabs between them, (question
 
 @dataclass(frozen=True)
 class RankInput:
-    """An input: the question, its candidates, one row of ids per candidate, and its notes."""
+    """An input: the question, its candidates, one row of ids per candidate, and its notes.
+
+    ``chosen`` is the number of the candidate that is traced and edited; None: the best is traced, and all are edited.
+    """
 
     question: str
     candidates: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    chosen: int | None = None
 
 
 def parted(given: Any, where: str) -> tuple[str, tuple[str, ...]]:
@@ -54,9 +58,24 @@ def parted(given: Any, where: str) -> tuple[str, tuple[str, ...]]:
     return question, tuple(candidates)
 
 
-def typed(record: Ranked) -> str:
-    """A record as one line: its question and candidates, separated by tabs."""
-    return "\t".join(" ".join(text.split()) for text in (record.source, *record.candidates))
+def typed(question: str, candidates: Sequence[str]) -> str:
+    """An input as one line: its question and candidates, separated by tabs."""
+    return "\t".join(" ".join(text.split()) for text in (question, *candidates))
+
+
+def about_candidate(item: RankInput, number: int) -> dict[str, Any]:
+    """The input that asks about one candidate alone, the others being as they are: for edits of its attention."""
+    return {"question": item.question, "candidates": list(item.candidates), "candidate": item.candidates[number]}
+
+
+def _chosen(given: Any, candidates: Sequence[str], where: str) -> int | None:
+    candidate = given.get("candidate") if isinstance(given, Mapping) else None
+    if candidate is None:
+        return None
+    if candidate not in candidates:
+        found = preview(candidate) if isinstance(candidate, str) else type(candidate).__name__
+        raise InputError(where, field="candidate", expected="one of the candidates", found=found)
+    return candidates.index(candidate)
 
 
 class RankReader:
@@ -92,7 +111,7 @@ class RankReader:
         notes += [f"{cut} of {1 + len(rows)} texts cut to their first {limit} tokens"] if cut else []
         read = [*rows[0][0], *(token for row in rows for token in row[1])]
         notes += unknown_notes(read, self.tokenizer.UNK)
-        return RankInput(question, candidates, rows, tuple(notes))
+        return RankInput(question, candidates, rows, tuple(notes), _chosen(given, candidates, where))
 
     def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:
         # A text may be empty after normalisation; a row must not be.

@@ -40,6 +40,7 @@ export interface Frame {
 
 const LINE = 24;
 const TIGHT = 15; // the least, so that a whole sentence stands in the window
+const LEAST = 13; // a label needs it
 const WIDEST = 150;
 const SPAN = 1000; // pixels between two columns at most
 const REACH = 300;
@@ -81,6 +82,17 @@ export function frameOf(scene: Scene, width: number, tallest: number, scrolled: 
   const aside = widest(columnLabels, most) + 44;
   const right = Math.floor(Math.max(left + 40, Math.min(left + SPAN, width - aside)));
   return { ...room, width: Math.min(width, right + aside), left, right, reach: 0 };
+}
+
+const MOST_LINES = 300;
+const WRITTEN = 18; // pixels a line, of a list that scrolls on the page
+
+/** All tokens, as the picture leaves the page: above 300 their lines move together, and every second or third is named. */
+export function wholeOf(scene: Scene, f: Frame): Frame {
+  const count = Math.max(scene.columnLabels.length, scene.isLine ? 0 : scene.rowLabels.length);
+  const line = f.all > f.height ? Math.min(WRITTEN, (WRITTEN * MOST_LINES) / count) : f.line;
+  const all = Math.ceil(count * line + 8);
+  return { ...f, line, all, height: all, queryTop: 0, keyTop: 0 };
 }
 
 export function tokenAt(scene: Scene, f: Frame, x: number, y: number): Token | null {
@@ -128,12 +140,20 @@ export interface Shown {
   focus: Token | null;
 }
 
+const CROWD = 300 / 480; // arcs for each pixel downwards
+
+/** How much thinner and paler each of so many arcs is in a picture so high: many must not become one patch. */
+function thinned(count: number, height: number): number {
+  return Math.max(0.15, Math.min(1, Math.sqrt((CROWD * height) / Math.max(1, count))));
+}
+
 export function draw(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Colours): void {
   const { arcs, out, into, focus } = shown;
-  const calm = !focus ? 1 : colours.dark ? 0.2 : 0.1;
+  const thin = thinned(shown.drawn.length, f.height);
+  const calm = Math.sqrt(thin) * (!focus ? 1 : colours.dark ? 0.2 : 0.1);
   const ink = colours.shade(0.8);
   pen.within(0, 0, f.width, f.height, () => {
-    for (let i = 0; i < shown.drawn.length; i++) arc(pen, scene, f, arcs, shown.drawn[i]!, ink, calm);
+    for (let i = 0; i < shown.drawn.length; i++) arc(pen, scene, f, arcs, shown.drawn[i]!, ink, calm, thin);
     for (const each of [...into].reverse())
       arc(pen, scene, f, arcs, each, scene.isLine ? colours.ink : colours.accent, 1);
     for (const each of [...out].reverse()) arc(pen, scene, f, arcs, each, colours.accent, 1);
@@ -141,12 +161,12 @@ export function draw(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Co
   });
 }
 
-function arc(pen: Pen, scene: Scene, f: Frame, arcs: Arcs, i: number, ink: string, calm: number): void {
+function arc(pen: Pen, scene: Scene, f: Frame, arcs: Arcs, i: number, ink: string, calm: number, thin = 1): void {
   const strength = arcs.weight[i]! / (arcs.largest || 1);
   const [row, column] = [arcs.row[i]!, arcs.column[i]!];
   const [from, to] = [nearby(f, queryY(scene, f, row)), nearby(f, keyY(f, column))];
   const points = scene.isLine ? beside(f, from, to) : between(f, from, to);
-  pen.curve(points, ink, 0.75 + 3.5 * strength, calm * (0.1 + 0.9 * strength ** 0.8));
+  pen.curve(points, ink, thin * (0.75 + 3.5 * strength), calm * (0.1 + 0.9 * strength ** 0.8));
 }
 
 function between(f: Frame, from: number, to: number): Curve {
@@ -168,10 +188,12 @@ function beside(f: Frame, from: number, to: number): Curve {
 function labels(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Colours): void {
   const { focus } = shown;
   const linked = linkedBy(shown);
+  const every = Math.ceil(LEAST / f.line);
   const write = (side: Token["side"], at: number, label: string, y: number) => {
     if (y < -f.line || y > f.height + f.line) return;
     const marked = focus?.side === side && focus.at === at;
     const weight = side === "key" ? linked.keys.get(at) : linked.rows.get(at);
+    if (at % every && !marked && weight === undefined) return;
     const fill = marked ? colours.accent : focus && weight === undefined ? colours.quiet : colours.ink;
     const room = (scene.isLine ? f.right - f.left : side === "query" ? f.left : f.width - f.right - 44) - 8;
     const text = fitted(short(label), room, undefined, true);
@@ -189,7 +211,7 @@ function labels(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Colours
     const [first, last] = span(f.queryTop, scene.rowLabels.length);
     for (let r = first; r < last; r++) write("query", r, scene.rowLabels[r]!, queryY(scene, f, r));
   }
-  if (scene.matrix.residual) rests(pen, scene, f, colours);
+  if (scene.matrix.residual && every === 1) rests(pen, scene, f, colours);
 }
 
 /** The weight of each token's arc with the one in focus. */

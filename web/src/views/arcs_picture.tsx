@@ -5,7 +5,18 @@ import { useWidth } from "../heatmap";
 import { number } from "../labels";
 import { useColours } from "../theme";
 import { type Arcs, leaving, type Links } from "./arcs_choice";
-import { draw, type Frame, frameOf, keyY, queryY, rowsInView, type Scene, type Token, tokenAt } from "./arcs_drawing";
+import {
+  draw,
+  type Frame,
+  frameOf,
+  keyY,
+  queryY,
+  rowsInView,
+  type Scene,
+  type Token,
+  tokenAt,
+  wholeOf,
+} from "./arcs_drawing";
 
 interface PictureProps {
   name: string;
@@ -33,9 +44,15 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
   const [scrolled, scroll] = useState(0);
   const frame = frameOf(scene, width, tallest, scrolled);
   const { drawn, all } = useMemo(() => inView(scene, frame, arcs), [scene, arcs, frame.queryTop, frame.height]);
-  useDrawn(canvas, frame.width, frame.height, (pen) =>
-    draw(pen, scene, frame, { arcs, drawn, ...near, focus }, colours),
-  );
+  const whole = wholeOf(scene, frame);
+  useDrawn(canvas, frame.width, frame.height, (pen, _, ctx) => {
+    if (ctx) return draw(pen, scene, frame, { arcs, drawn, ...near, focus }, colours);
+    // A picture that leaves the page cannot be scrolled.
+    const leaving = inView(scene, whole, arcs);
+    draw(pen, scene, whole, { arcs, drawn: leaving.drawn, ...near, focus }, colours);
+    if (leaving.all > DRAWN)
+      pen.text(cutOff(leaving.all, "the"), whole.left, whole.height + CUT / 2, { fill: colours.quiet });
+  });
   useEffect(() => void (locked && reveal(box.current, scene, frame, locked)), [locked?.side, locked?.at]);
   const at = (event: MouseEvent) => tokenAt(scene, frame, event.offsetX, event.offsetY);
   const over = (token: Token | null) => (token?.side !== focus?.side || token?.at !== focus?.at) && onHover(token);
@@ -60,6 +77,7 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
         <div style={{ height: `${frame.all}px` }}>
           <canvas
             ref={canvas}
+            data-whole={[whole.width, whole.height + CUT].join(" ")}
             style={{ width: `${frame.width}px`, height: `${frame.height}px` }}
             onPointerMove={(event) => over(at(event))}
             onPointerLeave={() => onHover(null)}
@@ -68,10 +86,18 @@ export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPic
         </div>
       </div>
       {all > DRAWN && (
-        <p class="arcs-cut">{`Of ${number(all, true, 0)} arcs here the ${number(DRAWN, true, 0)} strongest are drawn.`}</p>
+        <p class="arcs-cut" data-export="no">
+          {cutOff(all, "here the")}
+        </p>
       )}
     </div>
   );
+}
+
+const CUT = 24; // pixels for a line that says so
+
+function cutOff(all: number, which: string): string {
+  return `Of ${number(all, true, 0)} arcs ${which} ${number(DRAWN, true, 0)} strongest are drawn.`;
 }
 
 /** The height with which the picture, its caption and the footer fit the window together. */

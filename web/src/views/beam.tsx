@@ -7,7 +7,7 @@ import { worded } from "../look";
 import { Token, useSay } from "../readout";
 import type { Live, LoadedTrace, PageAxis, PageTree, Part, State, View, ViewProps } from "../types";
 import { SAVED } from "../what_if_hand";
-import { apply, sessionOf } from "../what_if";
+import { sessionOf, sessionWith } from "../what_if";
 import { type Layout, layoutOf, neighbour, ownLogProb, parentOf, pathTo, textOf } from "./beam_layout";
 import { BeamDrawing, placesOf, type Places, SIZES } from "./beam_drawing";
 import "./beam.css";
@@ -195,7 +195,7 @@ function Asks({ tree, axis, node, open, live, trace, then }: AsksProps) {
     blame(null);
     try {
       // Steps then says what was forced, beside what was written before, and takes it back.
-      if (live) await apply(live, { ...sessionOf(trace), prefix });
+      await live?.apply(sessionWith(sessionOf(trace), { prefix }));
       then(path.length - 1);
     } catch (error) {
       blame(worded(error));

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
-import { number } from "../labels";
+import { number, runsLeft } from "../labels";
 import { type Look, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { textWidth } from "../pen";
@@ -176,9 +176,15 @@ async function thumbsOf(trace: LoadedTrace): Promise<Map<PageMap, Uint8Array>> {
   for (const map of trace.maps) {
     // All thumbnails lie in one block: only the first of them waits.
     const thumb = await trace.thumb(map);
-    if (thumb) found.set(map, thumb);
+    const left = thumb && runsLeft(trace.axis(map.key).labels);
+    if (thumb) found.set(map, left ? mirrored(thumb, map.thumb!.columns) : thumb);
   }
   return found;
+}
+
+/** Each row from its other end. */
+function mirrored(thumb: Uint8Array, columns: number): Uint8Array {
+  return thumb.map((_, i) => thumb[i - (i % columns) + columns - 1 - (i % columns)]!);
 }
 
 const SCALED: Record<ScaleName, string> = {

@@ -18,6 +18,7 @@ import { gridOf, LOWEST, NARROW, tallOf, useRowHeight, useStage } from "./steps_
 import { betweenOf, type Decode, isDecode, type Likely, likelyAt, loadDecode } from "./steps_loading";
 import { MOST_ROWS, type Moment, momentOf, numberOf, placeOf, sizeAt, stepAt } from "./steps_moment";
 import { Rows, States } from "./steps_rows";
+import { heaviest } from "./steps_numbers";
 import { Caption, type Column, ColumnHeads, Equations } from "./steps_words";
 import "./steps.css";
 
@@ -54,7 +55,8 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
   // Where nothing looks and nothing is written there is nothing to change.
   const asks = place !== null || moment.forced;
   const long = !!look && look.map.keys > MOST_ROWS && look.map.keys <= 400;
-  const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: moment.key };
+  const at = hand.draft?.key ?? state.key ?? heaviest(row);
+  const panel = { trace, hand, place, size, sum, set, axis: look?.key ?? null, at: at < size ? at : -1 };
   const WhatIf = live && carried.asking;
   const controls = (
     <>
@@ -144,7 +146,7 @@ function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
   const height = useRowHeight(rows, grid, stacked);
   const tall = tallOf(rows * height);
   const touched = hand.session.changes.filter((change) => touches(change, placeOf(decode, moment.step)!));
-  const masked = new Set(touched.flatMap((change) => (change.kind === "mask" ? [change.key!] : [])));
+  const masked = new Set(touched.flatMap((change) => (change.edit.edit === "mask" ? (change.edit.keys ?? []) : [])));
   const mixes = !decode.points;
   const kept: Partial<Record<Column, unknown>> = {
     h: decode.read,

@@ -19,7 +19,7 @@ const WIDTHS: Record<Column, string> = {
 };
 
 /** Narrower than this, what stands beside the rows stands below them. */
-export const NARROW = "(max-width: 840px)";
+export const NARROW = "(max-width: 920px)";
 /** The grid's row of the first position: above it are the heads, and where columns are stacked what the step begins with. */
 export const FIRST_ROW = 3;
 

@@ -224,8 +224,10 @@ function useDrag(at: number, free: boolean, hand: Hand) {
       const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
       hand.drag(at, (event.clientX - box.left) / Math.max(1, box.width), true);
     },
-    onPointerUp() {
+    onPointerUp(event: PointerEvent) {
       if (start.current?.drags) hand.keep();
+      // A pointer has done with it: the arrows step again, until a Tab brings them back to the bar.
+      (event.currentTarget as HTMLElement).blur();
     },
     onPointerCancel() {
       start.current = null;
