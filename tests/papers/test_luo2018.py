@@ -135,14 +135,18 @@ def test_the_start_and_the_stop_count_in_the_loss_and_in_the_best_path() -> None
     """Against all 3⁴ paths, in rows of unequal lengths; A is written [from, to], its last row the start, its last column
     the stop."""
     crf = drawn(CRF(3), 2.0)
-    A, P, lengths = crf.transitions.detach(), 2 * torch.randn(2, 4, 3, dtype=torch.float64), torch.tensor([4, 2])
+    A, P, lengths = (
+        crf.transitions.detach(),
+        torch.randn(7, 4, 3, dtype=torch.float64),
+        torch.tensor([4, 2, 1, 3, 4, 2, 1]),
+    )
+    tags = torch.randint(0, 3, (7, 4))
     for row, length in enumerate(lengths.tolist()):
         scores = {}
         for path in itertools.product(range(3), repeat=length):
             moves = itertools.pairwise([3, *path, 3])
             scores[path] = sum(P[row, t, tag] for t, tag in enumerate(path)) + sum(A[move] for move in moves)
         total = torch.stack(list(scores.values())).logsumexp(0)
-        tags = torch.tensor([[2, 0, 1, 2], [1, 2, 0, 0]])
         losses = crf.loss(P, tags, lengths)
         torch.testing.assert_close(losses[row], total - scores[tuple(tags[row, :length].tolist())])
         best, shares = crf.decode(P, lengths)

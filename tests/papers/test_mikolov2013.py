@@ -14,16 +14,16 @@ from saccade.tasks.vectors import WordVectors
 
 
 def test_the_loss_of_one_pair_is_minus_equation_4():
-    """v = (1, 2), u_o = (0.5, 0.25), u_1 = (−1, 0), u_2 = (0, 0.5): log σ(1) + log σ(1) + log σ(−1) = −1.9398."""
+    """v = (1, 2), u_o = (0.5, 0.25), u_1 = (−1, 0), u_2 = (0, 1): log σ(1) + log σ(1) + log σ(−2) = −2.7535."""
     network = Skipgram(Config(2), vocabulary=8)
     with torch.no_grad():
         network.embedding.weight[4] = torch.tensor([1.0, 2.0])
-        network.context.weight[[5, 6, 7]] = torch.tensor([[0.5, 0.25], [-1.0, 0.0], [0.0, 0.5]])
+        network.context.weight[[5, 6, 7]] = torch.tensor([[0.5, 0.25], [-1.0, 0.0], [0.0, 1.0]])
     tokenizer = Tokenizer.train(["a b c d"], CommonWords(min_count=1))
     task = WordVectors(WordData(train="-"), tokenizer, [1] * 8)
     pair = Batch(torch.tensor([4]), torch.tensor([5]), torch.tensor([[6, 7]]), torch.ones(1), [0], 1)
-    expected = -(2 * math.log(1 / (1 + math.exp(-1))) + math.log(1 / (1 + math.exp(1))))
-    assert expected == pytest.approx(1.9398, abs=1e-4)
+    expected = -(2 * math.log(1 / (1 + math.exp(-1))) + math.log(1 / (1 + math.exp(2))))
+    assert expected == pytest.approx(2.7535, abs=1e-4)
     assert float(task.loss(network, pair).total.detach()) == pytest.approx(expected, rel=1e-6)
 
 
