@@ -9,9 +9,10 @@ import torch
 
 from saccade import Lens, attend, explain_choice, read, weigh
 from saccade.attention.normalise import sharpened, softmax, sparsemax
-from saccade.attention.scores import additive, cosine, dot, general, location, scaled_dot
+from saccade.attention.scores import Prepared, additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import band, causal, everywhere, gaussian, mask, padding
 from saccade.errors import SaccadeError
+from saccade.kernels.choose import Choice
 from saccade.nn import Attention, AttentionPool, MultiHead
 from saccade.trace import Boost, Mask, Set
 
@@ -177,3 +178,21 @@ def test_what_multi_head_attention_cannot_represent_is_refused() -> None:
     with pytest.raises(SaccadeError, match="Linear"):
         MultiHead.from_torch(torch.nn.Linear(3, 5))
     assert MultiHead.from_torch(torch.nn.MultiheadAttention(6, 3, dropout=0.25)).dropout == 0.25
+
+
+def test_a_score_of_ones_own_may_prepare_keys_per_query() -> None:
+    """The keys it prepared then have an axis more than the queries, as RETAIN's have."""
+
+    class PerQuery:
+        def prepare(self, key):
+            return Prepared(key)
+
+        def __call__(self, query, key):
+            return (key.key @ query.unsqueeze(-1)).squeeze(-1)
+
+        def choice(self, query, key):
+            return Choice("own", self, ())
+
+    keys = torch.randn(2, 3, 7, 5)
+    weights = weigh(QUERY, Prepared(keys), score=PerQuery(), window=padding([7, 4]))
+    torch.testing.assert_close(weights[1, 2, :4], (keys[1, 2, :4] @ QUERY[1, 2]).softmax(0))

@@ -188,7 +188,7 @@ def _check(
         raise SaccadeError(f"site: expected a name or a saccade.trace.Site, found {site!r:.60}")
     keys = key.key if isinstance(key, Prepared) else key
     check_states(query=query, key=keys)
-    if not isinstance(key, Prepared):  # a score may prepare keys of another shape, such as keys of each query's own
+    if not isinstance(key, Prepared) or keys.dim() == query.dim():  # a score may prepare keys per query
         check_alike(query=query, key=keys)
 
 

@@ -31,8 +31,6 @@ from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Activation, Encoder, Layout, activated
 from saccade.trace.lens import Lens, Site
 
-FOLLOWS, ELSEWHERE = 0, 1  # classes of the next-text head
-
 
 @dataclass(frozen=True)
 class Config:
