@@ -188,7 +188,8 @@ def _check(
         raise SaccadeError(f"site: expected a name or a saccade.trace.Site, found {site!r:.60}")
     keys = key.key if isinstance(key, Prepared) else key
     check_states(query=query, key=keys)
-    check_alike(query=query, key=keys)
+    if not isinstance(key, Prepared):  # a score may prepare keys of its own layout, such as one set per query
+        check_alike(query=query, key=keys)
 
 
 def _described(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
