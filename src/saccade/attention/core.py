@@ -3,6 +3,8 @@
     weights = normalise(score(query, key) where the window is visible, else −inf) · gain     [B, (H,) T, S]
     context = weights · value                                                              [B, (H,) T, E]
 
+With half-precision inputs scores, weights and sums are computed in float32 and results rounded once, with a lens as without.
+
 Legend: B batch, H heads (optional), T queries, S keys, D width of queries and keys, E width of values.
 """
 
@@ -12,17 +14,19 @@ import math
 from dataclasses import is_dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
 from saccade.attention.checks import check_alike, check_dropout, check_offset, check_parts, check_states
 from saccade.attention.fast import plan, step
-from saccade.attention.normalise import Normaliser, softmax
+from saccade.attention.normalise import Normaliser, logits_of, softmax
 from saccade.attention.scores import Prepared, Score, name_of
 from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted, result_dtype, without_autocast, working_dtype
 from saccade.kernels.statistics.reference import Statistics
 from saccade.trace.lens import Lens, Site
 
@@ -55,16 +59,7 @@ def weigh(
         site: the name of this place for the lens.
     """
     _check(query, key, score, normalise, window, offset, lens, site)
-    scores = score(query, key)  # [B, (H,) T, S]
-    T, S = scores.shape[-2:]
-    extent = Extent(T, S, offset, scores.device, scores.dtype)
-    visible, gain = window.visible(extent), window.gain(extent)
-    if visible is not None:
-        scores = scores.masked_fill(~_beside(visible, scores), -math.inf)
-    if lens is None:
-        weights = normalise(scores)
-        return weights if gain is None else weights * _beside(gain, weights)
-    return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+    return _rounded(_weights(query, key, score, normalise, window, offset, lens, site), query, key)
 
 
 def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
@@ -73,7 +68,7 @@ def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"
     check_alike(weights=weights, value=value)
     if weights.shape[-1] != value.shape[-2]:
         raise SaccadeError(f"value: expected one for each of the {weights.shape[-1]} weights, found {value.shape[-2]}")
-    return weights @ value
+    return _read(weights, value, result_dtype(weights, value))
 
 
 def attend(
@@ -138,11 +133,13 @@ def look(
         served = step(query, key, value, score=score, normalise=normalise, window=window)
         if served is not None:
             return served
-    weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
-    context = read(functional.dropout(weights, dropout) if dropout else weights, value)
+    _check(query, key, score, normalise, window, offset, lens, site)
+    weights = _weights(query, key, score, normalise, window, offset, lens, site)
+    dtype = result_dtype(query, key.key if isinstance(key, Prepared) else key, value)
+    context = _read(functional.dropout(weights, dropout) if dropout else weights, value, dtype)
     if lens is not None:
         _keep_context(lens, Site.of(site), context, offset or 0)
-    return weights, context
+    return _rounded(weights, query, key), context
 
 
 def explain_choice(
@@ -188,7 +185,49 @@ def _check(
         raise SaccadeError(f"site: expected a name or a saccade.trace.Site, found {site!r:.60}")
     keys = key.key if isinstance(key, Prepared) else key
     check_states(query=query, key=keys)
-    check_alike(query=query, key=keys)
+    if not isinstance(key, Prepared):  # a score may prepare keys of its own layout, such as one set per query
+        check_alike(query=query, key=keys)
+
+
+def _weights(
+    query: Tensor,
+    key: Tensor | Prepared,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    offset: int | None,
+    lens: Lens | None,
+    site: str | Site,
+) -> Tensor:
+    """The weights in float32 at least."""
+    scores = score(query, key)  # [B, (H,) T, S]
+    scores = scores.to(working_dtype(scores.dtype))
+    T, S = scores.shape[-2:]
+    extent = Extent(T, S, offset, scores.device, scores.dtype)
+    visible, gain = window.visible(extent), window.gain(extent)
+    if visible is not None:
+        scores = scores.masked_fill(~_beside(visible, scores), -math.inf)
+    if lens is None:
+        weights = normalise(scores)
+        return weights if gain is None else weights * _beside(gain, weights)
+    return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+
+
+def _read(weights: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Σₛ weights[t, s] · value[s], summed in float32 at least, as ``dtype``."""
+    wide = working_dtype(dtype)
+    if weights.dtype is value.dtype is dtype is wide:
+        return weights @ value
+    with without_autocast(value):
+        return (weights.to(wide) @ value.to(dtype).to(wide)).to(dtype)
+
+
+def _rounded(weights: Tensor, query: Tensor, key: Tensor | Prepared) -> Tensor:
+    """The weights in the dtype of half-precision queries and keys; others are returned as they are."""
+    if working_dtype(query.dtype) is query.dtype:
+        return weights
+    dtype = promoted(query, key.key if isinstance(key, Prepared) else key)
+    return weights if working_dtype(dtype) is dtype else weights.to(dtype)
 
 
 def _described(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
@@ -221,8 +260,12 @@ def _weigh_under(
     headless = scores.dim() == 3
     if headless:
         scores = scores.unsqueeze(1)  # the lens always gets heads: [B, H, T, S]
-    edited = lens.edit_scores(site, scores, offset)
-    weights = normalise(edited)
+    logits = logits_of(normalise, scores)
+    if logits is not None:  # a softmax of them: adding log f multiplies by f
+        weights = softmax(lens.edit_scores(site, logits, offset))
+    else:
+        weights = normalise(lens.edit_scores(site, scores, offset, boosting=False))
+        weights = lens.boost_weights(site, weights, offset)
     if gain is not None:
         weights = weights * _beside(gain, weights)
     weights = lens.edit_weights(site, weights, offset)

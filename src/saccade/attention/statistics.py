@@ -19,6 +19,7 @@ from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared
 from saccade.attention.windows import Extent, Window
 from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.dot.reference import dot_scores
+from saccade.kernels.dtypes import widened
 from saccade.kernels.launching import has_fused
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
@@ -89,7 +90,8 @@ def _dot(
         )
 
     def scores(rows: slice, keys: slice) -> Tensor:
-        return dot_scores(flat_query[:, rows], flat_key[:, keys], scale)
+        some, others = widened(flat_query[:, rows], flat_key[:, keys])
+        return dot_scores(some, others, scale)
 
     shape = (*flat_query.shape[:2], flat_key.shape[1])
     return blocked.statistics(scores, shape, visibility, like=flat_query, wanted=wanted, heads=heads)
