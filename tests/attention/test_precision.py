@@ -5,13 +5,14 @@ Legend: B batch, T queries, S keys, D width of queries and keys, E width of valu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from saccade.attention.core import attend, look, read, weigh
+from saccade.attention.core import attend, explain_choice, look, read, weigh
 from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax
 from saccade.attention.scores import (
     Score,
@@ -24,6 +25,7 @@ from saccade.attention.scores import (
     scaled_dot,
 )
 from saccade.attention.windows import Window, band, causal, everywhere, gaussian, padding
+from saccade.kernels import choose
 from saccade.trace import Lens
 
 B, D, E = 2, 13, 7
@@ -65,8 +67,9 @@ def test_contexts_and_gradients_are_right_to_one_rounding_with_and_without_a_len
     make = scores(S)[name]
     inputs = [drawn(B, T, D, scale=2), drawn(B, S, D, scale=2), drawn(B, S, E)]
     grad = drawn(B, T, E)
-    for window in (everywhere, padding([S, S - 2]), causal("top-left") & band(40)):
-        options = {"window": window, "normalise": softmax}
+    windows = (everywhere, padding([S, S - 2]), causal("top-left") & band(40), band(2))
+    for window, normalise in itertools.product(windows, (softmax, sharpened(1.7))):
+        options = {"window": window, "normalise": normalise}
         exact, of_exact = computed(inputs, torch.float64, make, grad, **options)  # type: ignore[arg-type]
         for lens in (None, Lens(), Lens("top", k=3), Lens("statistics"), Lens(detail=("scores", "context"))):
             found, gradients = computed(inputs, dtype, make, grad, lens=lens, **options)  # type: ignore[arg-type]
@@ -76,6 +79,30 @@ def test_contexts_and_gradients_are_right_to_one_rounding_with_and_without_a_len
                 # PyTorch's own attention rounds once more, where it keeps a product in half precision.
                 error = (ours.double() - theirs).abs().max()
                 assert error <= 6 * ROUNDING[dtype] * theirs.abs().max().clamp_min(1), (lens, error)
+
+
+@pytest.mark.parametrize("beta", [1.0, 1.7])
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_additive_attention_in_one_kernel_is_as_exact(
+    dtype: torch.dtype, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BLOCKED_PAYS_FROM", "BLOCKED_PAYS_FROM_WITH_GRADIENT"):
+        monkeypatch.setattr(choose, name, 1)
+    choose.remembered.cache_clear()
+    inputs, grad, v = [drawn(B, 5, D), drawn(B, 11, D), drawn(B, 11, E)], drawn(B, 5, E), drawn(D, scale=4)
+    options = {"window": padding([11, 6]), "normalise": sharpened(beta)}
+
+    def make(dtype: torch.dtype) -> Score:
+        return additive(v.to(dtype))
+
+    halves = [tensor.to(dtype) for tensor in inputs]
+    assert explain_choice(*halves, score=make(dtype), **options).startswith("additive.attention")  # type: ignore[arg-type]
+    exact, of_exact = computed(inputs, torch.float64, make, grad, **options)  # type: ignore[arg-type]
+    for lens in (None, Lens(), Lens("top"), Lens("statistics")):
+        found, gradients = computed(inputs, dtype, make, grad, lens=lens, **options)  # type: ignore[arg-type]
+        for ours, theirs in zip((found, *gradients), (exact, *of_exact), strict=True):
+            assert (ours.double() - theirs).abs().max() <= 6 * ROUNDING[dtype] * theirs.abs().max().clamp_min(1), lens
+    choose.remembered.cache_clear()
 
 
 def computed(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.attention.fast import Plan, one_dtype
+from saccade.attention.fast import Plan, one_dtype, times
 from saccade.attention.normalise import Softmax
 from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared
 from saccade.attention.windows import Extent, Window
@@ -66,7 +66,7 @@ def _additive(
 ) -> Statistics:
     query, key, _ = one_dtype(query, key, key)
     query, key = (tensor.flatten(0, -3).contiguous() for tensor in (query, key))
-    v = v.reshape(-1, v.shape[-1]).to(query.dtype) * beta
+    v = times(v.to(query.dtype), beta).reshape(-1, v.shape[-1])
     engine, _ = engine_for(query, key)
 
     def scores(rows: slice, keys: slice) -> Tensor:
