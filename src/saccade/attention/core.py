@@ -19,7 +19,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_alike, check_dropout, check_offset, check_parts, check_states
+from saccade.attention.checks import (
+    check_alike,
+    check_dropout,
+    check_fits,
+    check_normalised,
+    check_offset,
+    check_parts,
+    check_states,
+)
 from saccade.attention.fast import plan, step
 from saccade.attention.normalise import Normaliser, logits_of, softmax
 from saccade.attention.scores import Prepared, Score, name_of
@@ -96,11 +104,7 @@ def attend(
     torch.Size([2, 5, 7])
     """
     _check(query, key, score, normalise, window, offset, lens, site)
-    check_states(value=value)
-    check_dropout(dropout)
-    if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
-        raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
-    check_alike(query=query, value=value)
+    _check_read(query, key, value, dropout)
     options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
     wanted = None if lens is None else lens.counted
     if lens is None or wanted is not None:
@@ -111,8 +115,7 @@ def attend(
             context, statistics = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
             site = _described(site, score, normalise, None)
             return _counted(lens, site, context, statistics, key, offset or 0)
-    _, context = look(query, key, value, **options, dropout=dropout, lens=lens, site=site)
-    return context
+    return _look(query, key, value, score, normalise, window, dropout, offset, lens, site)[1]
 
 
 def look(
@@ -129,11 +132,27 @@ def look(
     site: str | Site = "attention",
 ) -> tuple[Float[Tensor, "*batch T S"], Float[Tensor, "*batch T E"]]:
     """``(weights, context)``: :func:`attend` that also returns the weights, before dropout."""
+    _check(query, key, score, normalise, window, offset, lens, site)
+    _check_read(query, key, value, dropout)
+    return _look(query, key, value, score, normalise, window, dropout, offset, lens, site)
+
+
+def _look(
+    query: Tensor,
+    key: Tensor | Prepared,
+    value: Tensor,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    dropout: float,
+    offset: int | None,
+    lens: Lens | None,
+    site: str | Site,
+) -> tuple[Tensor, Tensor]:
     if lens is None and not dropout:
         served = step(query, key, value, score=score, normalise=normalise, window=window)
         if served is not None:
             return served
-    _check(query, key, score, normalise, window, offset, lens, site)
     weights = _weights(query, key, score, normalise, window, offset, lens, site)
     dtype = result_dtype(query, key.key if isinstance(key, Prepared) else key, value)
     context = _read(functional.dropout(weights, dropout) if dropout else weights, value, dtype)
@@ -162,6 +181,7 @@ def explain_choice(
     _check(query, key, score, normalise, window, offset)
     if value is None:
         return str(score.choice(query, key))
+    _check_read(query, key, value, 0.0)
     served = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
     return " ".join([str(served.choice), *served.details])
 
@@ -189,6 +209,14 @@ def _check(
         check_alike(query=query, key=keys)
 
 
+def _check_read(query: Tensor, key: Tensor | Prepared, value: Tensor, dropout: float) -> None:
+    check_states(value=value)
+    check_dropout(dropout)
+    if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
+        raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
+    check_alike(query=query, value=value)
+
+
 def _weights(
     query: Tensor,
     key: Tensor | Prepared,
@@ -204,12 +232,16 @@ def _weights(
     scores = scores.to(working_dtype(scores.dtype))
     T, S = scores.shape[-2:]
     extent = Extent(T, S, offset, scores.device, scores.dtype)
-    visible, gain = window.visible(extent), window.gain(extent)
+    visible, gain = (
+        None if part is None else _beside(part, scores, window)
+        for part in (window.visible(extent), window.gain(extent))
+    )
     if visible is not None:
-        scores = scores.masked_fill(~_beside(visible, scores), -math.inf)
+        scores = scores.masked_fill(~visible, -math.inf)
     if lens is None:
         weights = normalise(scores)
-        return weights if gain is None else weights * _beside(gain, weights)
+        check_normalised(weights, scores)
+        return weights if gain is None else weights * gain
     return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
 
 
@@ -265,14 +297,17 @@ def _weigh_under(
         weights = softmax(lens.edit_scores(site, logits, offset))
     else:
         weights = normalise(lens.edit_scores(site, scores, offset, boosting=False))
+        check_normalised(weights, scores)
         weights = lens.boost_weights(site, weights, offset)
     if gain is not None:
-        weights = weights * _beside(gain, weights)
+        weights = weights * (gain.unsqueeze(1) if headless and gain.dim() == 3 else gain)
     weights = lens.edit_weights(site, weights, offset)
     lens.observe(site, weights, offset=offset, scores=scores)  # the network's own: an edit is not a score
     return weights.squeeze(1) if headless else weights
 
 
-def _beside(part: Tensor, scores: Tensor) -> Tensor:
+def _beside(part: Tensor, scores: Tensor, window: Window) -> Tensor:
     """A window's [B, T, S] as [B, 1, T, S] where the scores have heads."""
-    return part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part
+    part = part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part
+    check_fits(window, part, scores)
+    return part

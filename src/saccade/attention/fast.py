@@ -66,6 +66,8 @@ def plan(
         return _composed(score, query, key, f"no kernel takes {score!r} from queries to contexts")
     if type(normalise) is not Softmax:
         return _composed(score, query, key, f"the kernels compute a softmax, not {normalise!r}")
+    if isinstance(normalise.beta, Tensor):
+        return _composed(score, query, key, "its β is a tensor, and the kernels take a number")
     refusal = _refusal(score, query, key, value)
     if refusal is not None:
         return _composed(score, query, key, refusal)

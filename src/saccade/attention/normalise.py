@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta
+from saccade.attention.checks import check_beta, check_scores
 from saccade.kernels.entmax import reference as entmax_reference
 
 
@@ -39,6 +39,7 @@ class Softmax:
     beta: float = 1.0
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         blind = (scores == -math.inf).all(dim=-1, keepdim=True)
         return torch.softmax(self.logits(scores.masked_fill(blind, 0.0)), dim=-1).masked_fill(blind, 0.0)
 
@@ -69,6 +70,7 @@ class Smoothed:
     bias."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         return softmax(self.logits(scores))
 
     def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
@@ -87,6 +89,7 @@ class Sparsemax:
     """The Euclidean projection of z on the simplex: many weights are exactly 0."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         return entmax_reference.sparsemax(scores)
 
     def __repr__(self) -> str:
@@ -101,6 +104,7 @@ class Entmax15:
     """α-entmax with α = 1.5: sparse like sparsemax, smooth like softmax."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         return entmax_reference.entmax15(scores)
 
     def __repr__(self) -> str:

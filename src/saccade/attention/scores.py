@@ -29,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta, check_weights
+from saccade.attention.checks import check_beta, check_states, check_weights
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
 from saccade.kernels.dtypes import widened, without_autocast, working_dtype
@@ -296,6 +296,8 @@ class LocationAware(_Score):
 
     def after(self, weights: Float[Tensor, "*batch T S"] | None) -> LocationAware:
         """The same score for the query that follows these weights; None for the first query."""
+        if weights is not None:
+            check_states(weights=weights)
         return replace(self, previous=weights)
 
     def prepare(self, key: Tensor) -> Prepared:
@@ -343,4 +345,12 @@ def location_aware(
 
     Hidden keys must have weight 0, as :func:`weigh` ensures. With L = 0 it is ``additive``. Use the bias b with ``smoothed``.
     """
+    check_weights(
+        v=v,
+        query_weight=query_weight,
+        key_weight=key_weight,
+        filters=filters,
+        location_weight=location_weight,
+        bias=bias,
+    )
     return LocationAware(v, query_weight, key_weight, filters, location_weight, bias)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from saccade.attention.checks import check_parts, is_whole, tensor_of
+from saccade.attention.checks import check_parts, check_radius, tensor_of
 from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.visibility import Visibility, beside
@@ -162,7 +162,7 @@ class Band(Window):
 
 def band(radius: int, centre: Tensor | None = None) -> Band:
     """Luong's local-m: the keys within ``radius`` of the query's position, or of ``centre`` [B, (H,) T]."""
-    _check_radius(radius, 0)
+    check_radius(radius, 0)
     return Band(radius, None if centre is None else _positions(centre))
 
 
@@ -187,7 +187,7 @@ class Gaussian(Window):
 
 def gaussian(centre: Float[Tensor, "*batch T"], radius: int) -> Gaussian:
     """Luong's local-p: weights × exp(−(s − p)² / 2σ²) with σ = radius/2, inside the window; not renormalised (eq. 10)."""
-    _check_radius(radius, 1)
+    check_radius(radius, 1)
     return Gaussian(_positions(centre), radius)
 
 
@@ -262,14 +262,6 @@ def mask(seen: Tensor | Sequence[Any]) -> Masked:
     if seen.dtype != torch.bool:
         raise SaccadeError(f"mask: expected booleans, True where a query may look, found {seen.dtype}: pass mask != 0")
     return Masked(seen)
-
-
-def _check_radius(radius: Any, least: int) -> None:
-    if not is_whole(radius):
-        raise SaccadeError(f"radius must be a whole number: got {radius!r}")
-    if radius < least:
-        least_said = "not be negative" if least == 0 else f"be at least {least}"
-        raise SaccadeError(f"radius must {least_said}: got {radius}")
 
 
 def _positions(centre: Any) -> Tensor:

@@ -83,7 +83,7 @@ class Boost(Edit):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "keys", _keys(self.keys))
-        number = isinstance(self.factor, int | float)
+        number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
         if not number or not self.factor > 0 or math.isinf(self.factor):
             raise SaccadeError(f"factor must be a positive number: got {self.factor!r} (to hide a key, use Mask)")
 
@@ -114,7 +114,7 @@ class Set(Edit):
         if isinstance(self.row, str) or not isinstance(self.row, Iterable):
             raise SaccadeError(f"row must be a list of weights, one per key: got {self.row!r:.60}")
         row = tuple(self.row)
-        wrong = [weight for weight in row if isinstance(weight, str) or not hasattr(weight, "__float__")]
+        wrong = [weight for weight in row if isinstance(weight, str) or not _is_number(weight)]
         if wrong:
             raise SaccadeError(f"row must hold numbers: got {wrong[0]!r:.60}")
         object.__setattr__(self, "row", tuple(map(float, row)))
@@ -169,6 +169,10 @@ def edit_from_json(document: dict[str, Any]) -> Edit:
 
 def _is_position(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _is_number(weight: Any) -> bool:
+    return hasattr(weight, "__float__") and getattr(weight, "shape", ()) in ((), (1,))
 
 
 def _keys(keys: Any) -> tuple[int, ...]:

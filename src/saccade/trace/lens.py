@@ -86,14 +86,14 @@ class Lens:
     ) -> None:
         if keep not in ("all", "top", "statistics"):
             raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
-        if not isinstance(k, int) or k < 1:
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise SaccadeError(f"k must be a whole number of at least 1: got {k!r}")
-        edits = (edits,) if isinstance(edits, Edit) else tuple(edits)
+        edits = tuple(edits) if isinstance(edits, Iterable) else (edits,)
         for edit in edits:
             if not isinstance(edit, Edit):
                 raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
-        detail = frozenset((detail,) if isinstance(detail, str) else detail)
-        unknown = sorted(detail.difference(DETAILS))
+        detail = frozenset(detail if isinstance(detail, Iterable) and not isinstance(detail, str) else (detail,))
+        unknown = sorted(detail.difference(DETAILS), key=str)
         if unknown:
             raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")
         self.keep, self.k = keep, k
