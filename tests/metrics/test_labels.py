@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from saccade.errors import SaccadeError
@@ -42,6 +43,21 @@ def test_rows_of_some_records_give_the_figure_of_those() -> None:
 def test_a_system_never_differs_from_itself() -> None:
     same = label_statistics("f1", SAID, TRUE)
     assert paired_difference(same, same, samples=50).bootstrap_p == 1.0
+
+
+def test_systems_that_predict_different_labels_are_compared_label_by_label() -> None:
+    true, one, other = ["a", "b", "a", "b"], ["a", "b", "c", "b"], ["a", "b", "a", "d"]
+    first, second = (label_statistics("f1", said, true) for said in (one, other))
+    assert first.rows.shape == second.rows.shape  # as many labels, but not the same
+    # What a test that swaps the third and the fourth prediction must compute: the figure of those predictions.
+    labels = ("a", "b", "c", "d")
+    swapped = np.concatenate([first.over(labels).rows[:2], second.over(labels).rows[2:]])
+    mixed = label_statistics("f1", [*one[:2], *other[2:]], true)
+    assert first.figure(swapped.sum(0)) == pytest.approx(mixed.value)
+    found = paired_difference(label_statistics("f1", SAID, TRUE), label_statistics("f1", ["a"] * 7, TRUE), samples=50)
+    assert found.difference == pytest.approx((6 / 10) / 3 - (4 / 6 + 2 / 4 + 2 / 4) / 3)
+    found = paired_difference(first, label_statistics("f1", true, true), samples=50)  # it once refused other labels
+    assert found.difference == pytest.approx(1 - first.value) and found.better > 0.5
 
 
 def test_unknown_metrics_and_missing_predictions_are_told() -> None:

@@ -284,8 +284,7 @@ def test_all_heads_of_a_site_are_one_tensor() -> None:
 
 def test_labels_for_an_axis_that_no_map_has_are_refused_by_the_names_that_they_have() -> None:
     lens = Lens()
-    site = Site("look", "query", "key")
-    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens, site=site)
+    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens, site=Site("look", "query", "key"))
     words = Tokens(("a", "b", "c", "d", "e"))
     with pytest.raises(SaccadeError, match=r"query, key.*'keys'"):
         lens.trace.labelled({"keys": words})

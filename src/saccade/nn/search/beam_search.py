@@ -409,8 +409,11 @@ class SourceAttention(Lens):
     def wants(self, part: str) -> bool:
         return self.inner is not None and self.inner.wants(part)
 
-    def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
-        return scores if self.inner is None else self.inner.edit_scores(site, scores, offset)
+    def edit_scores(self, site: Site, scores: Tensor, offset: int, *, boosting: bool = True) -> Tensor:
+        return scores if self.inner is None else self.inner.edit_scores(site, scores, offset, boosting=boosting)
+
+    def boost_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
+        return weights if self.inner is None else self.inner.boost_weights(site, weights, offset)
 
     def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
         return weights if self.inner is None else self.inner.edit_weights(site, weights, offset)
