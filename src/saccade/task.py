@@ -40,6 +40,7 @@ from saccade.kinds import InputKind, OutputKind
 from saccade.metrics.labels import Confusion
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
+from saccade.progress import portion, report
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
 
@@ -467,9 +468,15 @@ class Task(ABC):
     ) -> list[Prediction]:
         """The prediction loop of every task: inputs that were read, in batches of similar cost."""
         predictions: dict[int, Prediction] = {}
+        costs = [1 + self.cost(item) for item in items]
+        done, total = 0, sum(costs)
         with eval_mode(network), torch.no_grad():
             for numbers in self.group(network, items, how, lens):
-                batch = self.forward(network, [items[number] for number in numbers], how=how, lens=lens)
+                cost = sum(costs[number] for number in numbers)
+                with portion(done / total, cost / total):
+                    report(0.0)
+                    batch = self.forward(network, [items[number] for number in numbers], how=how, lens=lens)
+                done += cost
                 predictions |= zip(numbers, batch, strict=True)
                 if progress is not None:
                     progress(len(predictions), len(items))
