@@ -51,6 +51,21 @@ def test_rows_keep_their_cells_and_get_the_prediction_of_their_column(command, r
     assert status == 0 and rows_of(printed) == written
 
 
+def test_a_table_that_was_left_unfinished_goes_on_where_it_stopped(command, run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(predicted_table, "TOGETHER", 3)
+    rows = ["good", "x", "", "film 3", "dull", "good dull", "film"]
+    (tmp_path / "in.csv").write_text("text,n\n" + "".join(f"{row},{n}\n" for n, row in enumerate(rows)))
+    asked = ("predict", run, tmp_path / "in.csv", "--column", "text")
+    assert command(*asked, "--out", tmp_path / "whole.csv")[0] == 1
+    whole, out = (tmp_path / "whole.csv").read_bytes(), tmp_path / "part.csv"
+    assert command(*asked, "--out", out, "--on-error", "stop")[0] == 1
+    assert whole.startswith(out.read_bytes()) and len(rows_of(out.read_text())) == 4, "the header, and rows read together"
+    status, _, err = command("predict", run, tmp_path / "in.csv", "--column", "n", "--out", out)
+    assert status == 1 and "another command" in err
+    assert command(*asked, "--out", out)[0] == 1
+    assert out.read_bytes() == whole
+
+
 def test_a_bad_row_loses_itself_alone_and_is_told_by_its_line(command, run, tmp_path) -> None:
     (tmp_path / "in.tsv").write_text(
         f"text\tprediction\ngood\t1\n\t2\n{'long ' * 10}\t3\nonly one\ndull\t4\n", encoding="utf-8"
@@ -82,7 +97,6 @@ def test_tables_of_other_kinds_and_encodings_are_read(command, run, tmp_path) ->
         (("in.txt", "--column", "text"), "expected a csv, tsv, jsonl or parquet"),
         (("gone.csv", "--column", "text"), "gone.csv: expected a file"),
         (("in.csv", "--column", "text", "--encoding", "utf-16"), "--encoding must be utf-8"),
-        (("a text", "--out", "x.csv"), "--out: expected --column NAME beside it"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(command, run, tmp_path, monkeypatch, words, message) -> None:
