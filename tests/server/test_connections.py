@@ -84,9 +84,8 @@ def test_a_head_that_comes_letter_by_letter_is_cut_off(port, before) -> None:
 
 
 def test_a_body_that_never_comes_is_not_waited_for_after_the_answer(port) -> None:
-    with connected(port, HEAD) as client:
-        with pytest.raises(ConnectionError):
-            letter_by_letter(client)
+    with connected(port, HEAD) as client, pytest.raises(ConnectionError):
+        letter_by_letter(client)
 
 
 def test_an_answer_that_nobody_takes_is_dropped(port) -> None:
