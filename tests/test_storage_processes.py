@@ -54,12 +54,13 @@ def test_a_kill_at_a_random_moment_of_saving_leaves_files_of_one_version(tmp_pat
         ready, begun = os.pipe()
 
         def keep_saving(kill: int = kill, begun: int = begun) -> None:
-            os.write(begun, b"x")
             for number in range(1000):
+                os.write(begun, b"x")
                 save(tmp_path, kill * 1000 + number)
 
         process = child(keep_saving)
-        os.read(ready, 1)
+        for _ in range(1 + kill % 3):  # so many saves have begun
+            os.read(ready, 1)
         os.close(ready), os.close(begun)
         time.sleep(chance.random() * 0.03)
         os.kill(process, signal.SIGKILL)
@@ -74,13 +75,13 @@ def test_of_two_processes_that_lock_one_file_at_the_same_moment_exactly_one_ente
         lock = tmp_path / f"{round}" / ".lock"
 
         def enter(start=start, end=end, lock=lock) -> None:
-            start.wait(20)
+            start.wait(100)
             try:
                 with locked(lock, where=lock.parent, expected="a free run"):
-                    end.wait(20)
+                    end.wait(100)
                     os._exit(ENTERED)
             except InUse:
-                end.wait(20)
+                end.wait(100)
                 os._exit(REFUSED)
 
         processes = [child(enter) for _ in range(2)]
