@@ -29,9 +29,14 @@ async def app(scope, receive, send) -> None:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def limits() -> Limits:
+    return LIMITS
+
+
+@pytest.fixture
+def port(limits) -> Iterator[int]:
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http=connections_of(LIMITS), log_level="critical", lifespan="off", ws="none")
+    config = uvicorn.Config(app, http=connections_of(limits), log_level="critical", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -79,8 +84,8 @@ def test_a_head_that_comes_letter_by_letter_is_cut_off(port, before) -> None:
 
 
 def test_a_body_that_never_comes_is_not_waited_for_after_the_answer(port) -> None:
-    with connected(port, HEAD) as client:
-        assert rest_of(client).endswith(b"answer")
+    with connected(port, HEAD) as client, pytest.raises(ConnectionError):
+        letter_by_letter(client)
 
 
 def test_an_answer_that_nobody_takes_is_dropped(port) -> None:
@@ -101,8 +106,10 @@ def test_a_client_that_takes_a_large_answer_slowly_gets_it_all(port) -> None:
         assert received + len(rest_of(client)) > LARGE
 
 
-def test_many_silent_connections_do_not_keep_others_out(port) -> None:
+@pytest.mark.parametrize("limits", [Limits(connections=5, silence=60)])
+def test_of_too_many_connections_the_longest_silent_is_closed_and_others_are_served(port) -> None:
     silent = [connected(port, "G") for _ in range(23)]
+    assert all(rest_of(client) == b"" for client in silent[:18])
     asking = http.client.HTTPConnection("127.0.0.1", port, timeout=8)
     asking.request("GET", "/")
     assert asking.getresponse().read() == b"answer"
