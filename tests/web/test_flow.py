@@ -88,3 +88,10 @@ def test_what_the_step_begins_with_stands_above_the_rows_on_a_narrow_page(opened
     row = page.stage.locator(".steps-row").first.bounding_box()
     assert above["y"] + above["height"] <= row["y"]
     assert above["width"] > 300
+
+
+def test_without_attention_the_state_moves_before_the_output_that_is_computed_from_it(opened):
+    flow = made.bottleneck().about["flow"]["decoder.state"]
+    assert flow["state"][0] in flow["output"]
+    page = opened(made.bottleneck(), hash="view=steps&step=2")
+    assert "First the state moves: s3 = " in text_of(page, ".at-next")
