@@ -74,6 +74,7 @@ def test_a_context_that_goes_elsewhere_does_not_appear_to_decide(opened):
     page = opened(declared(flow), hash="view=steps&step=2")
     assert page.stage.locator(".likely").count() == 0
     assert "the context goes into the vector of its sentence" in text_of(page, ".at-p")
+    assert page.sideways() == []
 
 
 @pytest.mark.parametrize("flow", [{"output": 3, "query": "s"}, {"recorded": []}, [], "x", {"state": [None]}])
