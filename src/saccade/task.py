@@ -37,8 +37,10 @@ from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import InputKind, OutputKind
+from saccade.metrics.labels import Confusion
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
+from saccade.progress import portion, report
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
 
@@ -99,6 +101,11 @@ class Prediction:
         detail = self.__dict__.get("detail")
         if detail is not None and not name.startswith("_") and name in getattr(detail, "__dataclass_fields__", ()):
             return getattr(detail, name)
+        if not name.startswith("_") and (hasattr(Trace, name) or name in Trace.__dataclass_fields__):
+            hint = (
+                f"prediction.trace.{name}" if self.trace is not None else "predict(…, lens=saccade.Lens()) records one"
+            )
+            raise AttributeError(f"this prediction has no {name!r}, but a trace has: {hint}")
         raise AttributeError(f"this prediction has no {name!r}: its detail is {type(detail).__name__}")
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +126,7 @@ class OutputConstraints:
 @dataclass(frozen=True)
 class Evaluation:
     """Metrics by name, how each was computed, and the outputs that they were computed from; ``details`` holds the metrics of
-    parts, such as those of each type of span."""
+    parts, such as those of each label or type of span, and ``confusion`` which labels were taken for which."""
 
     figures: Mapping[str, float]
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -127,6 +134,7 @@ class Evaluation:
     outputs: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
     details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    confusion: Confusion | None = None
 
     @classmethod
     def of(
@@ -135,6 +143,7 @@ class Evaluation:
         outputs: Sequence[Any] = (),
         notes: Sequence[str] = (),
         details: Mapping[str, Mapping[str, float]] | None = None,
+        confusion: Confusion | None = None,
     ) -> Evaluation:
         """The evaluation with these scores, by the name of their metric; empty notes are left out."""
         return cls(
@@ -144,7 +153,14 @@ class Evaluation:
             outputs,
             tuple(filter(None, notes)),
             details or {},
+            confusion,
         )
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """``details`` and ``confusion`` as plain data, where there are any."""
+        confusion = {} if self.confusion is None else {"confusion": asdict(self.confusion)}
+        return ({"details": self.details} if self.details else {}) | confusion
 
 
 @dataclass(frozen=True)
@@ -452,9 +468,15 @@ class Task(ABC):
     ) -> list[Prediction]:
         """The prediction loop of every task: inputs that were read, in batches of similar cost."""
         predictions: dict[int, Prediction] = {}
+        costs = [1 + self.cost(item) for item in items]
+        done, total = 0, sum(costs)
         with eval_mode(network), torch.no_grad():
             for numbers in self.group(network, items, how, lens):
-                batch = self.forward(network, [items[number] for number in numbers], how=how, lens=lens)
+                cost = sum(costs[number] for number in numbers)
+                with portion(done / total, cost / total):
+                    report(0.0)
+                    batch = self.forward(network, [items[number] for number in numbers], how=how, lens=lens)
+                done += cost
                 predictions |= zip(numbers, batch, strict=True)
                 if progress is not None:
                     progress(len(predictions), len(items))

@@ -107,6 +107,10 @@ def test_two_directions_are_symmetrised(pieces, tmp_path: Path) -> None:
         both = align_both_ways(pieces, backward, PAIRS[:3], how)
         for one, other, found in zip(ahead, behind, both):
             assert found.links == symmetrise(one.links, {(i, j) for j, i in other.links}, how)
+    once = align_both_ways(pieces, backward, (pair for pair in PAIRS[:3]), "intersection")
+    assert [found.links for found in once] == [
+        found.links for found in align_both_ways(pieces, backward, PAIRS[:3], "intersection")
+    ]
 
 
 def test_gold_that_does_not_fit_the_pairs_is_told(pieces) -> None:

@@ -8,10 +8,15 @@ import pytest
 import torch
 
 from saccade import Lens, attend, explain_choice, read, weigh
+from saccade.attention.core import look
+from saccade.attention.graph import Graph, attend_edges
 from saccade.attention.normalise import sharpened, softmax, sparsemax
-from saccade.attention.scores import additive, cosine, dot, general, location, scaled_dot
+from saccade.attention.recent import around
+from saccade.attention.scores import Prepared, additive, cosine, dot, general, location, location_aware, scaled_dot
+from saccade.attention.spatial import SelfAttention2d
 from saccade.attention.windows import band, causal, everywhere, gaussian, mask, padding
 from saccade.errors import SaccadeError
+from saccade.kernels.choose import Choice
 from saccade.nn import Attention, AttentionPool, MultiHead
 from saccade.trace import Boost, Mask, Set
 
@@ -49,6 +54,8 @@ def test_other_whole_numbers_of_two_axes_are_a_length_per_head() -> None:
     assert torch.equal((weights > 0).sum(-1).squeeze(-1), lengths)
 
 
+GRAPH = Graph.of([[0, 3], [1, 6]], receivers=7)
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "normalise by name": (lambda: attend(QUERY, KEY, KEY, score=dot, normalise="sparsemax"), "normalise.*'sparsemax'"),
     "normalise by class": (lambda: attend(QUERY, KEY, KEY, score=dot, normalise=type(softmax)), "normalise.*Softmax"),
@@ -70,6 +77,52 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "dropout as text": (lambda: attend(QUERY, KEY, KEY, score=dot, dropout="0.1"), "dropout.*0.1"),
     "an offset between positions": (lambda: weigh(QUERY, KEY, score=dot, offset=1.5), "offset.*1.5"),
     "read other keys": (lambda: read(torch.rand(2, 3, 7), torch.randn(2, 5, 4)), "7.*5"),
+    "look without values": (lambda: look(QUERY, KEY, None, score=dot), "value.*None"),
+    "look at other keys": (lambda: look(QUERY, KEY, torch.randn(2, 6, 3), score=dot), "value.*7.*6"),
+    "look with dropout of 2": (lambda: look(QUERY, KEY, KEY, score=dot, dropout=2), "dropout.*2"),
+    "explain a list": (lambda: explain_choice(QUERY, KEY, [1.0], score=dot), "value.*list"),
+    "weights of another shape": (
+        lambda: weigh(QUERY, KEY, score=dot, normalise=lambda scores: scores.sum(-1)),
+        r"normalise.*\[2, 3, 7\].*\[2, 3\]",
+    ),
+    "weights as lists": (lambda: weigh(QUERY, KEY, score=dot, normalise=lambda z: z.tolist()), "normalise.*list"),
+    "padding of other items": (
+        lambda: weigh(QUERY, KEY, score=dot, window=padding([1, 2, 3])),
+        r"\[2, 3, 7\].*padding",
+    ),
+    "a mask of other items": (
+        lambda: attend(QUERY, KEY, KEY, score=dot, window=mask(torch.ones(3, 3, 7) > 0)),
+        r"\[2, 3, 7\].*mask\(\[3, 3, 7\]\)",
+    ),
+    "a mask with heads for none": (
+        lambda: weigh(QUERY, KEY, score=dot, window=mask(torch.ones(2, 1, 3, 7) > 0)),
+        r"\[2, 3, 7\].*\[2, 1, 3, 7\]",
+    ),
+    "centres of other queries": (
+        lambda: weigh(QUERY, KEY, score=dot, window=band(1, torch.zeros(2, 5))),
+        "2, 3, 7.*band",
+    ),
+    "centres of other items": (
+        lambda: attend(QUERY, KEY, KEY, score=dot, window=gaussian(torch.zeros(5, 3), 1)),
+        "2, 3, 7.*gaussian",
+    ),
+    "softmax of a list": (lambda: softmax([1.0]), "scores.*list"),
+    "sparsemax of whole numbers": (lambda: sparsemax(torch.ones(3).long()), "scores.*int64"),
+    "general of a vector": (lambda: general(torch.randn(5)), r"weight.*matrix.*\[5\]"),
+    "additive of a number": (lambda: additive(torch.tensor(1.0)), r"v.*vector.*\[\]"),
+    "location-aware by name": (
+        lambda: location_aware("v", None, None, torch.randn(2, 3), torch.randn(5, 2)),
+        "v.*'v'",
+    ),
+    "around a list": (lambda: around([[1.0]], 1), "weights.*list"),
+    "around by text": (lambda: around(torch.rand(2, 3, 7), "1"), "radius.*'1'"),
+    "edges: a list for a graph": (lambda: attend_edges(KEY[0], KEY[0], KEY[0], [[0], [1]]), "graph.*list"),
+    "edges: a list of queries": (lambda: attend_edges([1.0], KEY[0], KEY[0], GRAPH), "query.*list"),
+    "edges: a by list": (lambda: attend_edges(KEY[0], KEY[0], KEY[0], GRAPH, a=[1.0]), "a:.*list"),
+    "edges: a lens by name": (lambda: attend_edges(KEY[0], KEY[0], KEY[0], GRAPH, lens="all"), "lens.*'all'"),
+    "edges: dropout of 5": (lambda: attend_edges(KEY[0], KEY[0], KEY[0], GRAPH, dropout=5), "dropout.*5"),
+    "map: a list": (lambda: SelfAttention2d(8)([1.0]), "x.*list"),
+    "map: channels as text": (lambda: SelfAttention2d("8"), "channels.*'8'"),
     "read lists": (lambda: read([[1.0]], KEY), "weights.*list"),
     "explain by name": (lambda: explain_choice(QUERY, KEY, score="dot"), "score.*'dot'"),
     "queries narrower than W": (lambda: weigh(QUERY, KEY, score=general(torch.randn(4, 5))), "5.*4"),
@@ -111,6 +164,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "set: a number": (lambda: Set(0.5), "row.*0.5"),
     "set: names": (lambda: Set(["a", "b"]), "row.*'a'"),
     "boost: a text": (lambda: Boost((1,), "2"), "factor.*'2'"),
+    "boost: true": (lambda: Boost((1,), True), "factor.*True"),
+    "set: a matrix": (lambda: Set(torch.ones(2, 2)), "row.*tensor"),
+    "lens: a number of edits": (lambda: Lens(edits=3), "edits.*3"),
+    "lens: a number for a detail": (lambda: Lens(detail=3), "detail.*3"),
+    "lens: k is true": (lambda: Lens("top", k=True), "k.*True"),
     "lens: what is not recorded": (lambda: Lens(detail="attention"), "detail.*'attention'"),
 }
 
@@ -177,3 +235,21 @@ def test_what_multi_head_attention_cannot_represent_is_refused() -> None:
     with pytest.raises(SaccadeError, match="Linear"):
         MultiHead.from_torch(torch.nn.Linear(3, 5))
     assert MultiHead.from_torch(torch.nn.MultiheadAttention(6, 3, dropout=0.25)).dropout == 0.25
+
+
+def test_a_score_of_ones_own_may_prepare_keys_per_query() -> None:
+    """The keys it prepared then have an axis more than the queries, as RETAIN's have."""
+
+    class PerQuery:
+        def prepare(self, key):
+            return Prepared(key)
+
+        def __call__(self, query, key):
+            return (key.key @ query.unsqueeze(-1)).squeeze(-1)
+
+        def choice(self, query, key):
+            return Choice("own", self, ())
+
+    keys = torch.randn(2, 3, 7, 5)
+    weights = weigh(QUERY, Prepared(keys), score=PerQuery(), window=padding([7, 4]))
+    torch.testing.assert_close(weights[1, 2, :4], (keys[1, 2, :4] @ QUERY[1, 2]).softmax(0))

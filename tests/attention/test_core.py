@@ -10,10 +10,10 @@ import torch
 from jaxtyping import TypeCheckError
 from torch import Tensor
 
-from saccade.attention.core import attend, explain_choice, read, weigh
-from saccade.attention.normalise import sparsemax
+from saccade.attention.core import attend, explain_choice, look, read, weigh
+from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax
 from saccade.attention.scores import additive, dot, general, scaled_dot
-from saccade.attention.windows import Extent, Window, band, causal, gaussian, padding
+from saccade.attention.windows import Extent, Window, band, causal, everywhere, gaussian, mask, padding
 from saccade.errors import SaccadeError
 from saccade.kernels.additive import reference
 from saccade.trace import Boost, Lens, Mask, Set, Site
@@ -179,13 +179,13 @@ def test_an_edit_applies_at_its_site_head_and_step_alone() -> None:
     assert bool((there[:, 1, 3, 0] == 0).all())
 
 
-def test_scores_are_recorded_as_they_entered_the_normaliser() -> None:
+def test_scores_are_recorded_as_the_network_computed_them_behind_its_window_and_before_edits() -> None:
     query, key, _ = sequences()
     lens = Lens(detail=["scores"], edits=[Mask(keys=(3,))])
     weigh(query, key, score=dot, window=padding(torch.tensor([6, 7])), lens=lens)
     scores = lens.traces[0].map().tensors["scores"]
     expected = query[0] @ key[0].mT
-    expected[:, [3, 6]] = -torch.inf
+    expected[:, 6] = -torch.inf  # padding; key 3 is hidden by the edit alone
     torch.testing.assert_close(scores, expected)
 
 
@@ -339,3 +339,45 @@ def test_a_trace_knows_by_which_score_and_normaliser_each_site_looked():
     counted = Lens("top")
     attend(query, key, key, score=dot, lens=counted, site="counted")
     assert counted.trace.about == {"scores": {"counted": "dot"}}
+
+
+def halved(scores: Tensor) -> Tensor:
+    """A user's normaliser whose rows sum to a half."""
+    return softmax(scores) / 2
+
+
+NORMALISERS = [softmax, sharpened(2.5), sharpened(0.5), smoothed, sparsemax, entmax15, halved]
+
+
+@pytest.mark.parametrize("factor", [7.0, 0.125])
+@pytest.mark.parametrize("normalise", NORMALISERS, ids=lambda each: getattr(each, "__name__", repr(each)))
+def test_boost_multiplies_by_its_factor_under_every_normaliser(normalise: Normaliser, factor: float) -> None:
+    query, key, _ = (tensor.double() for tensor in sequences())
+    centre = torch.full((B, T), 2.3, dtype=torch.float64)
+    for window, hidden in (
+        (everywhere, everywhere),
+        (padding([6, 7]), padding([6, 7])),
+        (gaussian(centre, 3), band(3, centre)),  # a gain multiplies what was boosted and divided by its sum
+    ):
+        plain = weigh(query, key, score=scaled_dot, normalise=normalise, window=hidden)
+        factors = torch.ones(T, S, dtype=torch.float64)
+        factors[2, [1, 4]] = factor
+        expected = factors * plain * plain.sum(-1, keepdim=True) / (factors * plain).sum(-1, keepdim=True)
+        gain = window.gain(Extent(T, S, None, query.device, query.dtype))
+        lens = Lens(edits=[Boost(keys=(1, 4), factor=factor, step=2)])
+        weights = weigh(query, key, score=scaled_dot, normalise=normalise, window=window, lens=lens)
+        torch.testing.assert_close(weights, expected if gain is None else expected * gain)
+        torch.testing.assert_close(lens.traces[1].map().weights, weights[1])
+
+
+@pytest.mark.parametrize("normalise", NORMALISERS, ids=lambda each: getattr(each, "__name__", repr(each)))
+def test_no_factor_overflows_and_gradients_of_a_boost_are_finite(normalise: Normaliser) -> None:
+    query, key, value = (tensor.requires_grad_() for tensor in sequences())
+    seen = torch.ones(B, T, S, dtype=torch.bool)
+    seen[0, 3] = False  # a query that sees nothing
+    for factor in (1e300, 1e-300):
+        lens = Lens(edits=[Boost(keys=(2,), factor=factor)])
+        weights, context = look(query, key, value, score=dot, normalise=normalise, window=mask(seen), lens=lens)
+        assert weights.isfinite().all() and not weights[0, 3].any()
+        gradients = torch.autograd.grad(context.square().sum(), (query, key, value))
+        assert all(gradient.isfinite().all() for gradient in gradients)

@@ -9,6 +9,7 @@ import pytest
 
 import saccade
 from saccade.recipes.recipe import read_recipe
+from tests.tiny import tiny
 
 TINY = {"train": {"epochs": 1, "threads": 1, "device": "cpu"}, "data.opinions": {"train": 99, "valid": 9, "test": 25}}
 
@@ -95,6 +96,33 @@ def test_how_sure_runs_are_is_compared_where_the_recipe_asks_for_it(command, tmp
     saccade.train(read_recipe("attentive_opinions", changes=changes), folder=tmp_path / "run")
     status, out, _ = command("compare", tmp_path / "run", "--samples", 20, "--repeats", 0, "--json")
     assert status == 0 and list(json.loads(out)["systems"][0]["figures"]) == ["accuracy", "ece"]
+
+
+def test_each_label_has_its_figures_and_its_confusions(command, runs, tmp_path) -> None:
+    picture = tmp_path / "confusion.svg"
+    status, out, _ = command("evaluate", runs / "looking", "--picture", picture)
+    found = json.loads(command("evaluate", runs / "looking", "--json")[1])
+    labels, counts = found["confusion"]["labels"], found["confusion"]["counts"]
+    assert status == 0 and sum(map(sum, counts)) == 25 and picture.read_bytes().startswith(b"<?xml")
+    right = sum(counts[number][number] for number in range(len(labels)))
+    assert right / 25 == pytest.approx(found["figures"]["accuracy"])
+    assert set(found["details"]) == set(labels)
+    for number, label in enumerate(labels):
+        figures = found["details"][label]
+        shown = [f"{figures[name]:.4f}" for name in ("precision", "recall", "f1")]
+        rows = [line.split() for line in out.splitlines() if line.startswith(label)]
+        assert rows[0] == [label, *shown, str(sum(counts[number])), str(figures["said"])]
+        assert rows[1] == [label, *map(str, counts[number])]
+    saved = json.loads((runs / "looking" / "by-label.json").read_text())
+    assert saved == {name: found[name] for name in ("details", "confusion")}
+    assert (runs / "looking" / "confusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_task_without_labels_has_no_confusion_to_draw(command, tmp_path) -> None:
+    saccade.train(tiny("train.updates=1"), folder=tmp_path / "run")
+    status, _, err = command("evaluate", tmp_path / "run", "--picture", tmp_path / "x.png")
+    assert status == 1 and "--picture: expected a task with labels" in err
+    assert not (tmp_path / "run" / "by-label.json").exists() and not (tmp_path / "x.png").exists()
 
 
 def test_figures_are_computed_and_runs_compared(command, runs) -> None:

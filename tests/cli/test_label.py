@@ -49,11 +49,20 @@ def test_words_are_printed_with_their_tags_and_json_has_spans(command, runs) -> 
     assert command("predict", runs / "names", '["Kim1", "sits"]')[1] == "Kim1  B-PER\nsits  O\n"
 
 
+def found_words(run) -> int:
+    bundle = saccade.load(run)
+    return sum(len(record.target) for record in bundle.records_of(None)[0])
+
+
 def test_figures_are_printed_with_those_of_each_type(command, runs) -> None:
     status, out, _ = command("evaluate", runs / "names", "--metric", "f1", "--metric", "precision")
     assert status == 0 and "f1           1.0000  spans, micro" in out and "note: f1 by type (spans): " in out
     found = json.loads(command("evaluate", runs / "names", "--json")[1])
     assert set(found["figures"]) == {"f1", "accuracy"} and found["details"]["PER"]["f1"] == 1.0
+    assert found["confusion"]["unit"] == "spans" and {"PER", "LOC"} <= set(found["confusion"]["labels"])
+    assert json.loads((runs / "names" / "by-label.json").read_text())["confusion"]["unit"] == "spans"
+    words = json.loads(command("evaluate", runs / "looking", "--json")[1])["confusion"]
+    assert words["unit"] == "words" and sum(map(sum, words["counts"])) == found_words(runs / "looking")
     status, out, _ = command("evaluate", runs / "names", "--data", runs / "x.conll")
     assert status == 0 and "accuracy" in out
 

@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
 def saccade(command, monkeypatch, runs, tmp_path):
     assets = tmp_path / "assets"
     assets.mkdir()
-    for name in ("explorer", "heads", "sources", "beam", "judging"):
+    for name in ("explorer", "heads", "sources", "beam", "judging", "tour"):
         for kind in (".js", ".css"):
             (assets / f"{name}{kind}").write_text("")
     monkeypatch.setattr(html, "ASSETS", assets)
@@ -61,7 +61,7 @@ def test_a_page_holds_every_detail_of_a_decode(saccade) -> None:
     [trace] = header("x.html")["traces"]
     [look] = trace["maps"]
     assert set(look["tensors"]) == {"weights", "scores"}
-    assert set(trace["signals"]) == {"encoder.state", "decoder.attention.context", "decoder.state"}
+    assert set(trace["signals"]) == {"encoder.state", "decoder.attention.context", "decoder.start", "decoder.state"}
     assert trace["outputs"]["labels"] and trace["tree"]["labels"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import exp, log
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -163,6 +164,14 @@ def test_an_output_that_did_not_end_is_tested_without_an_end_however_long_it_is(
     for stopped in ("length", "eos"):
         erasure.tested(bundle, ASKED, Trace(about={"output": "the dog", "stopped": stopped}))
         assert seen["ended"] is (stopped == "eos")
+
+
+def test_one_input_may_lie_in_a_table_or_a_dict(bundle) -> None:
+    curves = erasure.curve(bundle, ASKED, draws=2)
+    for given in ({"source": ASKED}, {"source": [ASKED], "id": [7]}, pd.DataFrame({"source": [ASKED]})):
+        assert erasure.curve(bundle, given, draws=2) == curves
+    with pytest.raises(SaccadeError, match="given: expected one input, found a DataFrame of 3"):
+        erasure.curve(bundle, pd.DataFrame({"source": [ASKED] * 3}))
 
 
 def test_a_tested_trace_carries_its_curves_and_nothing_else_changes(bundle) -> None:

@@ -6,6 +6,8 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -161,6 +163,14 @@ def test_texts_in_a_list_give_a_trace_each(kind):
     alone = saccade.look(model, tokenizer(), "a mat")
     assert [len(trace.axes["input"]) for trace in traces] == [8, 4]
     assert all(torch.equal(a.weights, b.weights) for a, b in zip(traces[1].maps, alone.maps))
+
+
+def test_texts_may_come_from_a_generator_a_series_or_an_array():
+    model, texts = tiny("bert"), [TEXT, "a mat"]
+    for given in ((text for text in texts), pd.Series(texts), np.array(texts)):
+        assert [len(trace.axes["input"]) for trace in saccade.look(model, tokenizer(), given)] == [8, 4]
+    with pytest.raises(SaccadeError, match=r"inputs: .* cannot read this DataFrame"):
+        saccade.look(model, tokenizer(), pd.DataFrame({"text": texts}))
 
 
 def test_each_of_several_texts_has_its_own_target():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 import torch
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
-from saccade.kernels.edges import reference
+from saccade.kernels.edges import blocked, reference
 from saccade.kernels.edges.graph import Graph
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -74,3 +76,20 @@ def test_shapes_that_do_not_fit_are_named(changed: dict, said: str) -> None:
 def test_an_unknown_activation_is_refused() -> None:
     with pytest.raises(SaccadeError, match="act must be 'leaky_relu' or 'tanh': got 'relu'"):
         reference.edge_weights(torch.randn(N, H, D), torch.randn(M, H, D), torch.randn(H, D), GRAPH, act="relu")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("act", ["leaky_relu", "tanh"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("module", [reference, blocked], ids=["reference", "blocked"])
+def test_half_types_are_computed_in_float32_and_rounded_once(module: ModuleType, dtype: torch.dtype, act: str) -> None:
+    shapes = ((N, H, D), (M, H, D), (M, H, W), (H, D))
+    exact = [torch.randn(shape).mul(8).round().div(2).double().requires_grad_() for shape in shapes]
+    halves = [tensor.detach().to(dtype).requires_grad_() for tensor in exact]  # the same numbers
+    found = []
+    for function, inputs in ((module, halves), (reference, exact)):
+        out = function.edge_attention(*inputs, GRAPH, act=act)
+        weights = function.edge_weights(*inputs[:2], inputs[3], GRAPH, act=act)
+        found.append([out, weights, torch.autograd.grad(out.sum(), inputs[2])[0]])
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours.double(), theirs, rtol=2 * torch.finfo(dtype).eps, atol=1e-4)

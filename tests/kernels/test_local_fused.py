@@ -157,3 +157,19 @@ def test_tiles_are_powers_of_two_that_hold_the_window(width: int, monkeypatch: p
         assert width <= tiles.BW
         assert all(side & (side - 1) == 0 for side in tiles)
         assert tiles.BW * tiles.BD <= 16384
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_windows_far_along_hold_the_same_keys_in_half_precision(dtype: torch.dtype) -> None:
+    S = 4099  # centres beyond 256 (bfloat16) or 2048 (float16) have no odd positions in half precision
+    centre = torch.tensor([[301.0, 2051.0, 4097.0], [0.0, 9000.0, 4098.0]]).to(dtype)
+    tensors = {"query": torch.randn(2, 3, D), "key": torch.randn(2, S, D), "value": torch.randn(2, S, E)}
+    tensors = {name: tensor.to(DEVICE, dtype) for name, tensor in tensors.items()} | {"centre": centre.to(DEVICE)}
+    grad, options = torch.randn(2, 3, E, device=DEVICE), {"radius": 2, "sigma": 1.0}
+    wide = {name: tensor.double().requires_grad_() for name, tensor in tensors.items()}
+    exact = context_and_gradients(reference, wide, grad.double(), **options)
+    for module in (reference, blocked, fused):
+        ours = {name: tensor.detach().clone().requires_grad_() for name, tensor in tensors.items()}
+        for tensor, right in zip(context_and_gradients(module, ours, grad, **options), exact, strict=True):
+            error = (tensor.double() - right).abs().max()
+            assert error <= TOLERANCE[dtype] * right.abs().max().clamp_min(1), module.__name__

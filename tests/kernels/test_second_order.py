@@ -13,6 +13,7 @@ from saccade.kernels.additive import blocked as additive_blocked
 from saccade.kernels.additive import reference as additive_reference
 from saccade.kernels.decoder import steps as decoder_reference
 from saccade.kernels.decoder.steps import Memory
+from saccade.kernels.dot import attention as dot_attention
 from saccade.kernels.edges import blocked as edges_blocked
 from saccade.kernels.edges import reference as edges_reference
 from saccade.kernels.edges.graph import Graph
@@ -23,11 +24,12 @@ from saccade.kernels.visibility import Visibility
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # query [N, S, D], key and value [N, S, D]
 N, S, D = 2, 5, 3
+NAMES = ("additive scores", "additive attention", "decoder", "edges", "local", "dot")
 
 
-def pairs() -> dict[str, tuple[Attention, Attention]]:
+def pairs(dtype: torch.dtype = torch.float64) -> dict[str, tuple[Attention, Attention]]:
     """Each kernel with a backward pass of its own, and the formula it stands for."""
-    v = torch.linspace(-1.0, 1.0, D, dtype=torch.float64)
+    v = torch.linspace(-1.0, 1.0, D, dtype=torch.float64).to(dtype)
     edges = Graph.of(torch.tensor([[0, 0, 1, 3, 4, 4, 4], [1, 2, 0, 3, 0, 2, 2]]), receivers=S)
 
     def along(module: object) -> Attention:
@@ -59,6 +61,7 @@ def pairs() -> dict[str, tuple[Attention, Attention]]:
         ),
         "edges": (along(edges_blocked), along(edges_reference)),
         "local": (near(local_blocked), near(local_reference)),
+        "dot": (dot_attention.dot_attention, lambda query, key, value: (query @ key.mT).softmax(-1) @ value),
     }
 
 
@@ -72,7 +75,7 @@ def pairs() -> dict[str, tuple[Attention, Attention]]:
     ],
     ids=["all one tensor", "values are keys", "keys come of values", "keys and values come of queries"],
 )
-@pytest.mark.parametrize("name", ["additive scores", "additive attention", "decoder", "edges", "local"])
+@pytest.mark.parametrize("name", NAMES)
 def test_inputs_that_come_of_each_other_are_counted_once(
     name: str, inputs: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 ) -> None:
@@ -98,3 +101,29 @@ def test_what_is_not_asked_for_or_not_reached_has_no_gradient() -> None:
     assert of_x is not None and of_x.tolist() == [2, 2, 2] and of_y is None
     of_x, of_y, _ = gradients_through(both, (x, y, None), (ones, ones), (False, True, False))
     assert of_x is None and of_y is not None and of_y.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_is_differentiated_twice_as_exactly_as_once(name: str) -> None:
+    x = torch.randn(N, S, D, dtype=torch.float64).mul(8).round().div(8)  # the same numbers in every dtype
+    first: dict[torch.dtype, tuple[Tensor, ...]] = {}
+    second: dict[torch.dtype, tuple[Tensor, ...]] = {}
+    for dtype, which in ((torch.bfloat16, 0), (torch.float64, 1)):
+        ours = [tensor.to(dtype).requires_grad_() for tensor in (x, x.roll(1, 1), x.roll(2, 1))]
+        context = pairs(dtype)[name][which](*ours)
+        weights = torch.arange(context.numel()).reshape(context.shape).remainder(3)
+        gradients = torch.autograd.grad((context * weights).sum(), ours, create_graph=True)
+        first[dtype] = gradients
+        second[dtype] = torch.autograd.grad(torch.stack([each.sum() for each in gradients]).sum(), ours)
+    for found in (first, second):
+        for tensor, exact in zip(found[torch.bfloat16], found[torch.float64], strict=True):
+            assert tensor.dtype == torch.bfloat16
+            assert (tensor.double() - exact).abs().max() <= 0.02 * exact.abs().max().clamp_min(0.5)
+
+
+def test_second_gradients_of_scores_beyond_the_range_of_float16_are_finite() -> None:
+    query, key, value = (torch.full((1, S, D), 300.0) + torch.arange(S)[:, None] for _ in range(3))
+    ours = [tensor.half().requires_grad_() for tensor in (query, key, value)]
+    (first,) = torch.autograd.grad(dot_attention.dot_attention(*ours).sum(), ours[0], create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), ours[1])
+    assert first.isfinite().all() and second.isfinite().all()

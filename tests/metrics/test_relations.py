@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from saccade.metrics.labels import label_scores, label_statistics, relation_of, 
 
 SHARED = Path(os.environ.get("SACCADE_DATA", ""))
 TRUE = ["A(e1,e2)", "A(e2,e1)", "A(e1,e2)", "B(e1,e2)", "B(e1,e2)", "Other", "Other"]
+WAYS = ("e1,e2", "e2,e1")
 SAID = ["A(e1,e2)", "A(e1,e2)", "Other", "B(e1,e2)", "A(e2,e1)", "B(e2,e1)", "Other"]
 
 
@@ -40,7 +42,40 @@ def test_it_is_a_metric_of_labels_with_a_signature() -> None:
     score = label_scores(["accuracy", "relation_f1"], SAID, TRUE)["relation_f1"]
     assert (score.higher_is_better, score.signature) == (True, "macro, directed, without Other")
     some = label_statistics("relation_f1", SAID, TRUE).select([0, 5])
-    assert some.value == pytest.approx((1 + 0) / 2)
+    assert some.value == 1  # B is predicted, but no relation of these two records
+
+
+def test_a_relation_that_is_never_true_has_no_f1_of_its_own() -> None:
+    assert relation_statistics(["A(e1,e2)", "B(e1,e2)"], ["A(e1,e2)", "Other"]).value == 1
+    assert relation_statistics(["A(e1,e2)", "B(e1,e2)"], ["A(e1,e2)", "A(e1,e2)"]).value == pytest.approx(2 / 3)
+    assert relation_statistics(["A(e1,e2)"], ["Other"]).value == 0.0
+
+
+def test_any_labels_are_scored_as_by_the_procedure_of_the_official_scorer() -> None:
+    chance = random.Random(0)
+    for _ in range(100):
+        key, proposed = (
+            [f"{name}({way})" for name in "ABC" for way in WAYS],
+            [f"{name}({way})" for name in "BCDE" for way in WAYS],
+        )
+        true = ["A(e1,e2)", *chance.choices([*key, "Other"], k=6)]
+        said = chance.choices([*proposed, "Other"], k=7)
+        assert relation_statistics(said, true).value == pytest.approx(_official(said, true), abs=1e-12)
+
+
+def _official(said: list[str], true: list[str]) -> float:
+    """Step by step, as the scorer's own output reports it: P = hits / (proposed + wrong direction), R = hits / actual."""
+    figures = []
+    for relation in {label[0] for label in true if label != "Other"}:
+        pairs = list(zip(said, true, strict=True))
+        hits = sum(one == other and other[0] == relation for one, other in pairs)
+        wrong_way = sum(one != other and one[0] == other[0] == relation for one, other in pairs)
+        elsewhere = sum(one[0] == relation != other[0] for one, other in pairs)
+        actual = sum(other[0] == relation for _, other in pairs)
+        precision = hits / (hits + elsewhere + wrong_way) if hits else 0.0
+        recall = hits / actual
+        figures.append(2 * precision * recall / (precision + recall) if hits else 0.0)
+    return sum(figures) / len(figures)
 
 
 def test_a_few_records_of_nothing_but_other_stop_no_training() -> None:

@@ -187,3 +187,17 @@ def test_no_number_is_read_back_on_the_way_to_the_local_kernels(window: str) -> 
     with Waits() as waits:
         model(*long_batch()).sum().backward()
     assert waits.count == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_local_p_places_its_window_in_float32_whatever_the_dtype(dtype: torch.dtype) -> None:
+    model, lengths = network(window="local-p"), torch.tensor([3001, 777])
+    hidden = torch.randn(2, 3, model.position.in_features).to(dtype)
+    with torch.no_grad():
+        centre = model.to(dtype).centre(hidden, lengths)
+        exact = model.double().centre(hidden.double(), lengths)
+    assert centre.dtype == torch.float32
+    torch.testing.assert_close(centre.double(), exact, rtol=0, atol=2e-3)
+    with torch.autocast("cpu", dtype=dtype):
+        under = model.float().centre(hidden.float(), lengths)
+    torch.testing.assert_close(under.double(), exact, rtol=0, atol=2e-3)

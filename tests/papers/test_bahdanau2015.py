@@ -10,6 +10,7 @@ import torch
 from saccade.attention.normalise import softmax
 from saccade.models.rnnsearch import Config, RNNSearch
 from saccade.trace import Lens
+from tests.written_out import below, both_ways, check_decoder, drawn, gated, gru, linear, look, unit_of
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3, 2], [7, 5, 2, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([7, 3])
@@ -25,6 +26,39 @@ def parameters(*modules: torch.nn.Module | torch.nn.Parameter) -> int:
 
 def small(**options: object) -> RNNSearch:
     return RNNSearch(Config(6, 4, 3, **{"cell": "paper", **options}), 9, 11).eval()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("cell", ["gru", "paper"])
+@torch.no_grad()
+def test_the_equations_written_out(cell: str, copy: bool) -> None:
+    network = drawn(RNNSearch(Config(6, 4, 3, 5, cell=cell, copy=copy), 11, 11))  # type: ignore[arg-type]
+    unit, weights = gru if cell == "gru" else gated("write"), network.state_dict()
+
+    def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        source = SOURCE[row, : LENGTHS[row]]
+        h = both_ways(unit, below(weights, "encoder"), list(weights["source_embedding.weight"][source]))
+        s = torch.tanh(linear(below(weights, "start_layer"), h[0][6:]))
+        W, U, v = weights["query_weight"], weights["key_weight"], weights["v"]
+        logits, alphas = [], []
+        for word in weights["target_embedding.weight"][TARGET[row]]:
+            alpha, c = look([v @ torch.tanh(W @ s + U @ each) for each in h], h)
+            known = torch.cat([s, word, c])
+            t = linear(below(weights, "readout"), known)
+            maxima = torch.stack([max(t[2 * i], t[2 * i + 1]) for i in range(3)])
+            output = linear(below(weights, "output"), maxima)
+            if copy:
+                g = torch.sigmoid(linear(below(weights, "copying.gate"), known))
+                mixed = g * torch.softmax(output, 0)
+                for weight, token in zip(alpha, source, strict=True):
+                    mixed[token] += (1 - g[0]) * weight
+                output = mixed.log()
+            logits.append(output)
+            alphas.append(alpha)
+            (s,) = unit(unit_of(below(weights, "cell")), torch.cat([word, c]), (s,))
+        return torch.stack(logits), torch.stack(alphas)
+
+    check_decoder(network, SOURCE, LENGTHS, TARGET, expected)
 
 
 def test_an_alignment_by_hand() -> None:

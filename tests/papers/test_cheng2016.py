@@ -8,6 +8,7 @@ from torch import nn
 
 from saccade.models.lstmn import ClassifierConfig, Config, Lstmn, LstmnLM, Stack
 from saccade.trace import Lens, Set, Site
+from tests.written_out import Weights, below, check_language_model, close, drawn, linear, look, lstm
 
 B, T, M, N = 3, 7, 5, 4
 SITE = Site("self", "text", "text")
@@ -76,6 +77,57 @@ def test_the_equations_written_out(query: str) -> None:
         memory.append(torch.sigmoid(f) * kept + torch.sigmoid(i) * torch.tanh(candidate))
         hidden.append(torch.sigmoid(o) * torch.tanh(memory[-1]))
         torch.testing.assert_close(found[0, t], hidden[-1])
+
+
+def tape_of(weights: Weights, query: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The states of one layer."""
+    hidden, memory, summary = [], [], torch.zeros(N, dtype=torch.float64)
+    for x in inputs:
+        asked = weights["query.weight"] @ x
+        if query == "paper":
+            asked = asked + weights["summary.weight"] @ summary
+        scores = [weights["v"] @ torch.tanh(weights["key.weight"] @ h + asked) for h in hidden]
+        summary = kept = torch.zeros(N, dtype=torch.float64)
+        if scores:
+            (_, summary), (_, kept) = look(scores, hidden), look(scores, memory)
+        h, c = lstm(below(weights, "cell"), x, (summary, kept))
+        hidden.append(h)
+        memory.append(c)
+    return hidden
+
+
+@pytest.mark.parametrize(("query", "output"), [("paper", "tied"), ("code", "own")])
+@torch.no_grad()
+def test_the_language_model_written_out(query: str, output: str) -> None:
+    network = drawn(LstmnLM(Config(hidden=N, embedding=M, layers=2, query=query, output=output), 11))  # type: ignore[arg-type]
+    weights = network.state_dict()
+
+    def expected(words: list[int]) -> torch.Tensor:
+        states = list(weights["embedding.weight"][words])
+        for layer in range(2):
+            states = tape_of(below(weights, "cells.layers", str(layer)), query, states)
+        if output == "tied":
+            states = [weights["project.weight"] @ h for h in states]
+            return torch.stack([weights["embedding.weight"] @ h + weights["output.bias"] for h in states])
+        return torch.stack([linear(below(weights, "output"), h) for h in states])
+
+    check_language_model(network, torch.randint(0, 11, (3, T)), torch.tensor([7, 4, 1]), expected)
+
+
+@torch.no_grad()
+def test_the_classifier_written_out() -> None:
+    network = drawn(Lstmn(ClassifierConfig(hidden=N, embedding=M, layers=2, judge=6), 11, 3))
+    weights, tokens, lengths = network.state_dict(), torch.randint(0, 11, (3, T)), torch.tensor([7, 4, 5])
+    segments = (torch.arange(T) > 2).long().expand(3, T)
+    for row, length in enumerate(lengths.tolist()):
+        states = list(weights["embedding.weight"][tokens[row, :length]])
+        states = [x + weights["second"] if t > 2 else x for t, x in enumerate(states)]
+        for layer in range(2):
+            states = tape_of(below(weights, "cells.layers", str(layer)), "paper", states)
+        mean = torch.stack(states).mean(0)
+        label = linear(below(weights, "output"), linear(below(weights, "judge"), mean).clamp(min=0))
+        for lens in (None, Lens()):
+            close(network(tokens, lengths, segments, lens=lens)[row], label)
 
 
 @torch.no_grad()

@@ -8,9 +8,38 @@ from torch import nn
 
 from saccade.models.seq2seq import Config, Seq2Seq
 from saccade.nn.recurrent import GatedUnit, maxout
+from tests.written_out import below, check_decoder, drawn, gated, gru, linear, run, unit_of
 
 SOURCE = torch.tensor([[4, 5, 6, 3, 2]])
 TARGET = torch.tensor([[1, 3, 4, 7]])
+
+
+@pytest.mark.parametrize(("cell", "layers"), [("paper", 1), ("gru", 2)])
+@torch.no_grad()
+def test_the_equations_written_out(cell: str, layers: int) -> None:
+    network = drawn(Seq2Seq(Config(6, 5, layers, cell=cell, maxout=4), 9, 11))  # type: ignore[arg-type]
+    unit, weights = gru if cell == "gru" else gated("keep"), network.state_dict()
+    source, lengths = torch.tensor([[4, 5, 6, 3, 2], [7, 3, 2, 0, 0]]), torch.tensor([5, 3])
+    target = torch.tensor([[1, 3, 4, 7], [1, 5, 6, 2]])
+
+    def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        states = list(weights["source_embedding.weight"][source[row, : lengths[row]]])
+        for layer in range(layers):
+            states, _ = run(unit, unit_of(below(weights, "encoder"), layer), states)
+        c = torch.tanh(linear(below(weights, "summary"), states[-1]))
+        starts = torch.tanh(linear(below(weights, "start_layer"), c)).view(layers, 6)
+        words = list(weights["target_embedding.weight"][target[row]])
+        states = [torch.cat([word, c]) for word in words]
+        for layer in range(layers):
+            states, _ = run(unit, unit_of(below(weights, "decoder"), layer), states, (starts[layer],))
+        logits = []
+        for h, word in zip(states, words, strict=True):
+            s = linear(below(weights, "readout"), torch.cat([h, word, c]))
+            maxima = torch.stack([max(s[2 * i], s[2 * i + 1]) for i in range(4)])
+            logits.append(linear(below(weights, "output"), maxima))
+        return torch.stack(logits), torch.empty(0)
+
+    check_decoder(network, source, lengths, target, expected)
 
 
 def scalar_unit(update: str) -> GatedUnit:
@@ -48,14 +77,21 @@ def test_the_reset_gate_acts_before_the_matrix() -> None:
     torch.testing.assert_close(inside, torch.tensor([[-0.8, -0.65]]))
 
 
+@torch.no_grad()
 def test_pytorchs_gru_keeps_with_z_too_but_resets_after_the_matrix() -> None:
-    ours, theirs = scalar_unit("keep"), nn.GRUCell(1, 1, bias=False)
-    with torch.no_grad():
+    """With one unit r ⊙ (U h) and U (r ⊙ h) are the same product; with two they are not, unless U is diagonal."""
+    ours, theirs = drawn(GatedUnit(3, 2, bias=False)), nn.GRUCell(3, 2, bias=False).double()
+    x, hidden = torch.randn(5, 3, dtype=torch.float64), torch.randn(5, 2, dtype=torch.float64)
+
+    def outputs() -> tuple[torch.Tensor, torch.Tensor]:
         theirs.weight_ih.copy_(ours.from_input.weight)
         theirs.weight_hh.copy_(torch.cat([ours.from_state.weight, ours.candidate.weight]))
-    x, hidden = torch.tensor([[1.0]]), torch.tensor([[0.5]])
-    # With one unit the two placements of r are the same product, so only the polarity could differ.
-    torch.testing.assert_close(ours(x, hidden), theirs(x, hidden))
+        return ours(x, hidden), theirs(x, hidden)
+
+    found, torchs = outputs()
+    assert float((found - torchs).abs().max()) > 1e-3
+    ours.candidate.weight.copy_(torch.diag(torch.tensor([0.7, -1.3])))
+    torch.testing.assert_close(*outputs())
 
 
 def test_maxout_pools_adjacent_units() -> None:

@@ -12,6 +12,7 @@ from saccade.attention.layers import Attention
 from saccade.attention.scores import cosine, location
 from saccade.models.pointer import END, SITE, Config, Pointer
 from saccade.trace import Lens
+from tests.written_out import below, check_decoder, drawn, lstm, run, unit_of
 
 MEMORY = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
 KEY = torch.tensor([[[1.0, 0.0]]])
@@ -80,7 +81,41 @@ def test_there_is_no_context_vector() -> None:
 
 
 def test_in_the_paper_a_point_may_be_chosen_again() -> None:
-    assert Config().revisit
+    """It keeps its weight, and the others theirs; with ``revisit: false`` a chosen one is hidden from then on."""
+    points, target = torch.rand(1, 6, 2), torch.tensor([[END, 3, 5, 3]])
+    again, once, lens, hidden = pointer(), pointer(revisit=False), Lens(), Lens()
+    once.load_state_dict(again.state_dict())
+    again(points, torch.tensor([6]), target, lens=lens)
+    once(points, torch.tensor([6]), target, lens=hidden)
+    seen, left = (each.trace.map(SITE.name).weights for each in (lens, hidden))
+    assert (seen > 0).all()
+    chosen = torch.zeros(4, 7, dtype=torch.bool)
+    chosen[1:, 3], chosen[2:, 5] = True, True
+    assert torch.equal(left == 0, chosen)
+    others = seen.masked_fill(chosen, 0.0)
+    torch.testing.assert_close(left, others / others.sum(1, keepdim=True))
+
+
+@torch.no_grad()
+def test_the_equations_of_the_pointer_written_out() -> None:
+    network, points = drawn(pointer()), torch.randn(2, 6, 2, dtype=torch.float64)
+    lengths, target = torch.tensor([6, 3]), torch.tensor([[END, 3, 6, 3], [END, 2, 1, 2]])
+    weights = network.state_dict()
+
+    def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        own = list(points[row, : lengths[row]])
+        e, state = run(lstm, unit_of(below(weights, "encoder")), own)
+        e, inputs, rows = [weights["end"], *e], [weights["first"], *own], []
+        for place in target[row].tolist():
+            state = lstm(unit_of(below(weights, "decoder")), inputs[place], state)
+            W_1, W_2, d = weights["key_weight"], weights["query_weight"], state[0]
+            rows.append(torch.softmax(torch.stack([weights["v"] @ torch.tanh(W_1 @ each + W_2 @ d) for each in e]), 0))
+        alphas = torch.stack(rows)
+        logits = torch.full((4, 7), torch.finfo(torch.float64).tiny, dtype=torch.float64)
+        logits[:, : len(e)] = alphas
+        return logits.log(), alphas
+
+    check_decoder(network, points, lengths, target, expected)
 
 
 def test_everything_starts_evenly_between_minus_and_plus_008() -> None:

@@ -12,6 +12,7 @@ from saccade.attention.scores import dot, general
 from saccade.attention.windows import band, everywhere, gaussian
 from saccade.models.luong import Config, Luong
 from saccade.trace import Lens
+from tests.written_out import below, both_ways, check_decoder, drawn, linear, lstm, run, unit_of
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3, 2], [7, 5, 2, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([7, 3])
@@ -24,6 +25,92 @@ def small(**options: object) -> Luong:
 
 def alike(one: Luong, other: Luong) -> None:
     other.load_state_dict(one.state_dict())
+
+
+VARIANTS: list[dict[str, object]] = [
+    {},
+    {"score": "dot", "layers": 2, "reverse": True},
+    {"score": "concat", "input_feeding": False},
+    {"score": "location", "places": 9, "input_feeding": False, "reverse": True},
+    {"window": "local-m", "radius": 1, "reverse": True},
+    {"window": "local-p", "radius": 2},
+    {"window": "local-p", "radius": 1, "input_feeding": False, "score": "concat"},
+    {"bidirectional": True, "layers": 2},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(map(str, options.values())) or "general")
+@torch.no_grad()
+def test_the_equations_written_out(options: dict[str, object]) -> None:
+    """hₜ = LSTM([E y; h̃ₜ₋₁]), the weights of its score in its window, h̃ₜ = tanh(W_c [cₜ; hₜ]), W_s h̃ₜ + b."""
+    network = drawn(small(**options))
+    config, weights, n = network.config, network.state_dict(), 6
+
+    def encoded(words: torch.Tensor) -> tuple[list[torch.Tensor], list[tuple[torch.Tensor, ...]]]:
+        encoder = below(weights, "encoder")
+        states, finals = list(weights["source_embedding.weight"][words]), []
+        for layer in range(config.layers):
+            if not config.bidirectional:
+                states, final = run(lstm, unit_of(encoder, layer), states)
+            else:
+                ends = [
+                    run(lstm, unit_of(encoder, layer, way), order)[1]
+                    for way, order in (("forwards", states), ("backwards", states[::-1]))
+                ]
+                states = both_ways(lstm, encoder, states, layer)
+                final = tuple(
+                    torch.tanh(linear(below(weights, f"bridge.{part}"), torch.cat([end[part] for end in ends])))
+                    for part in range(2)
+                )
+            finals.append(final)
+        return states, finals
+
+    def score(h: torch.Tensor, annotation: torch.Tensor, place: int) -> torch.Tensor:
+        match config.score:
+            case "dot":
+                return h @ annotation
+            case "general":
+                return h @ weights["attention.weight"] @ annotation
+            case "location":
+                return weights["attention.weight"][place] @ h
+            case _:
+                W = torch.cat([weights["attention.query_weight"], weights["attention.key_weight"]], dim=1)
+                return weights["attention.v"] @ torch.tanh(W @ torch.cat([h, annotation]))
+
+    def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        S = int(LENGTHS[row])
+        words = SOURCE[row, :S]
+        if config.reverse:
+            words = torch.cat([words[:-1].flip(0), words[-1:]])
+        annotations, state = encoded(words)
+        if config.reverse:
+            annotations = [*annotations[-2::-1], annotations[-1]]
+        logits, rows, fed = [], [], torch.zeros(n, dtype=torch.float64)
+        for t, word in enumerate(weights["target_embedding.weight"][TARGET[row]]):
+            h = torch.cat([word, fed]) if config.input_feeding else word
+            moved = []
+            for layer in range(config.layers):
+                h, memory = lstm(unit_of(below(weights, "decoder"), layer), h, state[layer])
+                moved.append((h, memory))
+            state, centre = moved, float(t)
+            if config.window == "local-p":
+                raw = weights["position_vector"] @ torch.tanh(weights["position.weight"] @ h)
+                centre = S * float(torch.sigmoid(raw)) - 1  # the paper counts from 1
+            everywhere = config.window == "global"
+            seen = [s for s in range(S) if everywhere or abs(s - math.floor(centre)) <= config.radius]
+            alpha = torch.zeros(S, dtype=torch.float64)
+            if seen:
+                alpha[seen] = torch.softmax(torch.stack([score(h, annotations[s], s) for s in seen]), 0)
+            if config.window == "local-p":
+                for s in range(S):  # not renormalised; σ = D / 2
+                    alpha[s] *= math.exp(-((s - centre) ** 2) / (2 * (config.radius / 2) ** 2))
+            c = alpha @ torch.stack(annotations)
+            fed = torch.tanh(weights["combine.weight"] @ torch.cat([c, h]))
+            logits.append(linear(below(weights, "output"), fed))
+            rows.append(alpha)
+        return torch.stack(logits), torch.stack(rows)
+
+    check_decoder(network, SOURCE, LENGTHS, TARGET, expected)
 
 
 def test_local_p_by_hand() -> None:
@@ -149,6 +236,8 @@ def test_positions_go_by_the_true_length() -> None:
 def test_everything_starts_evenly_between_minus_and_plus_01() -> None:
     for name, parameter in Luong(Config(30, 20, init="paper", window="local-p"), 40, 40).named_parameters():
         assert float(parameter.detach().abs().max()) <= 0.1, name
+        if parameter.numel() > 100:
+            assert float(parameter.detach().abs().max()) > 0.095, name
         if parameter.dim() == 2:
             assert float(parameter.detach().std()) == pytest.approx(0.1 / 3**0.5, rel=0.1), name
 

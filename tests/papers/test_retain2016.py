@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from saccade.errors import SaccadeError
 from saccade.models.retain import Config, Retain
 from saccade.models.visit_baselines import GruConfig, LogisticConfig, VisitGru, VisitLogistic
 from saccade.trace import Lens, Mask, Set
+from tests.written_out import below, close, drawn, gru, linear, look, run, unit_of
 
 B, T, K, V, C = 3, 7, 5, 11, 2
 LENGTHS = torch.tensor([7, 1, 4])
@@ -56,6 +59,67 @@ def test_the_hand_case() -> None:
     contributions = lens.trace.signals["contributions"]
     assert contributions.axis == "codes"
     torch.testing.assert_close(contributions.values, torch.tensor([[0.25], [0.75], [0.75]], dtype=torch.float64))
+
+
+def visits_of(weights: dict[str, Tensor], codes: Tensor) -> list[Tensor]:
+    """Σ E[k] over the codes of each visit."""
+    nothing = torch.zeros(weights["embedding.weight"].shape[1], dtype=torch.float64)
+    return [sum((weights["embedding.weight"][k] for k in visit if k), start=nothing) for visit in codes]
+
+
+def timed(visits: list[Tensor], times: Tensor) -> list[Tensor]:
+    """[v; log(1 + days since the visit before)]."""
+    gaps = [0.0, *(float(later - earlier) for earlier, later in itertools.pairwise(times))]
+    return [
+        torch.cat([v, torch.tensor([math.log(1 + gap)], dtype=torch.float64)])
+        for v, gap in zip(visits, gaps, strict=False)
+    ]
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("time", ["none", "log"])
+@torch.no_grad()
+def test_the_equations_written_out(time: str, half: bool) -> None:
+    """Each prediction by itself: both GRUs from its visit back to the first."""
+    made, (codes, times, lengths) = drawn(Retain(Config(5, 3, 7, time, half), V, C), 0.4), inputs()  # type: ignore[arg-type]
+    made.embedding.weight[0] = 0
+    weights, factor = made.state_dict(), 0.5 if half else 1.0
+    every, last, lens = made(codes, times, lengths, every=True), made(codes, times, lengths), Lens()
+    made(codes, times, lengths, lens=lens)
+    contributions = made.contributions(codes, times, lengths)
+    for item, length in enumerate(lengths.tolist()):
+        visits = visits_of(weights, codes[item, :length])
+        given = timed(visits, times[item, :length]) if time == "log" else visits
+        for end in range(1, length + 1):
+            g, h = (
+                run(gru, unit_of(below(weights, name)), given[:end][::-1])[0][::-1]
+                for name in ("alpha_rnn", "beta_rnn")
+            )
+            betas = [torch.tanh(linear(below(weights, "beta"), factor * state)) for state in h]
+            products = [beta * v for beta, v in zip(betas, visits, strict=False)]
+            alpha, c = look([weights["alpha.weight"][0] @ (factor * state) for state in g], products)
+            close(every[item, end - 1], linear(below(weights, "output"), c))
+            close(lens.traces[item].map("visits").weights[end - 1, :end], alpha, check_dtype=False)
+        close(last[item], linear(below(weights, "output"), c))
+        for j in range(length):
+            for place, k in enumerate(codes[item, j].tolist()):
+                omega = alpha[j] * (weights["output.weight"] @ (betas[j] * weights["embedding.weight"][k]))
+                close(contributions[item, j, place], omega)
+
+
+@pytest.mark.parametrize("time", ["none", "log"])
+@torch.no_grad()
+def test_the_gru_it_is_measured_against_written_out(time: str) -> None:
+    made, (codes, times, lengths) = drawn(VisitGru(GruConfig(5, 3, time), V, C)), inputs()  # type: ignore[arg-type]
+    made.embedding.weight[0] = 0
+    weights, every = made.state_dict(), made(codes, times, lengths, every=True)
+    for item, length in enumerate(lengths.tolist()):
+        visits = visits_of(weights, codes[item, :length])
+        states, _ = run(
+            gru, unit_of(below(weights, "encoder")), timed(visits, times[item]) if time == "log" else visits
+        )
+        close(every[item, :length], torch.stack([linear(below(weights, "output"), h) for h in states]))
+        close(made(codes, times, lengths)[item], every[item, length - 1])
 
 
 @pytest.mark.parametrize("make", EVERY, ids=["plain", "time", "half"])
@@ -143,6 +207,7 @@ def test_parameters_begin_uniform_and_biases_zero() -> None:
             assert not parameter.any(), name
         else:
             assert parameter.abs().max() <= 0.1 and parameter.std() > 0.04, name
+            assert parameter.numel() < 100 or parameter.abs().max() > 0.095, name
     assert not made.embedding.weight[0].any()
 
 
@@ -210,6 +275,7 @@ def baselines() -> list[Any]:
     torch.manual_seed(5)
     made = [VisitGru(GruConfig(5, 3, time="log"), V, C), VisitLogistic(LogisticConfig(), V, C)]
     torch.nn.init.normal_(made[1].embedding.weight[1:])
+    torch.nn.init.normal_(made[1].bias)
     return [each.double().eval() for each in made]
 
 

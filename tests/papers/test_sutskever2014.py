@@ -9,6 +9,7 @@ from torch.nn import functional
 from saccade.models.seq2seq import Config, Seq2Seq
 from saccade.nn.recurrent import reverse_within
 from saccade.nn.search.beam_search import Search, search
+from tests.written_out import below, check_decoder, drawn, linear, lstm, run, unit_of
 
 PAPER = {"hidden": 1000, "embedding": 1000, "layers": 4, "cell": "lstm", "context": "start", "reverse": True}
 LENGTHS = torch.tensor([4, 7, 2])
@@ -27,6 +28,24 @@ def sources() -> torch.Tensor:
     for row, length in enumerate(LENGTHS.tolist()):
         source[row, length - 1], source[row, length:] = 2, 0
     return source
+
+
+@torch.no_grad()
+def test_the_equations_written_out() -> None:
+    """Four layers of an LSTM, the source reversed but for its end mark, each layer's h and c handed to the same layer."""
+    network, source, target = drawn(small()), sources(), torch.randint(3, 13, (3, 5))
+    weights = network.state_dict()
+
+    def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        words = source[row, : LENGTHS[row]].tolist()
+        inputs = list(weights["source_embedding.weight"][[*words[-2::-1], words[-1]]])
+        outputs = list(weights["target_embedding.weight"][target[row]])
+        for layer in range(4):
+            inputs, state = run(lstm, unit_of(below(weights, "encoder"), layer), inputs)
+            outputs, _ = run(lstm, unit_of(below(weights, "decoder"), layer), outputs, state)
+        return torch.stack([linear(below(weights, "output"), h) for h in outputs]), torch.empty(0)
+
+    check_decoder(network, source, LENGTHS, target, expected)
 
 
 def test_the_paper_has_384_million_parameters() -> None:
@@ -85,7 +104,29 @@ def test_a_sentence_in_a_padded_batch_costs_what_it_costs_alone() -> None:
         assert abs(ours - theirs) < 1e-5
 
 
-def test_a_beam_of_one_is_greedy_and_the_list_is_sorted_by_total_log_probability() -> None:
+@torch.no_grad()
+def test_a_beam_of_one_takes_the_likeliest_token_of_every_step() -> None:
+    model, source = drawn(small(), 2.0), sources()
+    memory = model.encode(source, LENGTHS)
+    found = search(model, memory, [6] * 3, Search(), bos=1, eos=2, forbidden=(0, 1))
+    for row, [hypothesis] in enumerate(found):
+        token, total, written = torch.tensor([1]), 0.0, list[int]()
+        alone = model.encode(source[row : row + 1, : LENGTHS[row]], LENGTHS[row : row + 1])
+        state = model.start(alone)
+        while len(written) < 6:
+            logits, state = model.step(token, state, alone, offset=len(written))
+            log_probs = torch.log_softmax(logits[0], -1)
+            token = log_probs[2:].argmax(keepdim=True) + 2  # not padding, not the start mark
+            total += float(log_probs[token])
+            if token == 2:
+                break
+            written.append(int(token))
+        assert list(hypothesis.tokens) == written
+        assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
+    assert len({tuple(hypothesis.tokens) for [hypothesis] in found}) > 1
+
+
+def test_the_list_is_sorted_by_total_log_probability() -> None:
     model, source = small(), sources()
     memory = model.encode(source, LENGTHS)
     marks = {"bos": 1, "eos": 2, "forbidden": (0, 1)}

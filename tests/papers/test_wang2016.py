@@ -8,6 +8,7 @@ from torch import Tensor
 
 from saccade.models.atae_lstm import AtaeLstm, Config
 from saccade.trace import Lens
+from tests.written_out import below, close, drawn, linear, look, lstm, run, unit_of
 
 M, N, C, V = 5, 7, 3, 30
 MARK = 2
@@ -47,6 +48,39 @@ def test_the_equations_written_out(scorer: str) -> None:
     h = torch.tanh(model.from_look.weight @ r + model.from_last.weight @ N_last)
     torch.testing.assert_close(model(*row(SENTENCE, SERVICE))[0], model.output(h))
     torch.testing.assert_close(weights(model, SERVICE), alpha)
+
+
+@pytest.mark.parametrize("scorer", ["printed", "summed"])
+@pytest.mark.parametrize("variant", ["atae", "at", "ae", "lstm"])
+@torch.no_grad()
+def test_rows_of_a_padded_batch_by_the_equations_from_the_words_on(variant: str, scorer: str) -> None:
+    """The sentence without its mark and its aspect; a row without an aspect is all sentence, and its aspect is 0."""
+    model = drawn(AtaeLstm(Config(variant, scorer, M, N), V, C))  # type: ignore[arg-type]
+    named, rows = model.state_dict(), [(SENTENCE, SERVICE), (SENTENCE[:2], FOOD), ([8, 7, 6], [])]
+    tokens, segments = torch.zeros(3, 9, dtype=torch.int64), torch.zeros(3, 9, dtype=torch.int64)
+    lengths = torch.tensor([9, 4, 3])
+    for number, (sentence, about) in enumerate(rows):
+        whole = [*sentence, MARK, *about] if about else sentence
+        tokens[number, : len(whole)] = torch.tensor(whole)
+        segments[number, len(sentence) + 1 : len(whole)] = 1
+    E = named["embedding.weight"]
+    for number, (sentence, about) in enumerate(rows):
+        v = E[about].mean(0) if about else torch.zeros(M, dtype=torch.float64)
+        inputs = [torch.cat([E[word], v]) if variant in ("ae", "atae") else E[word] for word in sentence]
+        H, _ = run(lstm, unit_of(below(named, "encoder")), inputs)
+        h = H[-1]
+        if variant in ("at", "atae"):
+            W_h, W_v, w = named["state_weight"], named["aspect_weight"], named["w"]
+            inside = [torch.cat([W_h @ x, W_v @ v]) if scorer == "printed" else W_h @ x + W_v @ v for x in H]
+            alpha, r = look([w @ torch.tanh(each) for each in inside], H)
+            h = torch.tanh(named["from_look.weight"] @ r + named["from_last.weight"] @ h)
+        lens = Lens()
+        for found in (model(tokens, lengths, segments), model(tokens, lengths, segments, lens=lens)):
+            close(found[number], linear(below(named, "output"), h))
+        if variant in ("at", "atae"):
+            seen = lens.traces[number].map("pool").weights[0]
+            close(seen[: len(sentence)], alpha, check_dtype=False)
+            assert not seen[len(sentence) :].any()
 
 
 @torch.no_grad()

@@ -2,14 +2,104 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from saccade.attention.layers import AttentionPool
 from saccade.attention.windows import padding
+from saccade.models.attentive_classifier import AttentiveClassifier
+from saccade.models.attentive_classifier import Config as FlatConfig
 from saccade.models.han import Config, Han
 from saccade.trace import Lens
+from tests import written_out
+from tests.written_out import below, both_ways, close, drawn, gru, linear, look, lstm
 
 STATES = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
+
+
+@pytest.mark.parametrize("kind", ["attention", "mean", "max"])
+@torch.no_grad()
+def test_the_equations_written_out(kind: str) -> None:
+    """Words to sentences, sentences to a document; a padding sentence, wherever it is, counts for nothing."""
+    network = drawn(Han(Config(5, hidden=3, pool=kind), 11, 4))  # type: ignore[arg-type]
+    weights = network.state_dict()
+    tokens, lengths = torch.randint(1, 11, (3, 4, 7)), torch.tensor([[7, 2, 5, 1], [3, 0, 4, 0], [6, 0, 0, 0]])
+
+    def pooled(level: str, states: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        if kind == "attention":
+            return written_out.pool(below(weights, level), states)
+        whole = torch.stack(states)
+        return torch.empty(0), whole.mean(0) if kind == "mean" else whole.max(0).values
+
+    lens = Lens()
+    plain, seen = network(tokens, lengths), network(tokens, lengths, lens=lens)
+    for row, counts in enumerate(lengths.tolist()):
+        sentences, maps = [], []
+        for number, count in enumerate(counts):
+            if count:
+                words = list(weights["embedding.weight"][tokens[row, number, :count]])
+                alpha, s = pooled("word_pool", both_ways(gru, below(weights, "word_encoder"), words))
+                sentences.append(s)
+                maps.append(alpha)
+        alpha, v = pooled("sentence_pool", both_ways(gru, below(weights, "sentence_encoder"), sentences))
+        for found in (plain[row], seen[row]):
+            close(found, linear(below(weights, "output"), v))
+        if kind == "attention":
+            close(lens.traces[row].map("sentences").weights[0, : len(alpha)], alpha, check_dtype=False)
+            looked = lens.traces[row].map("words").weights
+            for number, own in enumerate(maps):
+                start = sum(len(each) for each in maps[:number])
+                close(looked[number, start : start + len(own)], own, check_dtype=False)
+
+
+FLAT = [
+    {"encoder": "lstm", "pool": "additive", "layers": 2, "attention": 4},
+    {"encoder": "gru", "pool": "dot"},
+    {"encoder": "gru", "pool": "last", "bidirectional": True},
+    {"encoder": "cnn", "pool": "max", "layers": 2},
+    {"encoder": "cnn", "pool": "mean"},
+    {"encoder": "none", "pool": "additive"},
+]
+
+
+@pytest.mark.parametrize("options", FLAT, ids=lambda options: f"{options['encoder']}-{options['pool']}")
+@torch.no_grad()
+def test_one_level_of_it_over_a_whole_text_written_out(options: dict[str, object]) -> None:
+    network = drawn(AttentiveClassifier(FlatConfig(5, hidden=3, **options), 11, 4))  # type: ignore[arg-type]
+    weights, config = network.state_dict(), network.config
+    tokens, lengths = torch.randint(1, 11, (3, 7)), torch.tensor([7, 3, 5])
+    segments = (torch.arange(7) > 2).long().expand(3, 7)
+    for row, length in enumerate(lengths.tolist()):
+        states = [
+            weights["embedding.weight"][token] + int(part) * weights["second"]
+            for token, part in zip(tokens[row, :length], segments[row], strict=False)
+        ]
+        for layer in range(config.layers):
+            match config.encoder:
+                case "lstm":
+                    states = both_ways(lstm, below(weights, "encoder"), states, layer)
+                case "gru":
+                    states = both_ways(gru, below(weights, "encoder"), states, layer)
+                case "cnn":
+                    own = below(weights, f"encoder.layers.{layer}")
+                    nothing = torch.zeros_like(states[0])
+                    near = zip([nothing, *states[:-1]], states, [*states[1:], nothing], strict=True)
+                    states = [
+                        (sum(own["weight"][:, :, k] @ x for k, x in enumerate(three)) + own["bias"]).clamp(min=0)
+                        for three in near
+                    ]
+        whole = torch.stack(states)
+        match config.pool:
+            case "additive":
+                d = written_out.pool(below(weights, "pool"), states)[1]
+            case "dot":
+                d = look([weights["pool.query"] @ h for h in states], states)[1]
+            case "last":
+                d = torch.cat([whole[-1, :3], whole[0, 3:]])
+            case _:
+                d = whole.mean(0) if config.pool == "mean" else whole.max(0).values
+        for lens in (None, Lens()):
+            close(network(tokens, lengths, segments, lens=lens)[row], linear(below(weights, "output"), d))
 
 
 def pool(context: tuple[float, float]) -> AttentionPool:
@@ -67,3 +157,4 @@ def test_the_sizes_of_the_paper_are_the_defaults() -> None:
     assert made.embedding.weight.shape == (10_000, 200)
     assert made.word_pool.v.shape == made.sentence_pool.v.shape == (100,)
     assert made.output.weight.shape == (5, 100)  # 50 units each way
+    assert made.word_encoder.cell == made.sentence_encoder.cell == "gru"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from saccade.errors import InputError
 from saccade.recipes.recipe import change, from_plain, read_recipe, shipped_recipes
@@ -249,3 +250,21 @@ def test_a_folder_named_like_a_shipped_recipe_does_not_hide_it_but_a_file_does(t
     (tmp_path / "mine").mkdir()
     with pytest.raises(InputError, match="mine"):
         read_recipe("mine")
+
+
+def test_a_dict_is_read_as_a_file_is(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write(GOOD.replace("{source: dates}", "{train: a.tsv, format: tsv}"))
+    plain = yaml.safe_load(path.read_text()) | {"train": {"epochs": 2, "lr": 0.001}}  # to PyYAML 1e-3 is a text
+    recipe = read_recipe(plain, ["model.hidden=13"], {"train.epochs": 3})
+    assert recipe.to_plain() == read_recipe(path, ["model.hidden=13"], {"train.epochs": 3}).to_plain()
+    assert (recipe.name, recipe.changed, recipe.folder.resolve()) == (
+        "translate-rnnsearch",
+        ("model.hidden", "train.epochs"),
+        tmp_path,
+    )
+    assert read_recipe(recipe.to_plain()).to_plain() == recipe.to_plain()
+    with pytest.raises(InputError, match=r"recipe: model\.hidden: .*at least 1, found -3"):
+        read_recipe(plain | {"model": {"name": "rnnsearch", "hidden": -3}})
+    with pytest.raises(InputError, match=r"expected a recipe's file, .*or a dict, found a list"):
+        read_recipe([plain])

@@ -16,30 +16,39 @@ import pytest
 
 from saccade import extras, server
 from saccade.errors import SaccadeError
-from saccade.server.serve import _address, run
+from saccade.server.serve import GRACE, _address, run
 
 SCRIPT = """
 import sys, time, saccade
-from saccade.server import run
+from saccade.server import Limits, run, serve
 
 bundle = saccade.load(sys.argv[1], device="cpu")
-predict = bundle.predict
+predict, begin = bundle.predict, serve.Shutdown.begin
+stopping = []
+
+def begun(shutdown):
+    stopping.append(True)
+    begin(shutdown)
 
 def slowly(inputs, **options):
-    time.sleep({"katze": 0.5, "igel": 60.0}.get(inputs[0], 0.0))
+    print(inputs[0], file=sys.stderr, flush=True)
+    while inputs[0] == "katze" and not stopping:
+        time.sleep(0.01)
+    time.sleep({"katze": 0.1, "igel": 60.0}.get(inputs[0], 0.0))
     return predict(inputs, **options)
 
-bundle.predict = slowly
-run({"my": bundle}, port=0, page=False)
+bundle.predict, serve.Shutdown.begin = slowly, begun
+serve.GRACE = float(sys.argv[2])
+run({"my": bundle}, port=0, page=False, limits=Limits(silence=0.3))
 """
 
 
 @pytest.fixture
-def process(run, monkeypatch):
+def process(run, monkeypatch, request):
+    """The server. It answers "katze" once it is told to stop, and "igel" after a minute; stderr has what it has begun."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", SCRIPT, str(run), str(getattr(request, "param", GRACE))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
     process.kill()
     process.wait(5)
@@ -53,6 +62,7 @@ def ask(port: int, text: str) -> tuple[int, dict]:
     return response.status, json.loads(response.read())
 
 
+@pytest.mark.parametrize("process", [5.0], indirect=True)  # seconds of grace, however busy this machine is
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_answers_what_is_nearly_there_and_stops(process, bundle, sent) -> None:
     found = re.fullmatch(r"my: http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", process.stdout.readline())
@@ -61,8 +71,7 @@ def test_a_server_answers_what_is_nearly_there_and_stops(process, bundle, sent) 
     answers: list = []
     thread = threading.Thread(target=lambda: answers.append(ask(port, "katze")))
     thread.start()
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.2)
+    assert [process.stderr.readline() for _ in range(2)] == ["hund\n", "katze\n"]
     process.send_signal(sent)
     thread.join(8)
     assert answers[0][0] == 200
@@ -80,19 +89,25 @@ def test_a_prediction_that_would_take_long_does_not_hold_the_server(process, sen
     thread = threading.Thread(target=lambda: answers.append(ask(port, "igel")))
     waiting = threading.Thread(target=lambda: answers.append(ask(port, "katze")))
     thread.start()
-    time.sleep(0.2)
+    assert [process.stderr.readline() for _ in range(2)] == ["hund\n", "igel\n"]
     waiting.start()
-    time.sleep(0.2)
+    time.sleep(0.3)
     begun = time.monotonic()
     process.send_signal(sent)
-    out, err = process.communicate(timeout=8)
+    out, err = process.communicate(timeout=20)
     took = time.monotonic() - begun
     thread.join(8)
     waiting.join(8)
     assert (process.returncode, out, err) == (0, "stopped\n", "")
-    assert took < 2, "a second, on a machine that has nothing else to do"
+    assert took < 20, "a second, on a machine that has nothing else to do"
     stopping = {"error": {"message": "the server is stopping", "field": None}}
     assert answers == [(503, stopping)] * 2
+
+
+def test_a_connection_that_says_nothing_is_closed(process) -> None:
+    port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=8) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_a_request_that_never_ends_does_not_hold_the_server(process) -> None:
@@ -107,7 +122,7 @@ def test_a_request_that_never_ends_does_not_hold_the_server(process) -> None:
         took = time.monotonic() - begun
         out, err = process.communicate(timeout=8)
     assert (process.returncode, out, err) == (0, "", "")
-    assert took < 2, "a second, on a machine that has nothing else to do"
+    assert took < 20, "a second, on a machine that has nothing else to do"
 
 
 def test_a_port_that_is_taken_is_one_clear_error(bundle) -> None:

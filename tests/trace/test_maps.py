@@ -284,10 +284,12 @@ def test_all_heads_of_a_site_are_one_tensor() -> None:
 
 def test_labels_for_an_axis_that_no_map_has_are_refused_by_the_names_that_they_have() -> None:
     lens = Lens()
-    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens)
+    weigh(torch.randn(1, 3, 4), torch.randn(1, 5, 4), score=scaled_dot, lens=lens, site=Site("look", "query", "key"))
     words = Tokens(("a", "b", "c", "d", "e"))
     with pytest.raises(SaccadeError, match=r"query, key.*'keys'"):
         lens.trace.labelled({"keys": words})
     with pytest.raises(SaccadeError, match=r"'key'.*list"):
         lens.trace.labelled({"key": ["a", "b", "c", "d", "e"]})
+    with pytest.raises(SaccadeError, match=r"axes: expected a dict.*found a list"):
+        lens.trace.labelled([words])
     assert lens.trace.labelled({"key": words}).axes["key"] == words

@@ -100,6 +100,33 @@ def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
     assert_same_run(tmp_path / "interrupted", whole)
 
 
+def test_a_time_limit_ends_a_run_with_its_best_network_and_resuming_goes_on(tmp_path):
+    free, limited = tmp_path / "free", tmp_path / "limited"
+    api.train(tiny("train.updates=3"), folder=free)
+    recipe = tiny("train.updates=3", "train.minutes=1e-9")
+    bundle = api.train(recipe, folder=limited)
+    for update in (1, 2, 3):
+        run = api.read_run(limited)
+        assert (run.state, run.update, bundle.figures["updates"]) == ("done", update, update)
+        assert ("train.minutes" in run.reason and f"--resume {limited}" in run.reason) is (update < 3)
+        assert bundle.figures["test"] and bundle.figures["valid"] and saccade.load(limited).figures == bundle.figures
+        bundle = api.resume(limited)
+    assert_same_run(limited, free)
+    assert [row["update"] for row in csv.DictReader(open(limited / "evaluations.csv"))] == ["1", "2", "3"]  # noqa: SIM115
+    assert api.plan(recipe).minutes == 1e-9
+
+
+def test_a_time_limit_may_fall_on_the_end_of_an_epoch(tmp_path):
+    sizes = ("data.dates.train=64", "train.epochs=2", "train.batch_records=32", "train.average=2")
+    api.train(tiny(*sizes), folder=tmp_path / "free")
+    api.train(tiny(*sizes, "train.minutes=1e-9"), folder=tmp_path / "limited")
+    for _ in range(3):
+        assert api.read_run(tmp_path / "limited").reason
+        bundle = api.resume(tmp_path / "limited")
+    assert not api.read_run(tmp_path / "limited").reason and bundle.figures["updates"] == 4
+    assert_same_run(tmp_path / "limited", tmp_path / "free")
+
+
 def test_resuming_a_finished_run_changes_nothing(whole):
     before = losses(whole)
     api.resume(whole)

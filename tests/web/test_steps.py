@@ -70,6 +70,70 @@ def test_a_pointer_over_a_row_lights_it_in_every_column_and_a_click_locks_it(pag
     assert "key=" not in page.address
 
 
+LATER = {
+    1: [
+        ".weight .bar",
+        ".weight .figure-at",
+        ".eq-a",
+        ".ribbons",
+        ".at-c .strip",
+        ".eq-c",
+        ".output",
+        ".eq-p",
+        ".at-next",
+    ],
+    2: [".ribbons", ".at-c .strip", ".eq-c", ".output", ".eq-p", ".at-next"],
+    3: [".output", ".eq-p", ".at-next"],
+}
+SEEN = """(all) => all.some(each => {
+  const [box, style] = [each.getBoundingClientRect(), getComputedStyle(each)];
+  return box.width > 2 && style.visibility !== "hidden" && !style.clipPath.includes("100%");
+})"""
+
+
+def test_a_step_that_plays_shows_nothing_before_its_stage(page):
+    """Scores first; then weights; then the context; then the output, and what is said of it."""
+    page.page.emulate_media(reduced_motion="no-preference")
+    page.page.get_by_label("speed").select_option("0.25")
+    page.page.clock.install()  # the stages wait for us
+    page.page.clock.pause_at("2100-01-01")
+    page.page.locator("body").click(position={"x": 2, "y": 2})
+    for _ in range(2):  # the first in the page's own time: its step follows no other
+        page.page.keyboard.press("ArrowRight")
+        page.page.clock.run_for(10_000)
+    page.page.keyboard.press("ArrowRight")
+
+    def seen(place: str):
+        return page.stage.locator(place).evaluate_all(SEEN)
+
+    for stage, later in LATER.items():
+        page.stage.locator(f".steps[data-stage='{stage}']").wait_for()
+        page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
+        assert [place for place in later if seen(place)] == []
+        assert seen(".score") and not page.page.locator(".readout").is_visible()
+        page.page.clock.run_for(998)
+        assert page.stage.locator(f".steps[data-stage='{stage}']").count() == 1, (
+            "a quarter of the speed: a second a stage"
+        )
+        page.page.clock.run_for(2)
+    page.stage.locator(".steps[data-stage='4']").wait_for()
+    page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
+    assert all(seen(place) for place in LATER[1] if page.stage.locator(place).count())
+    assert page.page.locator(".readout").is_visible()
+
+
+def test_the_speed_is_remembered_by_the_address_and_paces_playing(page):
+    page.page.get_by_label("speed").select_option("2")
+    assert "speed=2" in page.settled().address
+    page.page.clock.install()
+    page.page.clock.pause_at("2100-01-01")
+    page.button("play").click()
+    page.page.clock.run_for(595)
+    assert "step 1 of" in page.page.locator(".count").inner_text()
+    page.page.clock.run_for(10)
+    assert "step 2 of" in page.page.locator(".count").inner_text()
+
+
 def test_up_and_down_go_from_row_to_row_and_begin_at_the_one_looked_at_most(page):
     most = int(WEIGHTS[0].argmax())
     page.press("ArrowDown", "ArrowDown")

@@ -3,8 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "./icons";
 import { isSpecial, runsLeft, short } from "./labels";
 import { isGiven } from "./output_kind";
+import { Picker } from "./parts";
 import { Readout } from "./readout";
-import { stepsOf, type Steps } from "./state";
+import { SPEEDS, speedOf, stepsOf, type Steps } from "./state";
 import type { LoadedTrace, PageTrace, Part, State, ViewProps } from "./types";
 
 const PACE = 1200; // milliseconds a step when it plays: four stages of 250, and a breath
@@ -53,13 +54,14 @@ function Scrubber({
 }: Omit<FooterProps, "parts" | "follows"> & { steps: Steps }) {
   const { first, count } = steps;
   const last = first + count - 1;
+  const speed = speedOf(state);
   const to = (step: number) => set({ step: Math.max(first, Math.min(last, step)) });
   useEffect(() => {
     if (!playing) return;
     if (state.step >= last) return stop();
-    const timer = setTimeout(() => to(state.step + 1), PACE);
+    const timer = setTimeout(() => to(state.step + 1), PACE / speed);
     return () => clearTimeout(timer);
-  }, [playing, state.step, last]);
+  }, [playing, state.step, last, speed]);
   return (
     <div class="scrubber">
       <Tokens trace={trace} state={state} steps={steps} to={to} />
@@ -79,6 +81,12 @@ function Scrubber({
         <button aria-label="last step" disabled={state.step >= last} onClick={() => to(last)}>
           <Icon name="last" />
         </button>
+        <Picker
+          label="speed"
+          value={String(speed)}
+          choices={SPEEDS.map((value) => ({ value, label: `${value}×` }))}
+          pick={(value) => set({ more: { speed: Number(value) } })}
+        />
         <span class="count">{`step ${state.step - first + 1} of ${count}`}</span>
       </div>
     </div>

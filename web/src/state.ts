@@ -72,6 +72,13 @@ export function siteOf(trace: PageTrace, state: Pick<State, "site">): string | n
   return (across.at(-1) ?? trace.maps.at(-1))?.site ?? null;
 }
 
+export const SPEEDS = ["0.25", "0.5", "1", "2"];
+
+/** How fast steps play: 1 is the usual pace. */
+export function speedOf({ more }: Pick<State, "more">): number {
+  return SPEEDS.includes(String(more.speed)) ? Number(more.speed) : 1;
+}
+
 /** The steps one can stand at: positions first … first + count − 1 of an axis. */
 export interface Steps {
   axis: string | null;

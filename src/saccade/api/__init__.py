@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from saccade.api.dry_run import Plan, plan
     from saccade.api.huggingface import from_huggingface, import_huggingface, to_huggingface
     from saccade.api.runs import Run, find_runs, read_run
+    from saccade.api.surveying import recipe_for
     from saccade.api.sweeps import Sweep, resume_sweep, sweep
     from saccade.api.training import Verdict, new_folder, resume, train, verdict
     from saccade.api.vectors import save_vectors
@@ -26,6 +27,7 @@ _HOMES = {
     "saccade.api.huggingface": ("from_huggingface", "import_huggingface", "to_huggingface"),
     "saccade.api.dry_run": ("Plan", "plan"),
     "saccade.api.runs": ("Run", "find_runs", "read_run"),
+    "saccade.api.surveying": ("recipe_for",),
     "saccade.api.sweeps": ("Sweep", "resume_sweep", "sweep"),
     "saccade.api.bundle": ("Bundle", "load"),
     "saccade.data.memory": ("IN_MEMORY",),
@@ -37,8 +39,8 @@ _HOMES = {
 __all__ = [
     "IN_MEMORY", "Alignment", "Bundle", "Calibrated", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict",
     "align", "align_both_ways", "alignment_error", "calibrate", "compare", "find_runs", "from_huggingface",
-    "import_huggingface", "load", "new_folder", "plan", "read_run", "resume", "resume_sweep", "save_vectors", "sweep",
-    "to_huggingface", "train", "undo_calibration", "verdict",
+    "import_huggingface", "load", "new_folder", "plan", "read_run", "recipe_for", "resume", "resume_sweep", "save_vectors",
+    "sweep", "to_huggingface", "train", "undo_calibration", "verdict",
 ]  # fmt: skip
 
 

@@ -115,9 +115,10 @@ def align_both_ways(
     forward: Bundle, backward: Bundle, pairs: Sequence[Any], how: Symmetry = "grow-diag-final", **options: Any
 ) -> list[Alignment]:
     """As :func:`align`, symmetrised with the links of a second model that was trained in the other direction."""
-    ahead = align(forward, pairs, **options)
-    turned = [Pair(pair.target, pair.source) for pair in forward.task.records(pairs, forward.recipe.data)]
-    behind = align(backward, turned, **options)
+    _check_task(forward)
+    records = forward.task.records(pairs, forward.recipe.data)  # once: pairs may be a generator
+    ahead = align(forward, records, **options)
+    behind = align(backward, [Pair(pair.target, pair.source) for pair in records], **options)
     return [
         replace(one, links=symmetrise(one.links, {(i, j) for j, i in other.links}, how))
         for one, other in zip(ahead, behind, strict=True)

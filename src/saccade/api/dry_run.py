@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from saccade.api.bundle import threads
 from saccade.api.prepare import PreparedRun, prepare, read_splits
 from saccade.api.training import checked_recipe, new_folder
-from saccade.recipes.recipe import Recipe
+from saccade.recipes.recipe import Recipe, RecipeLike
 from saccade.task import eval_mode
 from saccade.training.config import Train, batch_size_warning
 from saccade.training.devices import choose_threads
@@ -79,6 +79,7 @@ class Plan:
         watch, keep: the validation metric, and whether the best network by it is saved or the last one.
         average, average_of: how many networks will be averaged, the last or the best ones; 0 or 1: no averaging.
         stop_after: evaluations without improvement after which training stops early.
+        minutes: after which training stops early.
         exact: whether ``updates`` was counted; for a very long run it is extrapolated from the first epoch.
         expect: the metric that the recipe is expected to reach, in words.
     """
@@ -103,6 +104,7 @@ class Plan:
     average: int
     average_of: str
     stop_after: int | None
+    minutes: float | None
     parts: Sequence[Part]
     memory: Memory
     time: Time
@@ -119,7 +121,7 @@ class Plan:
 
 
 def plan(
-    recipe: str | Path | Recipe,
+    recipe: RecipeLike,
     data: Any = None,
     *,
     folder: str | Path | None = None,
@@ -171,6 +173,7 @@ def _plan(prepared: PreparedRun, folder: Path) -> Plan:
         average=min(settings.average, _averageable(settings, ends, looks)),
         average_of=settings.average_of,
         stop_after=settings.stop_after,
+        minutes=settings.minutes,
         parts=_parts(prepared.network),
         memory=memory,
         time=seconds,

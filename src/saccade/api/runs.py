@@ -31,7 +31,7 @@ class Status:
     """The open status of one run."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / STATUS
+        self._path, self.reason = folder / STATUS, ""  # why a run that is done ended before its recipe's end
         self._content: dict[str, Any] = {}
         with suppress(SaccadeError):  # a run's first status, or one that was damaged
             self._content = dict(read_json(self._path))
@@ -63,7 +63,7 @@ def recorded(folder: Path) -> Iterator[Status]:
         with suppress(SaccadeError):  # e.g. a full disk: the original error matters more
             status.write("interrupted" if stopped else "failed", reason=" ".join(reason.split()))
         raise
-    status.write("done")
+    status.write("done", **({"reason": status.reason} if status.reason else {}))
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def _state(run: Run, about: Mapping[str, Any], status: Mapping[str, Any]) -> tup
     if state == "failed":
         return state, reason
     if run.test or (not about and not status):  # a saved bundle has no record of its training
-        return "done", ""
+        return "done", reason if state == "done" else ""
     if run.update is None:
         return "interrupted", "before its first checkpoint: train again"
     return "interrupted", f"saccade train --resume {run.folder}"

@@ -18,11 +18,11 @@ from typing import Any
 
 from saccade.api.prepare import prepare, read_splits
 from saccade.api.runs import SWEEP, Run, Status, read_run, refuse_if_running, training_alone
-from saccade.api.training import checked_recipe, new_folder, refuse_taken, resume_trusted, train_in
+from saccade.api.training import checked_recipe, in_memory, new_folder, refuse_taken, resume_trusted, train_in
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.plugins import Trust, trusted
 from saccade.recipes.grid import Member, read_grid
-from saccade.recipes.recipe import Recipe, from_plain
+from saccade.recipes.recipe import RecipeLike, from_plain
 from saccade.storage import InUse, now, read_json, write_json
 from saccade.training.loop import CHECKPOINTS
 from saccade.training.report import Report, Silence
@@ -102,7 +102,7 @@ class Sweep:
 
 
 def sweep(
-    recipe: str | Path | Recipe,
+    recipe: RecipeLike,
     overrides: Sequence[str] | Mapping[str, Any],
     data: Any = None,
     *,
@@ -121,7 +121,7 @@ def sweep(
 
     >>> # saccade.api.sweep("rnnsearch_dates", {"train.lr": [1e-3, 4e-3]}).best.settings
     """
-    grid = read_grid(recipe, overrides, trust=trust)
+    grid = read_grid(in_memory(recipe, data), overrides, trust=trust)
     members = [replace(member, recipe=checked_recipe(member.recipe, data, {})) for member in grid]
     home = Path(folder) if folder is not None else new_folder(members[0].recipe.name, "-sweep")
     refuse_taken(home)

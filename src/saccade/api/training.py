@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ from typing import Any
 from saccade import __version__
 from saccade.api.bundle import Bundle, load_trusted, threads
 from saccade.api.calibration import calibrated_in_training
-from saccade.api.prepare import PreparedRun, prepare, read_splits, wanted_metrics
+from saccade.api.prepare import SPLITS, PreparedRun, prepare, read_splits, wanted_metrics
 from saccade.api.runs import SWEEP, Status, is_run, recorded, refuse_if_running, training_alone
 from saccade.bundle_format import holds_bundle
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import fingerprint
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.plugins import Trust, trusted
-from saccade.recipes.recipe import Recipe, change, read_recipe, read_written
+from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
 from saccade.storage import now, read_json, write_json, write_text
 from saccade.task import Evaluation
@@ -28,11 +28,12 @@ from saccade.training.report import Report, Silence
 from saccade.training.state import Progress, checkpoints
 
 RUN, ORIGIN, RECIPE, FIGURES = "run.json", "origin.json", "recipe.yaml", "metrics.json"
+BY_LABEL, CONFUSION = "by-label.json", "confusion.png"  # of a task with labels, on the test set
 VECTORS = "vectors.json"  # of a run that started from word vectors: its vocabulary, and how many words have one
 
 
 def train(
-    recipe: str | Path | Recipe,
+    recipe: RecipeLike,
     data: Any = None,
     *,
     folder: str | Path | None = None,
@@ -45,6 +46,7 @@ def train(
     With ``train.keep: last`` it is the last network. The recipe may name parts in any module; these modules are imported.
 
     Args:
+        recipe: also a dict with the sections of a recipe, as its file would have them.
         data: records to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
             of these with the keys train, valid, test.
         folder: where the run is written; ``runs/NAME-TIME`` unless given.
@@ -82,10 +84,9 @@ def train_in(home: Path, prepared: PreparedRun, report: Report) -> Bundle:
     return _run(prepared, home, report, again=False)
 
 
-def checked_recipe(
-    recipe: str | Path | Recipe, data: Any, overrides: dict[str, Any], trust: Sequence[str] = ()
-) -> Recipe:
+def checked_recipe(recipe: RecipeLike, data: Any, overrides: dict[str, Any], trust: Sequence[str] = ()) -> Recipe:
     """The recipe with its overrides; ``data`` replaces its files."""
+    recipe = in_memory(recipe, data)
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe, changes=overrides, trust=trust)
     elif overrides or trust:
@@ -98,6 +99,23 @@ def checked_recipe(
         raise SaccadeError(
             f"the task {recipe.task!r} does not take data=: its records come from the recipe's data section"
         ) from None
+
+
+def in_memory(recipe: RecipeLike, data: Any) -> RecipeLike:
+    """The recipe as it was given; one that is a dict needs to name no files beside ``data``."""
+    section = (recipe.get("data") or {}) if isinstance(recipe, Mapping) else None
+    if not isinstance(recipe, Mapping) or not isinstance(section, Mapping):
+        return recipe
+    for name in SPLITS:
+        if not isinstance(section.get(name), str | Path | Mapping | int | None):
+            found, hint = (
+                f"a {type(section[name]).__name__}",
+                "records in memory are given beside it: train(recipe, data)",
+            )
+            raise InputError("recipe", field=f"data.{name}", expected="a file", found=found, hint=hint)
+    if data is None or {"train", "source"} & {*section}:
+        return recipe
+    return {**recipe, "data": {**section, "train": IN_MEMORY}}
 
 
 def _write_start(prepared: PreparedRun, home: Path) -> None:
@@ -224,6 +242,7 @@ def _run(prepared: PreparedRun, folder: Path, report: Report, *, again: bool) ->
                 report.say(note)
             report.say(_headline(prepared))
             outcome = fit(_job(prepared, folder, report, status), resume=again)
+            status.reason = "" if outcome.progress.finished else outcome.reason
             return _finish(prepared, folder, outcome, report)
         except KeyboardInterrupt:
             raise Interrupted(_how_to_continue(folder)) from None
@@ -300,5 +319,16 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
     for note in evaluation.notes:
         report.say(note)
     bundle.save(folder)
+    _write_parts(evaluation, folder, f"{bundle.recipe.name} · test")
     write_json(folder / FIGURES, bundle.figures)
     return bundle
+
+
+def _write_parts(evaluation: Evaluation, folder: Path, title: str) -> None:
+    """Write the metrics of each label and the confusion matrix, where the task has labels."""
+    if evaluation.parts:
+        write_json(folder / BY_LABEL, evaluation.parts)
+    if evaluation.confusion is not None:
+        from saccade.views.charts.confusion import save
+
+        save(evaluation.confusion.labels, evaluation.confusion.counts, folder / CONFUSION, title=title)

@@ -36,6 +36,15 @@ def is_whole(number: Any) -> bool:
     return isinstance(number, int | torch.SymInt) and not isinstance(number, bool)
 
 
+def check_radius(radius: Any, least: int) -> None:
+    """Raise unless a window's radius is a whole number of at least ``least``."""
+    if not is_whole(radius):
+        raise SaccadeError(f"radius must be a whole number: got {radius!r}")
+    if radius < least:
+        least_said = "not be negative" if least == 0 else f"be at least {least}"
+        raise SaccadeError(f"radius must {least_said}: got {radius}")
+
+
 def check_dropout(dropout: Any) -> None:
     """Raise unless ``dropout`` is a probability."""
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
@@ -86,10 +95,38 @@ def tensor_of(value: Any, name: str, expected: str) -> Tensor:
 
 
 def check_weights(**weights: Any) -> None:
-    """Raise unless each parameter that is given is a tensor."""
+    """Raise unless each parameter that is given is a tensor: a vector (v and bias, or more than one), or a matrix."""
     for name, weight in weights.items():
         if weight is not None and not isinstance(weight, Tensor):
             raise SaccadeError(f"{name}: expected a tensor of parameters, found {_called(weight)}")
+        least = 1 if name in ("v", "bias") else 2
+        if weight is not None and weight.dim() < least:
+            expected = "a matrix" if least == 2 else "a vector"
+            raise SaccadeError(f"{name}: expected {expected} of parameters, found {list(weight.shape)}")
+
+
+def check_scores(scores: Any) -> None:
+    """Raise unless they are a tensor of numbers, as normalisers take them."""
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        found = str(scores.dtype) if isinstance(scores, Tensor) else _called(scores)
+        raise SaccadeError(f"scores: expected a tensor of floating-point numbers, found {found}")
+
+
+def check_normalised(weights: Any, scores: Tensor) -> None:
+    """Raise unless a normaliser made weights of the scores' shape."""
+    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
+        found = list(weights.shape) if isinstance(weights, Tensor) else _called(weights)
+        raise SaccadeError(f"normalise: expected weights {list(scores.shape)}, as the scores, found {found}")
+
+
+def check_fits(window: object, part: Tensor, scores: Tensor) -> None:
+    """Raise unless a window's mask or gain lines up with the scores; a batch of 1 may serve several items."""
+    sizes = zip(part.shape[::-1], scores.shape[::-1], strict=False)
+    if part.dim() > max(3, scores.dim()) or any(1 not in pair and pair[0] != pair[1] for pair in sizes):
+        raise SaccadeError(
+            f"window: expected one for scores {list(scores.shape)} (batch, heads, queries, keys), found {window!r} with a "
+            f"mask or gain {list(part.shape)}"
+        )
 
 
 def check_beta(beta: Any) -> None:

@@ -3,6 +3,8 @@
     weights = normalise(score(query, key) where the window is visible, else −inf) · gain     [B, (H,) T, S]
     context = weights · value                                                              [B, (H,) T, E]
 
+With half-precision inputs scores, weights and sums are computed in float32 and results rounded once, with a lens as without.
+
 Legend: B batch, H heads (optional), T queries, S keys, D width of queries and keys, E width of values.
 """
 
@@ -12,17 +14,27 @@ import math
 from dataclasses import is_dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_alike, check_dropout, check_offset, check_parts, check_states
+from saccade.attention.checks import (
+    check_alike,
+    check_dropout,
+    check_fits,
+    check_normalised,
+    check_offset,
+    check_parts,
+    check_states,
+)
 from saccade.attention.fast import plan, step
-from saccade.attention.normalise import Normaliser, softmax
+from saccade.attention.normalise import Normaliser, logits_of, softmax
 from saccade.attention.scores import Prepared, Score, name_of
 from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted, result_dtype, without_autocast, working_dtype
 from saccade.kernels.statistics.reference import Statistics
 from saccade.trace.lens import Lens, Site
 
@@ -55,16 +67,7 @@ def weigh(
         site: the name of this place for the lens.
     """
     _check(query, key, score, normalise, window, offset, lens, site)
-    scores = score(query, key)  # [B, (H,) T, S]
-    T, S = scores.shape[-2:]
-    extent = Extent(T, S, offset, scores.device, scores.dtype)
-    visible, gain = window.visible(extent), window.gain(extent)
-    if visible is not None:
-        scores = scores.masked_fill(~_beside(visible, scores), -math.inf)
-    if lens is None:
-        weights = normalise(scores)
-        return weights if gain is None else weights * _beside(gain, weights)
-    return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+    return _rounded(_weights(query, key, score, normalise, window, offset, lens, site), query, key)
 
 
 def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
@@ -73,7 +76,7 @@ def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"
     check_alike(weights=weights, value=value)
     if weights.shape[-1] != value.shape[-2]:
         raise SaccadeError(f"value: expected one for each of the {weights.shape[-1]} weights, found {value.shape[-2]}")
-    return weights @ value
+    return _read(weights, value, result_dtype(weights, value))
 
 
 def attend(
@@ -101,11 +104,7 @@ def attend(
     torch.Size([2, 5, 7])
     """
     _check(query, key, score, normalise, window, offset, lens, site)
-    check_states(value=value)
-    check_dropout(dropout)
-    if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
-        raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
-    check_alike(query=query, value=value)
+    _check_read(query, key, value, dropout)
     options: dict[str, Any] = {"score": score, "normalise": normalise, "window": window, "offset": offset}
     wanted = None if lens is None else lens.counted
     if lens is None or wanted is not None:
@@ -116,8 +115,7 @@ def attend(
             context, statistics = attend_and_count(served, query, key, value, **options, dropout=dropout, wanted=wanted)
             site = _described(site, score, normalise, None)
             return _counted(lens, site, context, statistics, key, offset or 0)
-    _, context = look(query, key, value, **options, dropout=dropout, lens=lens, site=site)
-    return context
+    return _look(query, key, value, score, normalise, window, dropout, offset, lens, site)[1]
 
 
 def look(
@@ -134,15 +132,33 @@ def look(
     site: str | Site = "attention",
 ) -> tuple[Float[Tensor, "*batch T S"], Float[Tensor, "*batch T E"]]:
     """``(weights, context)``: :func:`attend` that also returns the weights, before dropout."""
+    _check(query, key, score, normalise, window, offset, lens, site)
+    _check_read(query, key, value, dropout)
+    return _look(query, key, value, score, normalise, window, dropout, offset, lens, site)
+
+
+def _look(
+    query: Tensor,
+    key: Tensor | Prepared,
+    value: Tensor,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    dropout: float,
+    offset: int | None,
+    lens: Lens | None,
+    site: str | Site,
+) -> tuple[Tensor, Tensor]:
     if lens is None and not dropout:
         served = step(query, key, value, score=score, normalise=normalise, window=window)
         if served is not None:
             return served
-    weights = weigh(query, key, score=score, normalise=normalise, window=window, offset=offset, lens=lens, site=site)
-    context = read(functional.dropout(weights, dropout) if dropout else weights, value)
+    weights = _weights(query, key, score, normalise, window, offset, lens, site)
+    dtype = result_dtype(query, key.key if isinstance(key, Prepared) else key, value)
+    context = _read(functional.dropout(weights, dropout) if dropout else weights, value, dtype)
     if lens is not None:
         _keep_context(lens, Site.of(site), context, offset or 0)
-    return weights, context
+    return _rounded(weights, query, key), context
 
 
 def explain_choice(
@@ -165,6 +181,7 @@ def explain_choice(
     _check(query, key, score, normalise, window, offset)
     if value is None:
         return str(score.choice(query, key))
+    _check_read(query, key, value, 0.0)
     served = plan(query, key, value, score=score, normalise=normalise, window=window, offset=offset)
     return " ".join([str(served.choice), *served.details])
 
@@ -188,7 +205,61 @@ def _check(
         raise SaccadeError(f"site: expected a name or a saccade.trace.Site, found {site!r:.60}")
     keys = key.key if isinstance(key, Prepared) else key
     check_states(query=query, key=keys)
-    check_alike(query=query, key=keys)
+    if not isinstance(key, Prepared) or keys.dim() == query.dim():  # a score may prepare keys per query
+        check_alike(query=query, key=keys)
+
+
+def _check_read(query: Tensor, key: Tensor | Prepared, value: Tensor, dropout: float) -> None:
+    check_states(value=value)
+    check_dropout(dropout)
+    if value.shape[-2] != (keys := key.size if isinstance(key, Prepared) else key.shape[-2]):
+        raise SaccadeError(f"value: expected one for each of the {keys} keys, found {value.shape[-2]}")
+    check_alike(query=query, value=value)
+
+
+def _weights(
+    query: Tensor,
+    key: Tensor | Prepared,
+    score: Score,
+    normalise: Normaliser,
+    window: Window,
+    offset: int | None,
+    lens: Lens | None,
+    site: str | Site,
+) -> Tensor:
+    """The weights in float32 at least."""
+    scores = score(query, key)  # [B, (H,) T, S]
+    scores = scores.to(working_dtype(scores.dtype))
+    T, S = scores.shape[-2:]
+    extent = Extent(T, S, offset, scores.device, scores.dtype)
+    visible, gain = (
+        None if part is None else _beside(part, scores, window)
+        for part in (window.visible(extent), window.gain(extent))
+    )
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -math.inf)
+    if lens is None:
+        weights = normalise(scores)
+        check_normalised(weights, scores)
+        return weights if gain is None else weights * gain
+    return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+
+
+def _read(weights: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Σₛ weights[t, s] · value[s], summed in float32 at least, as ``dtype``."""
+    wide = working_dtype(dtype)
+    if weights.dtype is value.dtype is dtype is wide:
+        return weights @ value
+    with without_autocast(value):
+        return (weights.to(wide) @ value.to(dtype).to(wide)).to(dtype)
+
+
+def _rounded(weights: Tensor, query: Tensor, key: Tensor | Prepared) -> Tensor:
+    """The weights in the dtype of half-precision queries and keys; others are returned as they are."""
+    if working_dtype(query.dtype) is query.dtype:
+        return weights
+    dtype = promoted(query, key.key if isinstance(key, Prepared) else key)
+    return weights if working_dtype(dtype) is dtype else weights.to(dtype)
 
 
 def _described(site: str | Site, score: Score, normalise: Normaliser, gain: Tensor | None) -> Site:
@@ -221,15 +292,22 @@ def _weigh_under(
     headless = scores.dim() == 3
     if headless:
         scores = scores.unsqueeze(1)  # the lens always gets heads: [B, H, T, S]
-    edited = lens.edit_scores(site, scores, offset)
-    weights = normalise(edited)
+    logits = logits_of(normalise, scores)
+    if logits is not None:  # a softmax of them: adding log f multiplies by f
+        weights = softmax(lens.edit_scores(site, logits, offset))
+    else:
+        weights = normalise(lens.edit_scores(site, scores, offset, boosting=False))
+        check_normalised(weights, scores)
+        weights = lens.boost_weights(site, weights, offset)
     if gain is not None:
-        weights = weights * _beside(gain, weights)
+        weights = weights * (gain.unsqueeze(1) if headless and gain.dim() == 3 else gain)
     weights = lens.edit_weights(site, weights, offset)
     lens.observe(site, weights, offset=offset, scores=scores)  # the network's own: an edit is not a score
     return weights.squeeze(1) if headless else weights
 
 
-def _beside(part: Tensor, scores: Tensor) -> Tensor:
+def _beside(part: Tensor, scores: Tensor, window: Window) -> Tensor:
     """A window's [B, T, S] as [B, 1, T, S] where the scores have heads."""
-    return part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part
+    part = part.unsqueeze(1) if part.dim() == 3 and scores.dim() == 4 else part
+    check_fits(window, part, scores)
+    return part

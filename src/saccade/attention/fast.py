@@ -28,7 +28,7 @@ from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.choose import Choice, Request, choose, count_text, is_exporting
 from saccade.kernels.decoder.steps import Memory
 from saccade.kernels.dot.attention import dot_attention
-from saccade.kernels.dtypes import result_dtype
+from saccade.kernels.dtypes import result_dtype, working_dtype
 from saccade.kernels.launching import has_fused
 from saccade.kernels.local import blocked
 from saccade.kernels.visibility import Visibility
@@ -66,6 +66,8 @@ def plan(
         return _composed(score, query, key, f"no kernel takes {score!r} from queries to contexts")
     if type(normalise) is not Softmax:
         return _composed(score, query, key, f"the kernels compute a softmax, not {normalise!r}")
+    if isinstance(normalise.beta, Tensor):
+        return _composed(score, query, key, "its β is a tensor, and the kernels take a number")
     refusal = _refusal(score, query, key, value)
     if refusal is not None:
         return _composed(score, query, key, refusal)
@@ -151,12 +153,11 @@ def _serve_additive(
     projected, ready, v = score.operands(query, key)
     heads = query.shape[1] if query.dim() == 4 else 1
     projected, ready, value = one_dtype(projected, ready, value)
-    v = v.reshape(-1, v.shape[-1]).to(projected.dtype)
     context = additive_attention(
         projected.flatten(0, -3).contiguous(),
         ready.flatten(0, -3).contiguous(),
         value.flatten(0, -3).contiguous(),
-        v if beta == 1.0 else v * beta,
+        times(v.to(projected.dtype), beta).reshape(-1, v.shape[-1]),
         visibility,
         heads=heads,
         dropout=dropout,
@@ -193,6 +194,11 @@ def one_dtype(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     dtype = result_dtype(*tensors)
     one, other, third = (tensor if tensor.dtype is dtype else tensor.to(dtype) for tensor in tensors)
     return one, other, third
+
+
+def times(v: Tensor, beta: float) -> Tensor:
+    """β v, in float32 at least: rounded to half precision it would be another score."""
+    return v if beta == 1.0 else v.to(working_dtype(v.dtype)) * beta
 
 
 # ---- One query at a time ----------------------------------------------------------------------------------------------
@@ -355,7 +361,7 @@ def _attend_local(
     N, T = projected.flatten(0, -3).shape[:2]
     options: dict[str, Any] = {"scale": 1.0, "v": None}
     if isinstance(operand, Tensor):
-        options["v"] = operand * beta
+        options["v"] = times(operand, beta)
     else:
         options["scale"] = operand * beta
     centre = _centre(here, query)
@@ -367,4 +373,4 @@ def _attend_local(
         centre=centre, shift=here.shift, lengths=lengths, sigma=here.sigma, **options,
     )  # fmt: skip
     found: Tensor = context.unflatten(0, query.shape[:-2])
-    return found
+    return found.to(result_dtype(projected, ready, value))

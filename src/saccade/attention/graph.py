@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from saccade.attention.checks import check_dropout, check_states
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import EdgeChoice, choose_edges
 from saccade.kernels.edges.graph import Graph
@@ -57,8 +58,10 @@ def attend_edges(
     >>> attend_edges(x, x, x, graph, a=torch.randn(4, 8)).shape
     torch.Size([3, 4, 8])
     """
-    headless = query.dim() == 2
-    query, key, value, a = _with_heads(query, key, value, a)
+    if lens is not None and not isinstance(lens, Lens):
+        raise SaccadeError(f"lens: expected a saccade.Lens, found {lens!r:.60}")
+    check_dropout(dropout)
+    query, key, value, a, headless = _with_heads(query, key, value, a, graph)
     choice = choose_edges(query, key, value, graph)
     gain = None
     if dropout:
@@ -82,8 +85,7 @@ def weigh_edges(
 
     The arguments are those of :func:`attend_edges`.
     """
-    headless = query.dim() == 2
-    query, key, _, a = _with_heads(query, key, key, a)
+    query, key, _, a, headless = _with_heads(query, key, key, a, graph)
     with torch.no_grad():
         weights = choose_edges(query, key, key, graph).weights(query, key, a, graph, act=act, slope=slope)
     weights = graph.as_listed(weights)
@@ -112,7 +114,7 @@ def gat_score(
 
 def explain_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> str:
     """Which kernel serves :func:`attend_edges`, and why a faster one does not."""
-    query, key, value, _ = _with_heads(query, key, value, None)
+    query, key, value, _, _ = _with_heads(query, key, value, None, graph)
     return str(choose_edges(query, key, value, graph))
 
 
@@ -134,8 +136,16 @@ def _show(
     lens.observe_edges(site, graph.edges, weights, keys=graph.senders)
 
 
-def _with_heads(query: Tensor, key: Tensor, value: Tensor, a: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """[N, D] becomes [N, 1, D]; without `a`, the score sums."""
+def _with_heads(
+    query: Tensor, key: Tensor, value: Tensor, a: Tensor | None, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor, Tensor, bool]:
+    """[N, D] becomes [N, 1, D]; without `a`, the score sums. The last says whether there were no heads."""
+    if not isinstance(graph, Graph):
+        raise SaccadeError(f"graph: expected a Graph (Graph.of makes one of edges), found a {type(graph).__name__}")
+    check_states(query=query, key=key, value=value)
+    if a is not None:
+        check_states(a=a if not isinstance(a, Tensor) or a.dim() > 1 else a.unsqueeze(0))
+    headless = query.dim() == 2
     if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
         found = ", ".join(str(list(tensor.shape)) for tensor in (query, key, value))
         raise SaccadeError(
@@ -144,4 +154,4 @@ def _with_heads(query: Tensor, key: Tensor, value: Tensor, a: Tensor | None) -> 
     if query.dim() == 2:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         a = None if a is None else a.unsqueeze(0)
-    return query, key, value, query.new_ones(query.shape[1:]) if a is None else a
+    return query, key, value, query.new_ones(query.shape[1:]) if a is None else a, headless

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta
+from saccade.attention.checks import check_beta, check_scores
 from saccade.kernels.entmax import reference as entmax_reference
 
 
@@ -39,12 +39,17 @@ class Softmax:
     beta: float = 1.0
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         blind = (scores == -math.inf).all(dim=-1, keepdim=True)
-        scores = scores.masked_fill(blind, 0.0)
-        if self.beta != 1.0 and scores.shape[-1]:
-            # Subtracting the maximum changes nothing, and large scores do not overflow when multiplied.
-            scores = (scores - scores.detach().amax(dim=-1, keepdim=True)) * self.beta
-        return torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
+        return torch.softmax(self.logits(scores.masked_fill(blind, 0.0)), dim=-1).masked_fill(blind, 0.0)
+
+    def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        """β z, less the same number in each row: its softmax gives the weights."""
+        if self.beta == 1.0 or not scores.shape[-1]:
+            return scores
+        # Subtracting the maximum changes nothing, and large scores do not overflow when multiplied.
+        most = scores.detach().amax(dim=-1, keepdim=True)
+        return (scores - most.masked_fill(most == -math.inf, 0.0)) * self.beta
 
     def __repr__(self) -> str:
         return "softmax" if self.beta == 1.0 else f"sharpened({self.beta})"
@@ -65,8 +70,12 @@ class Smoothed:
     bias."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
-        # exp(log σ) / Σ exp(log σ): without the logarithm a row of very low scores would be 0 / 0.
-        return softmax(functional.logsigmoid(scores))
+        check_scores(scores)
+        return softmax(self.logits(scores))
+
+    def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        """log σ(z): its softmax gives the weights, also of rows of very low scores, where σ / Σ σ would be 0 / 0."""
+        return functional.logsigmoid(scores)
 
     def __repr__(self) -> str:
         return "smoothed"
@@ -80,6 +89,7 @@ class Sparsemax:
     """The Euclidean projection of z on the simplex: many weights are exactly 0."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         return entmax_reference.sparsemax(scores)
 
     def __repr__(self) -> str:
@@ -94,6 +104,7 @@ class Entmax15:
     """α-entmax with α = 1.5: sparse like sparsemax, smooth like softmax."""
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
         return entmax_reference.entmax15(scores)
 
     def __repr__(self) -> str:
@@ -101,3 +112,8 @@ class Entmax15:
 
 
 entmax15 = Entmax15()
+
+
+def logits_of(normalise: Normaliser, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"] | None:
+    """Numbers whose :data:`softmax` is ``normalise(scores)``; None for normalisers that are no softmax, and users' own."""
+    return normalise.logits(scores) if type(normalise) in (Softmax, Smoothed) else None  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from saccade.attention.checks import check_radius, check_states
 from saccade.attention.windows import Extent, Window
 from saccade.errors import SaccadeError
 
@@ -49,8 +50,8 @@ def around(weights: Float[Tensor, "*batch T S"], radius: int) -> Around:
     >>> (weigh(torch.ones(1, 1, 3), torch.ones(1, 5, 3), score=dot, window=around(weights, 1)) * 3).round().tolist()
     [[[0.0, 1.0, 1.0, 1.0, 0.0]]]
     """
-    if radius < 0:
-        raise SaccadeError(f"radius must not be negative: got {radius}")
+    check_states(weights=weights)
+    check_radius(radius, 0)
     return Around(weights, radius)
 
 

@@ -10,7 +10,8 @@
 | ``cosine(β)`` | β cos(q, k) | Graves et al. 2014 |
 | ``location_aware(v, W, U, F, L)`` | vᵀ tanh(W q + U k + L (F ∗ α) + b), α the last query's weights | Chorowski et al. 2015 |
 
-A score of −inf means "not visible". ``score.prepare(key)`` computes once what depends on the keys alone; pass its result in
+A score of −inf means "not visible". Scores of half-precision inputs are float32: rounded, large ones would lose their
+differences, and float16 would overflow. ``score.prepare(key)`` computes once what depends on the keys alone; pass its result in
 place of the key.
 
 Legend: B batch, H heads, T queries, S keys, D width.
@@ -28,9 +29,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta, check_weights
+from saccade.attention.checks import check_beta, check_states, check_weights
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
+from saccade.kernels.dtypes import widened, without_autocast, working_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +93,22 @@ class _Score:
             Request(
                 op=self.op,
                 device=query.device.type,
-                dtype=query.dtype,
+                dtype=working_dtype(query.dtype),
                 shape=(math.prod(batch), T, ready.shape[-2], D),
                 needs_grad=torch.is_grad_enabled() and (query.requires_grad or ready.requires_grad),
                 capturing=torch.compiler.is_compiling(),
             )
         )
+
+    def _scored(self, query: Tensor, ready: Tensor, operand: float | Tensor = 1.0) -> Tensor:
+        """The kernel's scores, with a factor of the dot product or the additive score's v."""
+        if isinstance(operand, Tensor):
+            query, ready, operand = widened(query, ready, operand)
+        else:
+            query, ready = widened(query, ready)
+        with without_autocast(query):
+            scores: Tensor = self._choose(query, ready).function(query, ready, operand)
+        return scores
 
     def __repr__(self) -> str:
         parts = []
@@ -129,9 +141,7 @@ class Dot(_Score):
         return width**-0.5 if self.scaled else 1.0
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        query, ready, scale = self.operands(query, key)
-        scores: Tensor = self._choose(query, ready).function(query, ready, scale)
-        return scores
+        return self._scored(*self.operands(query, key))
 
     def __repr__(self) -> str:
         return "scaled_dot" if self.scaled else "dot"
@@ -171,9 +181,7 @@ class General(_Score):
         return 1.0
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        query, ready, scale = self.operands(query, key)
-        scores: Tensor = self._choose(query, ready).function(query, ready, scale)
-        return scores
+        return self._scored(*self.operands(query, key))
 
 
 def general(weight: Float[Tensor, "Dq Dk"]) -> General:
@@ -208,9 +216,7 @@ class Additive(_Score):
         return projected, ready, self.v
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
-        projected, ready, v = self.operands(query, key)
-        scores: Tensor = self._choose(projected, ready).function(projected, ready, v)
-        return scores
+        return self._scored(*self.operands(query, key))
 
 
 def additive(
@@ -238,7 +244,7 @@ class Location(_Score):
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
         S, places = self._ready(key).shape[-2], self.weight.shape[0]
         rows = self.weight[:S]
-        scores: Tensor = self._choose(query, rows).function(query, rows, 1.0)
+        scores = self._scored(query, rows)
         return scores if places >= S else functional.pad(scores, (0, S - places), value=-math.inf)
 
 
@@ -267,8 +273,7 @@ class Cosine(_Score):
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
         direction, ready, _ = self.operands(query, key)
-        scores: Tensor = self._choose(direction, ready).function(direction, ready, 1.0)
-        return self.beta * scores
+        return self.beta * self._scored(direction, ready)
 
 
 def cosine(beta: float | Tensor = 1.0) -> Cosine:
@@ -291,6 +296,8 @@ class LocationAware(_Score):
 
     def after(self, weights: Float[Tensor, "*batch T S"] | None) -> LocationAware:
         """The same score for the query that follows these weights; None for the first query."""
+        if weights is not None:
+            check_states(weights=weights)
         return replace(self, previous=weights)
 
     def prepare(self, key: Tensor) -> Prepared:
@@ -309,8 +316,12 @@ class LocationAware(_Score):
         if previous is None:
             first = torch.arange(ready.shape[-2], device=ready.device) == 0
             previous = first.to(projected.dtype).expand(*projected.shape[:-1], -1)
-        function = self._choose(projected, ready).function
-        scores: Tensor = function(projected, ready, self.v, previous, self.filters, self.location_weight)
+        choice = self._choose(projected, ready)
+        inputs: tuple[Tensor, ...] = (projected, ready, self.v, previous, self.filters, self.location_weight)
+        if choice.kernel.endswith(".reference"):  # the fused kernel computes in float32 anyway
+            inputs = widened(*inputs)
+        with without_autocast(projected):
+            scores: Tensor = choice.function(*inputs)
         return scores
 
 
@@ -334,4 +345,12 @@ def location_aware(
 
     Hidden keys must have weight 0, as :func:`weigh` ensures. With L = 0 it is ``additive``. Use the bias b with ``smoothed``.
     """
+    check_weights(
+        v=v,
+        query_weight=query_weight,
+        key_weight=key_weight,
+        filters=filters,
+        location_weight=location_weight,
+        bias=bias,
+    )
     return LocationAware(v, query_weight, key_weight, filters, location_weight, bias)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
+from saccade.attention.checks import check_size, check_states
 from saccade.attention.core import attend
 from saccade.attention.scores import dot
 from saccade.errors import SaccadeError
@@ -60,9 +61,7 @@ class SelfAttention2d(nn.Module):
         super().__init__()
         if keys not in ("every", "pooled"):
             raise SaccadeError(f"keys must be every or pooled: got {keys!r}")
-        for name, size in {"channels": channels, "reduced": reduced, "values": values}.items():
-            if size is not None and size < 1:
-                raise SaccadeError(f"{name} must be at least 1: got {size}")
+        check_size(channels=channels, reduced=reduced, values=values)
         reduced, values = reduced or max(1, channels // 8), values or max(1, channels // 2)
         self.channels, self.pooled = channels, keys == "pooled"
 
@@ -79,6 +78,8 @@ class SelfAttention2d(nn.Module):
     def forward(
         self, x: Float[Tensor, "B C H W"], *, lens: Lens | None = None, site: str | Site = "self"
     ) -> Float[Tensor, "B C H W"]:
+        if not isinstance(x, Tensor):
+            check_states(x=x)
         if x.dim() != 4:
             raise SaccadeError(f"expected a feature map [B, {self.channels}, H, W], found {list(x.shape)}")
         if x.shape[1] != self.channels:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.attention.fast import Plan, one_dtype
+from saccade.attention.fast import Plan, one_dtype, times
 from saccade.attention.normalise import Softmax
 from saccade.attention.scores import Additive, Cosine, Dot, General, Prepared
 from saccade.attention.windows import Extent, Window
 from saccade.kernels.additive.engines import engine_for
 from saccade.kernels.dot.reference import dot_scores
+from saccade.kernels.dtypes import widened
 from saccade.kernels.launching import has_fused
 from saccade.kernels.statistics import blocked
 from saccade.kernels.statistics.reference import Statistics, Wanted
@@ -65,7 +66,7 @@ def _additive(
 ) -> Statistics:
     query, key, _ = one_dtype(query, key, key)
     query, key = (tensor.flatten(0, -3).contiguous() for tensor in (query, key))
-    v = v.reshape(-1, v.shape[-1]).to(query.dtype) * beta
+    v = times(v.to(query.dtype), beta).reshape(-1, v.shape[-1])
     engine, _ = engine_for(query, key)
 
     def scores(rows: slice, keys: slice) -> Tensor:
@@ -89,7 +90,8 @@ def _dot(
         )
 
     def scores(rows: slice, keys: slice) -> Tensor:
-        return dot_scores(flat_query[:, rows], flat_key[:, keys], scale)
+        some, others = widened(flat_query[:, rows], flat_key[:, keys])
+        return dot_scores(some, others, scale)
 
     shape = (*flat_query.shape[:2], flat_key.shape[1])
     return blocked.statistics(scores, shape, visibility, like=flat_query, wanted=wanted, heads=heads)

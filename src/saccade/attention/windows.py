@@ -17,8 +17,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from saccade.attention.checks import check_parts, is_whole, tensor_of
+from saccade.attention.checks import check_parts, check_radius, tensor_of
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.visibility import Visibility, beside
 
 
@@ -161,8 +162,8 @@ class Band(Window):
 
 def band(radius: int, centre: Tensor | None = None) -> Band:
     """Luong's local-m: the keys within ``radius`` of the query's position, or of ``centre`` [B, (H,) T]."""
-    _check_radius(radius, 0)
-    return Band(radius, None if centre is None else tensor_of(centre, "centre", "the centre of each query's window"))
+    check_radius(radius, 0)
+    return Band(radius, None if centre is None else _positions(centre))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,8 +187,8 @@ class Gaussian(Window):
 
 def gaussian(centre: Float[Tensor, "*batch T"], radius: int) -> Gaussian:
     """Luong's local-p: weights × exp(−(s − p)² / 2σ²) with σ = radius/2, inside the window; not renormalised (eq. 10)."""
-    _check_radius(radius, 1)
-    return Gaussian(tensor_of(centre, "centre", "the centre of each query's window"), radius)
+    check_radius(radius, 1)
+    return Gaussian(_positions(centre), radius)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,12 +264,10 @@ def mask(seen: Tensor | Sequence[Any]) -> Masked:
     return Masked(seen)
 
 
-def _check_radius(radius: Any, least: int) -> None:
-    if not is_whole(radius):
-        raise SaccadeError(f"radius must be a whole number: got {radius!r}")
-    if radius < least:
-        least_said = "not be negative" if least == 0 else f"be at least {least}"
-        raise SaccadeError(f"radius must {least_said}: got {radius}")
+def _positions(centre: Any) -> Tensor:
+    """The centres, in float32 at least: half precision has no odd positions from 256 (bfloat16) or 2048 (float16) on."""
+    positions = tensor_of(centre, "centre", "the centre of each query's window")
+    return positions.to(working_dtype(positions.dtype))
 
 
 def _parts(window: Window) -> tuple[Window, ...]:

@@ -110,6 +110,11 @@ def main() -> None:
             raise
         print(f"error: {message}", file=sys.stderr)  # the user's own plugin failed: its file and line
         sys.exit(1)
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of a tokenizer, which is written in Rust
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _discard_stdout() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any
@@ -130,41 +132,49 @@ def refuse_existing(out: Path | None, *, force: bool) -> None:
         raise InputError(out, field="--out", expected="a new file", found="an existing one", hint="add --force")
 
 
-def lines() -> list[str]:
-    """The lines of standard input."""
+FIRST_CHUNK, LARGEST_CHUNK = 16, 1024  # inputs predicted together: few at first, so that outputs come soon
+LONGEST_LINE = 16_000_000  # bytes
+
+
+def line_chunks() -> Iterator[list[bytes]]:
+    """The lines of standard input as they come, without their ends, in chunks that grow."""
     if sys.stdin.isatty():
         raise SaccadeError("expected INPUT texts, or lines on stdin, found neither")
     # Bytes, not text: Python's settings may accept invalid UTF-8.
-    raw = getattr(sys.stdin, "buffer", None)
-    lines = [
-        _decoded(line, number) for number, line in enumerate(raw or (line.encode() for line in sys.stdin), start=1)
-    ]
-    if not lines:
+    raw = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8", "surrogateescape"))
+    rest, number, most = b"", 0, FIRST_CHUNK
+    while data := raw.read1(1 << 16):
+        *whole, rest = (rest + data).split(b"\n")
+        while whole:
+            chunk, whole = whole[:most], whole[most:]
+            yield [_bare(line, first=number + place == 0) for place, line in enumerate(chunk)]
+            number, most = number + len(chunk), min(2 * most, LARGEST_CHUNK)
+        if len(rest) > LONGEST_LINE:
+            found = f"more than {LONGEST_LINE:,} bytes"
+            raise SaccadeError(f"stdin, line {number + 1}: expected a text, found {found} without an end of line")
+    if rest:
+        yield [_bare(rest, first=number == 0)]
+    elif number == 0:
         raise SaccadeError("stdin: expected one text per line, found nothing")
-    return lines
 
 
-def _decoded(line: bytes, number: int) -> str:
+def _bare(line: bytes, *, first: bool) -> bytes:
+    """A line without its end; some editors write a byte order mark before the first one."""
+    return (line.removeprefix(codecs.BOM_UTF8) if first else line).rstrip(b"\r")
+
+
+def decoded(line: bytes, where: str) -> str:
+    """A line as text; ``where`` names it in the error."""
     try:
-        # Some editors write a byte order mark before the first line.
-        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"the byte {line[error.start]:#04x}"
-        raise SaccadeError(f"stdin, line {number}: expected UTF-8 text, found {found}") from None
+        raise InputError(where, expected="UTF-8 text", found=f"the byte {line[error.start]:#04x}") from None
 
 
-def parse_inputs(bundle: Any, texts: Sequence[str]) -> tuple[dict[int, Any], dict[int, InputError]]:
-    """Arguments or lines as inputs of the model's task, by their place; and the errors of those that cannot be read."""
-    parsed: dict[int, Any] = {}
-    refused: dict[int, InputError] = {}
-    for number, text in enumerate(texts):
-        try:
-            parsed[number] = bundle.task.input.from_argument(text, f"input {number + 1}")
-            bundle.task.read(parsed[number], f"input {number + 1}", bundle.network)
-        except InputError as error:
-            parsed.pop(number, None)
-            refused[number] = error
-    return parsed, refused
+def lines() -> list[str]:
+    """The lines of standard input."""
+    rows = [line for chunk in line_chunks() for line in chunk]
+    return [decoded(line, f"stdin, line {number}") for number, line in enumerate(rows, start=1)]
 
 
 def print_notes(text: str, prediction: Any) -> None:

@@ -166,8 +166,8 @@ class Steering(SearchOptions):
         ),
     ] = None
 
-    def predict(self, bundle: Any, texts: list[str], *, n_best: int = 1, lens: Any = None) -> list[Any]:
-        """The bundle's predictions with these options."""
+    def predictor(self, bundle: Any, *, n_best: int = 1, lens: Any = None) -> Callable[[list[Any]], list[Any]]:
+        """A function from inputs to the bundle's predictions with these options."""
         from saccade.nn.search.beam_search import WIDE
 
         how = self.search(bundle, n_best=n_best, least=WIDE if self.require else 1)
@@ -181,8 +181,7 @@ class Steering(SearchOptions):
                 )
             # The first entry of a word counts.
             wishes["dictionary"] = {pair.source: pair.target for pair in reversed(read_pairs(self.dictionary))}
-        predictions: list[Any] = bundle.predict(texts, lens=lens, search=how, **wishes)
-        return predictions
+        return functools.partial(bundle.predict, lens=lens, search=how, **wishes)
 
 
 def with_options(kind: type[SearchOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:

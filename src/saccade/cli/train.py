@@ -155,6 +155,7 @@ def _show(bundle: Any, report: Any, as_json: bool) -> None:
 
 def _show_result(bundle: Any, verdict: str) -> None:
     """Print figures, three predictions with their attention, a picture's path, and commands to try next."""
+    from saccade.api.training import CONFUSION
     from saccade.task import Searches
 
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
@@ -162,6 +163,8 @@ def _show_result(bundle: Any, verdict: str) -> None:
     shown = bundle.examples(3)
     picture = _show_attention(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
+    if (bundle.folder / CONFUSION).is_file():
+        print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
     if shown:
@@ -250,7 +253,8 @@ def _page(plan: Plan) -> dict[str, list[str]]:
     page["memory"] = _memory(plan)
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
     timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
-    page["time"] = [f"{spent}, estimated ({timed}); the test set comes on top"]
+    limit = "" if plan.minutes is None else f"; training stops after {duration(60 * plan.minutes)} (train.minutes)"
+    page["time"] = [f"{spent}, estimated ({timed}){limit}; the test set comes on top"]
     return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
 
 

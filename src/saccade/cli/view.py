@@ -166,7 +166,7 @@ def _predict(run: Path, inputs: list[str] | None, options: Steering, out: Path |
     lens = Lens(detail=DETAILS if ending in (PAGE, TRACE) else ())
     traces = []
     given = [bundle.task.input.from_argument(text, f"input {number}") for number, text in enumerate(texts, start=1)]
-    for text, one, prediction in zip(texts, given, options.predict(bundle, given, lens=lens), strict=True):
+    for text, one, prediction in zip(texts, given, options.predictor(bundle, lens=lens)(given), strict=True):
         print_notes(text, prediction)
         # Pages and .trace files also show states and likely outputs.
         if prediction.trace is None or not (prediction.trace.maps or ending in (PAGE, TRACE)):

@@ -32,7 +32,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.api.bundle import Bundle
-from saccade.errors import SaccadeError
+from saccade.data.memory import names_of
+from saccade.errors import InputError, SaccadeError
 from saccade.task import Scored, Scores
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens
@@ -88,7 +89,7 @@ def measurement(
     """The same in steps: yields, each time that the output was scored, how often it was and will be; returns the curves."""
     if draws < 1:
         raise SaccadeError(f"draws must be at least 1: got {draws}")
-    score = _score(bundle, given, output, ended)
+    score = _score(bundle, _single(bundle, given), output, ended)
     whole = score(Lens())
     looked = _looked(whole)
     rows = [_ranked(row) for row in looked.weights.tolist()]
@@ -117,6 +118,16 @@ def tested(bundle: Bundle, given: Any, trace: Trace) -> Trace:
 
 
 # How likely the output is under a lens -----------------------------------------------------------------------------
+
+
+def _single(bundle: Bundle, given: Any) -> Any:
+    """The one input of a table or a dict; anything else is an input as it is."""
+    if names_of(given) is None:
+        return given
+    inputs = bundle.task.inputs(given)
+    if len(inputs) != 1:
+        raise InputError("given", expected="one input", found=f"a {type(given).__name__} of {len(inputs):,}")
+    return inputs[0]
 
 
 def _score(bundle: Bundle, given: Any, output: Any, ended: bool) -> Callable[[Lens], Scored]:

@@ -188,7 +188,7 @@ def _counted(lens: Lens, call: Call, place: Site, wanted: Wanted) -> Tensor:
 
 
 def _flashes(call: Call, seen: Visibility, wanted: Wanted) -> bool:
-    """Whether ``attend`` would use flash attention. For few scores it computes the weights in the model's type."""
+    """Whether ``attend`` would use flash attention. For few scores it computes the weights."""
     (B, H, T, _), S = call.query.shape, call.key.shape[-2]
     half = call.query.dtype in (torch.float16, torch.bfloat16)
     simple = seen.everything or (seen.causal and T == S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,16 @@ def prepare_inputs(model: nn.Module, host: Any, tokenizer: Any, inputs: Any) -> 
     if host is not None:
         _label(found, host, tokenizer)
     return found
+
+
+def listed_texts(inputs: Any) -> Any:
+    """A generator, or a Series or an array of texts, as a list; anything else as it is."""
+    if isinstance(inputs, Iterator):
+        return list(inputs)
+    if getattr(inputs, "ndim", None) == 1 and not isinstance(inputs, Tensor):
+        values = inputs.tolist()
+        return values if all(isinstance(value, str) for value in values) else inputs
+    return inputs
 
 
 def encode_target(host: Any, tokenizer: Any, target: str) -> tuple[Tensor, dict[str, Labeller]]:

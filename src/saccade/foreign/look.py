@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.foreign import huggingface, labels, multihead
-from saccade.foreign.inputs import ModelInputs, encode_target, prepare_inputs
+from saccade.foreign.inputs import ModelInputs, encode_target, listed_texts, prepare_inputs
 from saccade.foreign.session import LookSession, places_of
 from saccade.trace.axes import Axis
 from saccade.trace.edits import Edit
@@ -62,7 +62,8 @@ def look(
         model: a transformers model, or any module that contains ``nn.MultiheadAttention``.
         tokenizer: its tokenizer or processor; None if ``inputs`` are tensors.
         inputs: a text; two texts in a tuple; an image; a mapping with the processor's or the model's arguments; a tensor; or
-            a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces.
+            a tuple of tensors, the model's first arguments. A list of any of these gives a list of traces, as does a generator
+            or a Series of texts.
         keep: ``"all"`` weights; the ``"top"`` k of each row; or ``"statistics"``. The last two allocate no T × S numbers.
         k: weights per row with ``keep="top"``; 16 by default.
         edits: ``Mask``, ``Boost``, ``Set`` and ``Even`` of :mod:`saccade.trace`, to change the attention.
@@ -90,6 +91,7 @@ def look(
     _refuse_misspelt(model, options)
     if lens is None:
         lens = Lens(keep, edits=edits) if k is None else Lens(keep, k=k, edits=edits)
+    inputs = listed_texts(inputs)
     targets = _targets(inputs, target)
     rest: dict[str, Any] = {"generate": generate, "axes": axes or {}, "options": options}
     if isinstance(inputs, list):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -17,7 +20,7 @@ def promoted(*tensors: Tensor | None) -> torch.dtype:
 def result_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
     """The dtype of a product of these tensors: the promoted one, or autocast's, which leaves float64 alone."""
     dtype, device = promoted(first, *others), first.device.type
-    if dtype is not torch.float64 and torch.is_autocast_enabled(device):
+    if dtype is not torch.float64 and _autocasts(device):
         return torch.get_autocast_dtype(device)
     return dtype
 
@@ -32,6 +35,23 @@ def working_dtype_of(*tensors: Tensor | None) -> torch.dtype:
     return torch.promote_types(promoted(*tensors), torch.float32)
 
 
-def without_autocast(tensor: Tensor) -> torch.autocast:
+def widened(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors as a kernel computes with them: rounded to the dtype of their product, in float32 at least."""
+    dtype = result_dtype(*tensors)
+    wide = working_dtype(dtype)
+    return tuple([tensor if tensor.dtype is dtype is wide else tensor.to(dtype).to(wide) for tensor in tensors])
+
+
+def without_autocast(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
     """Switches autocast off on the tensor's device: kernels settle their dtypes before they compute."""
-    return torch.autocast(tensor.device.type, enabled=False)
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if _autocasts(device) else _NOTHING
+
+
+_NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+
+
+def _autocasts(device: str) -> bool:
+    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+        return False
+    return torch.is_autocast_enabled(device)

@@ -1,7 +1,8 @@
 """Computes gradients that can be differentiated again.
 
 A kernel's own backward pass is a constant to autograd. With ``create_graph=True`` its gradients come from the equivalent
-plain operations instead, which are differentiable to any order and need more memory.
+plain operations instead, which are differentiable to any order and need more memory. Half precision is computed in float32,
+as in the kernels.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+
+from saccade.kernels.dtypes import working_dtype
 
 
 def gradients_through(
@@ -21,7 +24,7 @@ def gradients_through(
     """The gradients of those inputs of ``function(*inputs)`` that need one, given those of its outputs."""
     # Views, because one input may be another one or depend on it (values that are the keys, a query that read the keys at
     # the step before), and autograd would follow that path, which is not part of this function.
-    apart = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+    apart = [None if tensor is None else tensor.view_as(tensor).to(working_dtype(tensor.dtype)) for tensor in inputs]
     result = function(*apart)
     outputs = result if isinstance(result, tuple) else (result,)
     given = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
@@ -39,5 +42,8 @@ def gradients_through(
         create_graph=True,
         allow_unused=True,  # weights, for example, do not depend on the values
     )
-    by_number = dict(zip(wanted, gradients, strict=True))
-    return tuple(by_number.get(number) for number in range(len(apart)))
+    found: list[Tensor | None] = [None] * len(apart)
+    for number, gradient in zip(wanted, gradients, strict=True):
+        tensor = inputs[number]
+        found[number] = gradient if gradient is None or tensor is None else gradient.to(tensor.dtype)
+    return tuple(found)

@@ -8,12 +8,13 @@ A label occurs if a record has it or a prediction names it. Accuracy equals exac
 
 Relations: the official score of SemEval-2010 task 8, (9+1)-way evaluation with directionality.
 
-    F₁(r) = 2 tp / (predicted + true)        relation_f1 = mean of F₁(r) over the relations r
+    F₁(r) = 2 tp / (predicted + true)        relation_f1 = mean of F₁(r) over the relations r of the true labels
 
 A label is a relation with its direction, ``Cause-Effect(e1,e2)``; a label without brackets has no direction. ``predicted``
 and ``true`` count the records with the relation r in either direction, ``tp`` those whose direction is right too: the right
 relation in the wrong direction is both a false positive and a false negative of r. ``Other`` is not a relation and has no F₁ of
-its own. Without any relation the score is 0.
+its own; nor has a relation that is predicted but never true: as in the official scorer, predicting it is a miss like predicting
+``Other``. Without any true relation the score is 0.
 
 Spans, counted as conlleval does (Tjong Kim Sang & Buchholz 2000), and tags token by token:
 
@@ -27,7 +28,8 @@ A predicted span is right if a true span of the same type has the same start and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -72,17 +74,14 @@ def label_statistics(name: str, predictions: Sequence[str], references: Sequence
     hits = predicted * expected
     rows = np.concatenate([hits, predicted - hits, expected - hits], axis=1)  # [N, 3 C]
     # A label may be missing in a resample: it is left out of that mean.
-    return Statistics(name, rows, _macro(len(labels)), higher_is_better=True, signature="macro")
+    return Statistics(name, rows, _macro, higher_is_better=True, signature="macro", labels=tuple(labels))
 
 
-def _macro(classes: int) -> Callable[[Float[ndarray, " K"]], float]:
-    def figure(sums: Float[ndarray, " K"]) -> float:
-        hits, alarms, misses = sums.reshape(3, classes)
-        whole = 2 * hits + alarms + misses
-        occurring = whole > 0
-        return float((2 * hits[occurring] / whole[occurring]).mean()) if occurring.any() else 0.0
-
-    return figure
+def _macro(sums: Float[ndarray, " K"]) -> float:
+    hits, alarms, misses = sums.reshape(3, -1)
+    whole = 2 * hits + alarms + misses
+    occurring = whole > 0
+    return float((2 * hits[occurring] / whole[occurring]).mean()) if occurring.any() else 0.0
 
 
 OTHER = frozenset({"other", "_other", ""})
@@ -99,14 +98,14 @@ def relation_of(label: str) -> str:
 
 
 def relation_statistics(predictions: Sequence[str], references: Sequence[str]) -> Statistics:
-    """The statistics of the score: per record and relation, whether it was hit, predicted, true.
+    """The statistics of the score: per record and true relation, whether it was hit, predicted, true.
 
     >>> relation_statistics(["A(e1,e2)", "A(e1,e2)", "Other"], ["A(e1,e2)", "A(e2,e1)", "B(e1,e2)"]).value
     0.25
     """
     check_paired(predictions, references)
     ours, theirs = [[relation_of(label) for label in labels] for labels in (predictions, references)]
-    names = np.array(sorted({*ours, *theirs} - {""}))
+    names = np.array(sorted({*theirs} - {""}))
     predicted, expected = (np.array(labels)[:, None] == names for labels in (ours, theirs))  # [N, R]
     right = np.array([one == other for one, other in zip(predictions, references, strict=True)])[:, None]
     rows = np.concatenate([expected & right, predicted, expected], axis=1).astype(float)  # [N, 3 R]
@@ -115,8 +114,8 @@ def relation_statistics(predictions: Sequence[str], references: Sequence[str]) -
 
 def _figure(sums: Float[ndarray, " K"]) -> float:
     hits, predicted, true = sums.reshape(3, -1)
-    # A relation may be missing in a resample: it is left out of that mean.
-    occurring = predicted + true > 0
+    # The official scorer averages over the relations of its key, and a resample is a key of its own.
+    occurring = true > 0
     return float((2 * hits[occurring] / (predicted + true)[occurring]).mean()) if occurring.any() else 0.0
 
 
@@ -180,6 +179,42 @@ def by_tag(predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) ->
         ours[one] += count
         theirs[other] += count
     return {tag: _figures(pairs[tag, tag], ours[tag], theirs[tag]) for tag in _ordered(ours, theirs)}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each true label was given each label: ``counts[true][predicted]``, both in the order of ``labels``."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    unit: str  # what is counted: records, words, spans
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], labels: Sequence[str], unit: str) -> Confusion:
+        """The matrix of (true, predicted) labels; those that never occur are left out.
+
+        >>> Confusion.of([("a", "b"), ("a", "a")], ["b", "a", "c"], "records").counts
+        ((0, 0), (1, 1))
+        """
+        counts = Counter(pairs)
+        there = {label for pair in counts for label in pair}
+        names = tuple(label for label in dict.fromkeys((*labels, *sorted(there))) if label in there)
+        return cls(names, tuple(tuple(counts[true, said] for said in names) for true in names), unit)
+
+
+NO_SPAN = "no span"  # in a confusion of spans, what was missed or found where there is none
+
+
+def span_pairs(predicted: Sequence[Spans], true: Sequence[Spans]) -> Iterator[tuple[str, str]]:
+    """(true, predicted) type of every span; the predicted span of a true one has its start and end.
+
+    >>> list(span_pairs([[(0, 2, "PER"), (4, 5, "LOC")]], [[(0, 2, "ORG"), (3, 4, "PER")]]))
+    [('ORG', 'PER'), ('PER', 'no span'), ('no span', 'LOC')]
+    """
+    for ours, theirs in zip(predicted, true, strict=True):
+        said, right = ({(start, end): type for start, end, type in spans} for spans in (ours, theirs))
+        yield from ((type, said.get(place, NO_SPAN)) for place, type in right.items())
+        yield from ((NO_SPAN, type) for place, type in said.items() if place not in right)
 
 
 def mistaken(

@@ -40,7 +40,8 @@ REFERENCE_LENGTH = 1  # where sacrebleu's rows of BLEU hold it
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """What a metric is computed from: ``figure`` maps the summed rows [K] of any sentences to their metric; with ``of_set``
-    the rows [N, K] themselves, and NaN means that the metric is not defined for them."""
+    the rows [N, K] themselves, and NaN means that the metric is not defined for them. ``labels``: what the columns of each
+    group of C count, where that depends on the predictions."""
 
     name: str
     rows: Float[ndarray, "N K"]
@@ -48,6 +49,7 @@ class Statistics:
     higher_is_better: bool
     signature: str | None = None
     of_set: bool = False
+    labels: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,6 +80,15 @@ class Statistics:
     def select(self, numbers: Sequence[int]) -> Statistics:
         """The statistics of these sentences only."""
         return replace(self, rows=self.rows[list(numbers)])
+
+    def over(self, labels: tuple[str, ...]) -> Statistics:
+        """The same with columns for all of ``labels``: zeros for those that occur here nowhere."""
+        if self.labels in ((), labels):
+            return self
+        N, places = len(self), [labels.index(label) for label in self.labels]
+        rows = np.zeros((N, self.rows.shape[1] // len(places), len(labels)))
+        rows[..., places] = self.rows.reshape(N, -1, len(places))
+        return replace(self, rows=rows.reshape(N, -1), labels=labels)
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,8 @@ def interval(figures: Float[ndarray, " samples"], level: float = LEVEL) -> Inter
 
 def paired_difference(first: Statistics, other: Statistics, *, samples: int = SAMPLES, seed: int = 0) -> Paired:
     """Whether ``other`` differs from ``first``, both tested on the same sentences."""
+    labels = tuple(sorted({*first.labels, *other.labels}))
+    first, other = first.over(labels), other.over(labels)
     if (first.name, first.signature, first.rows.shape) != (other.name, other.signature, other.rows.shape):
         raise SaccadeError(
             f"expected the same metric on the same sentences: got {first.name} of {len(first)} "

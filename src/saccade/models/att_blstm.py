@@ -27,7 +27,7 @@ from saccade.attention.scores import additive
 from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, at_end, max_of
+from saccade.nn.recurrent import Recurrent, ends_of, max_of
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
@@ -94,8 +94,7 @@ class AttBlstm(Classifier):
     ) -> Float[Tensor, "B n"]:
         """r, one vector for the whole sentence, from the states of both directions."""
         if self.config.pool == "last":
-            ahead, behind = both.chunk(2, dim=-1)  # the backward direction reads the first word last
-            return self._joined(torch.cat([at_end(ahead, lengths), behind[:, 0]], dim=-1))
+            return self._joined(ends_of(both, lengths))
         states = self._joined(both)
         if lens is not None and lens.wants("state"):
             lens.signal("encoder.state", "text", states)

@@ -26,7 +26,7 @@ from saccade.attention.windows import padding
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.convolution import Convolution
-from saccade.nn.recurrent import Recurrent, at_end, max_of, mean_of
+from saccade.nn.recurrent import Recurrent, at_end, ends_of, max_of, mean_of
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
@@ -139,8 +139,7 @@ class AttentiveClassifier(Classifier):
         """The final state; the backward direction ends at the first word."""
         if not (isinstance(self.encoder, Recurrent) and self.encoder.bidirectional):
             return at_end(states, lengths)
-        ahead, behind = states.chunk(2, dim=-1)
-        return torch.cat([at_end(ahead, lengths), behind[:, 0]], dim=-1)
+        return ends_of(states, lengths)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)

@@ -157,13 +157,13 @@ class Spelling(nn.Module):
 
     def forward(self, characters: Int[Tensor, "B S L"]) -> Float[Tensor, "B S c"]:
         B, S, L = characters.shape
-        flat = characters.reshape(B * S, L)
+        flat = characters.reshape(B * S, L) if L else characters.new_zeros(B * S, 1)  # words without a character
         lengths = (flat != 0).sum(1)
         embedded = self.dropout(self.embedding(flat))  # [BS, L, wide]
         if isinstance(self.encoder, Convolution):
             # Padding is 0, which never exceeds a relu.
             spelt: Tensor = self.encoder(embedded, lengths).amax(1)
         else:
-            _, (hidden, _) = self.encoder(embedded, lengths.clamp_min(1))
-            spelt = hidden.flatten(1) * (lengths > 0).unsqueeze(-1)
-        return spelt.view(B, S, -1)
+            _, (hidden, _) = self.encoder(embedded, lengths)
+            spelt = hidden.flatten(1)
+        return spelt.view(B, S, spelt.shape[-1])

@@ -24,14 +24,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.errors import SaccadeError
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.recurrent import mask_of
 from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Activation, Encoder, Layout, activated
 from saccade.trace.lens import Lens, Site
-
-FOLLOWS, ELSEWHERE = 0, 1  # classes of the next-text head
 
 
 @dataclass(frozen=True)
@@ -117,6 +116,8 @@ class Trunk(nn.Module):
 
     def pool(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:
         """tanh(W_p h_[CLS] + b_p)."""
+        if not states.shape[1]:
+            raise SaccadeError("expected at least the position of [CLS] in each row, found none: rows of 0 positions")
         return torch.tanh(self.pooler(states[:, 0]))
 
     def drop(self, x: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from saccade.attention.windows import mask, padding
 from saccade.kernels.choose import Choice
 from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, mask_of
+from saccade.nn.recurrent import Recurrent, mask_of, max_of, mean_of
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
@@ -93,7 +93,7 @@ class Han(Classifier):
         tokens, lengths = real_first(tokens, lengths)
         vectors = self.sentence_vectors(tokens, lengths, lens=lens)  # [B, S, 2n]
         counts = (lengths > 0).sum(1)
-        states, _ = self.sentence_encoder(self._drop(vectors), counts.clamp(min=1))
+        states, _ = self.sentence_encoder(self._drop(vectors), counts)
         if lens is not None and lens.wants("state"):
             lens.signal("sentences.state", "sentences", states)
         document = self._pooled(self.sentence_pool, states, counts, lens)
@@ -104,21 +104,21 @@ class Han(Classifier):
         self, tokens: Int[Tensor, "B S W"], lengths: Int[Tensor, "B S"], *, lens: Lens | None = None
     ) -> Float[Tensor, "B S n"]:
         """A vector for each sentence; 0 for padding."""
-        B, S, W = tokens.shape
+        B, S, _ = tokens.shape
         flat, sizes = tokens.flatten(0, 1), lengths.flatten()  # [R, W], [R]
         if lens is not None:
-            states = self.word_states(flat, sizes).view(B, S, W, -1)
+            states = self.word_states(flat, sizes).view(*tokens.shape, 2 * self.config.hidden)
             return self._vectors_under(states, lengths, lens)
         if tokens.device.type != "cpu" or torch.compiler.is_compiling():
             # Selecting the real sentences would synchronise with the device and make shapes dynamic.
-            return self._pooled(self.word_pool, self.word_states(flat, sizes), sizes).view(B, S, -1)
+            return self._pooled(self.word_pool, self.word_states(flat, sizes), sizes).view(B, S, 2 * self.config.hidden)
         real = sizes.nonzero().squeeze(1)
         found = self._pooled(self.word_pool, self.word_states(flat[real], sizes[real]), sizes[real])
-        return found.new_zeros(B * S, found.shape[1]).index_copy(0, real, found).view(B, S, -1)
+        return found.new_zeros(B * S, found.shape[1]).index_copy(0, real, found).view(B, S, found.shape[1])
 
     def word_states(self, tokens: Int[Tensor, "R W"], lengths: Int[Tensor, " R"]) -> Float[Tensor, "R W n"]:
         """States of the words within their sentences."""
-        states: Tensor = self.word_encoder(self._drop(self.embedding(tokens)), lengths.clamp(min=1))[0]
+        states: Tensor = self.word_encoder(self._drop(self.embedding(tokens)), lengths)[0]
         return states
 
     def _vectors_under(
@@ -149,10 +149,7 @@ class Han(Classifier):
         if pool is not None:
             found: Tensor = pool(states, window=padding(lengths), lens=lens, site=SENTENCES)
             return found
-        beyond = ~mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [R, T, 1]
-        if self.config.pool == "mean":
-            return states.masked_fill(beyond, 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
-        return states.masked_fill(beyond, -torch.inf).amax(1).masked_fill(lengths.unsqueeze(-1) == 0, 0.0)
+        return mean_of(states, lengths) if self.config.pool == "mean" else max_of(states, lengths)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)

@@ -200,6 +200,8 @@ class Stack(nn.Module):
         Padding follows a row's last input, and entries are visible to later ones only, so real inputs never see padding, and
         the next read overwrites it.
         """
+        if not x.shape[1]:
+            return x.new_zeros(len(x), 0, self.hidden), state
         keys, values, last = [], [], []
         for number, layer in enumerate(self.layers):
             if number:

@@ -34,6 +34,7 @@ from saccade.attention.own import (
 )
 from saccade.attention.scores import Prepared
 from saccade.attention.windows import Window, band, gaussian, padding
+from saccade.kernels.dtypes import without_autocast, working_dtype
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
@@ -158,6 +159,8 @@ class Luong(EncoderDecoder):
         return self.output(self._drop(attentional)), moved
 
     def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
+        if not target.shape[1]:
+            return super().teach(memory, target, lens=lens)
         embedded = self._drop(self.target_embedding(target))  # [B, T, m]
         if not self.config.input_feeding:
             # Without input feeding, all states and all attention are computed in one call each.
@@ -232,7 +235,11 @@ class Luong(EncoderDecoder):
 
     def centre(self, hidden: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T"]:
         """pₜ = S σ(v_pᵀ tanh(W_p hₜ)) counts words from 1; positions here count from 0, hence − 1."""
-        where = torch.sigmoid(torch.tanh(self.position(hidden)) @ self.position_vector)  # [B, T]
+        # In float32 at least: half precision has no odd positions from 256 (bfloat16) or 2048 (float16) on.
+        wide = working_dtype(hidden.dtype)
+        with without_autocast(hidden):
+            inner = torch.tanh(functional.linear(hidden.to(wide), self.position.weight.to(wide)))
+            where = torch.sigmoid(inner @ self.position_vector.to(wide))  # [B, T]
         return lengths.unsqueeze(-1) * where - 1
 
     def _drop(self, x: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
@@ -74,12 +73,7 @@ class RecurrentLM(LanguageModel):
         lens: Lens | None = None,
     ) -> tuple[Float[Tensor, "B T n"], State]:
         before = self.blank(len(tokens)) if state is None else state
-        # A layer reads at least one token per row; empty rows get their old state back.
-        read = None if lengths is None else lengths.clamp(min=1)
-        states, after = self.cells(self._drop(self.embedding(tokens)), read, before)
-        if lengths is not None:
-            some = (lengths > 0).view(-1, 1, 1)
-            after = tuple(torch.where(some, new, old) for new, old in zip(after, before, strict=True))
+        states, after = self.cells(self._drop(self.embedding(tokens)), lengths, before)
         if lens is not None and lens.wants("state"):
             lens.signal("decoder.state", self.writes_on, states, offset=offset, flow=FLOW)
         return states, after

@@ -156,6 +156,8 @@ class RNNSearch(EncoderDecoder):
         return self._read_out(known, weights, memory).squeeze(1), moved
 
     def teach(self, memory: Memory, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
+        if not target.shape[1]:
+            return super().teach(memory, target, lens=lens)
         embedded = self._drop(self.target_embedding(target))  # [B, T, m]
         state, states, contexts, looks = memory.start, [], [], []
         steps = self._steps(memory, target.shape[1]) if lens is None else None

@@ -37,7 +37,7 @@ from saccade.attention.windows import padding
 from saccade.nn.config import check
 from saccade.nn.convolution import Convolution
 from saccade.nn.ranker import Ranker
-from saccade.nn.recurrent import Recurrent, mask_of
+from saccade.nn.recurrent import Recurrent, max_of
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
@@ -184,9 +184,7 @@ class Siamese(Ranker):
         )  # [B, T, n]
         compared = torch.relu(self.pair(self._drop(_beside(candidate_states, found))))  # [B, T, mlp]
         whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=self.sites[1])
-        # Compared values are never negative, so padding set to 0 never changes the maximum.
-        real = mask_of(candidate_lengths, candidate_states.shape[1]).unsqueeze(-1)
-        return torch.cat([whole, compared.masked_fill(~real, 0.0).amax(1)], dim=-1)
+        return torch.cat([whole, max_of(compared, candidate_lengths)], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)

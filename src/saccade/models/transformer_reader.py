@@ -30,7 +30,7 @@ from saccade.nn.classifier import Classifier
 from saccade.nn.config import check
 from saccade.nn.crf import CRF
 from saccade.nn.positions import positions_of
-from saccade.nn.recurrent import mask_of, max_of, mean_of
+from saccade.nn.recurrent import at_end, mask_of, max_of, mean_of
 from saccade.nn.tagger import Tagger
 from saccade.nn.transformer import Encoder, Norm, Sizes, scaled_embedding
 from saccade.trace.flow import Flow
@@ -153,7 +153,7 @@ class TransformerClassifier(_Reader, Classifier):
             case "max":
                 return max_of(states, lengths)
             case _:
-                return states[:, 0]
+                return at_end(states, lengths.clamp(max=1))
 
 
 class TransformerTagger(_Reader, Tagger):

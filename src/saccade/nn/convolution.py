@@ -30,9 +30,11 @@ class Convolution(nn.Module):
         self.layers = nn.ModuleList(
             nn.Conv1d(before, after, width, padding=width // 2) for before, after in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.outputs = nn.Dropout(dropout), widths[-1]
 
     def forward(self, x: Float[Tensor, "B S m"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B S n"]:
+        if not x.shape[1]:
+            return x.new_zeros(x.shape[0], 0, self.outputs)
         real = None if lengths is None else mask_of(lengths, x.shape[1]).unsqueeze(-1)  # [B, S, 1]
         for number, layer in enumerate(self.layers):
             if number:

@@ -82,6 +82,8 @@ def path_score(
 ) -> Float[Tensor, " B"]:
     """s(y) = Σₜ Pₜ(yₜ) + Σₜ A(yₜ, yₜ₊₁). ``tags`` beyond a row's length are ignored."""
     B, S, K = emissions.shape
+    if not S:
+        return emissions.sum((1, 2))
     real = mask_of(lengths, S)  # [B, S]
     tags = tags.masked_fill(~real, 0)
     before = torch.cat([tags.new_full((B, 1), K), tags[:, :-1]], dim=1)
@@ -94,6 +96,8 @@ def log_partition(
     emissions: Float[Tensor, "B S K"], lengths: Int[Tensor, " B"], transitions: Float[Tensor, "K1 K1"]
 ) -> Float[Tensor, " B"]:
     """log Z of each row: the log of the summed exp s(y) over all its paths."""
+    if not emissions.shape[1]:
+        return emissions.sum((1, 2))
     total: Tensor = _LogPartition.apply(emissions, lengths, transitions)
     return total
 
@@ -103,6 +107,8 @@ def marginals(
     emissions: Float[Tensor, "B S K"], lengths: Int[Tensor, " B"], transitions: Float[Tensor, "K1 K1"]
 ) -> Float[Tensor, "B S K"]:
     """p(yₜ = j), summed over all paths; 0 in padding."""
+    if not emissions.shape[1]:
+        return emissions
     return _shares(emissions, *_both_ways(emissions, lengths, transitions), lengths).to(emissions.dtype)
 
 
@@ -112,6 +118,8 @@ def viterbi(
 ) -> Int[Tensor, "B S"]:
     """The path of the highest score; 0 in padding."""
     B, S, K = emissions.shape
+    if not S:
+        return lengths.new_zeros(B, 0)
     transitions = transitions.masked_fill(transitions <= FORBIDDEN, -torch.inf)  # no emission makes up for it
     moves, real = transitions[:K, :K], mask_of(lengths, S)
     stay = torch.arange(K, device=emissions.device).expand(B, K)

@@ -73,6 +73,8 @@ class EncoderDecoder(nn.Module):
     def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         """Logits of every step under teacher forcing (``target`` starts with BOS)."""
         state, logits = self.start(memory), []
+        if not target.shape[1]:  # no logits, as wide as those of a step
+            return self.step(target.new_zeros(len(target)), state, memory, offset=0)[0].unsqueeze(1)[:, :0]
         for offset in range(target.shape[1]):
             row, state = self.step(target[:, offset], state, memory, offset=offset, lens=lens)
             logits.append(row)

@@ -128,8 +128,11 @@ class MemberLens(Lens):
     def wants(self, part: str) -> bool:
         return self.behind.wants(part)
 
-    def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
-        return self.behind.edit_scores(self._site(site), scores, offset)
+    def edit_scores(self, site: Site, scores: Tensor, offset: int, *, boosting: bool = True) -> Tensor:
+        return self.behind.edit_scores(self._site(site), scores, offset, boosting=boosting)
+
+    def boost_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
+        return self.behind.boost_weights(self._site(site), weights, offset)
 
     def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
         return self.behind.edit_weights(self._site(site), weights, offset)

@@ -1,6 +1,7 @@
 """Recurrent layers over padded batches, without packing, so that they can be exported: padding is masked.
 
 - The final state of a row is that of its last real input, however long the batch is.
+- The state of an empty row is the one it started with; all else that is read off it, such as a mean, is 0.
 - The backward direction runs over each row reversed within its own length.
 - ``cell="paper"`` is the gated unit as published (Cho et al. 2014): U(r ⊙ h); ``cell="gru"`` is PyTorch's, r ⊙ (U h).
 
@@ -42,21 +43,36 @@ def reverse_within(x: Tensor, lengths: Int[Tensor, " B"]) -> Tensor:
 
 
 def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-    """The state at each row's true last position."""
-    last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
-    return states.gather(1, last).squeeze(1)
+    """The state at each row's true last position; 0 for an empty row."""
+    if not states.shape[1]:
+        return states.sum(1)
+    last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
+    return _of_some(states.gather(1, last).squeeze(1), lengths)
+
+
+def ends_of(both: Float[Tensor, "B T wide"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B wide"]:
+    """The states with which both directions end, side by side: backwards at the first position; 0 for an empty row."""
+    ahead, behind = both.chunk(2, dim=-1)
+    first = behind[:, 0] if behind.shape[1] else behind.sum(1)
+    return torch.cat([at_end(ahead, lengths), _of_some(first, lengths)], dim=-1)
 
 
 def mean_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-    """The mean of each row's states, without padding."""
+    """The mean of each row's states, without padding; 0 for an empty row."""
     real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
-    return states.masked_fill(~real, 0.0).sum(1) / lengths.unsqueeze(-1)
+    return states.masked_fill(~real, 0.0).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
 
 
 def max_of(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
-    """The element-wise maximum of each row's states, without padding."""
+    """The element-wise maximum of each row's states, without padding; 0 for an empty row."""
+    if not states.shape[1]:
+        return states.sum(1)
     real = mask_of(lengths, states.shape[1]).unsqueeze(-1)  # [B, T, 1]
-    return states.masked_fill(~real, -torch.inf).amax(1)
+    return _of_some(states.masked_fill(~real, -torch.inf).amax(1), lengths)
+
+
+def _of_some(found: Float[Tensor, "B n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
+    return found.masked_fill((lengths == 0).unsqueeze(-1), 0.0)
 
 
 def maxout(x: Float[Tensor, "... wide"]) -> Float[Tensor, "... half"]:
@@ -121,6 +137,9 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None, initial: State | None) -> tuple[Tensor, State]:
         """x [B, T, m], initial states [B, n] → outputs [B, T, n], the states [B, n] after each row's last input."""
+        if not x.shape[1]:
+            empty = x.new_zeros(x.shape[0], self.hidden)
+            return empty.unsqueeze(1)[:, :0], initial or ((empty, empty) if self.cell == "lstm" else (empty,))
         if self.cell == "paper":
             outputs = self._loop(x, initial)
         elif self.cell == "lstm":
@@ -128,6 +147,8 @@ class _Layer(nn.Module):
         else:
             outputs, _ = self.unit(x, None if initial is None else initial[0].unsqueeze(0).contiguous())
         hidden = outputs[:, -1] if lengths is None else at_end(outputs, lengths)
+        if lengths is not None and initial is not None:
+            hidden = torch.where((lengths > 0).unsqueeze(-1), hidden, initial[0])
         return outputs, (hidden, memory) if self.cell == "lstm" else (hidden,)
 
     def _loop(self, x: Tensor, initial: State | None) -> Tensor:

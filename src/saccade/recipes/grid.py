@@ -13,12 +13,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError
 from saccade.recipes.located import COMMAND_LINE, parse_override, quote
-from saccade.recipes.recipe import Recipe, change, read_recipe
+from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe
 
 MOST = 1000  # members; more is probably a typing error
 PAIRS = {"[": "]", "{": "}"}
@@ -72,7 +71,7 @@ def _closed(written: str, start: int) -> int:
 
 
 def read_grid(
-    recipe: str | Path | Recipe, overrides: Sequence[str] | Mapping[str, Any], *, trust: Sequence[str] = ()
+    recipe: RecipeLike, overrides: Sequence[str] | Mapping[str, Any], *, trust: Sequence[str] = ()
 ) -> list[Member]:
     """The members of a sweep, in the order written, the last field changing fastest.
 
@@ -100,7 +99,7 @@ def read_grid(
 
 
 def _read(
-    recipe: str | Path | Recipe,
+    recipe: RecipeLike,
     chosen: Mapping[str, Any],
     overrides: Sequence[str] | Mapping[str, Any],
     trust: Sequence[str],

@@ -14,6 +14,7 @@ Everything but the model's own fields is checked before torch is loaded; those a
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -114,21 +115,33 @@ class Recipe:
         return plain if self.expect is None else {**plain, "expect": to_plain(self.expect)}
 
 
+RecipeLike = str | Path | Mapping[str, Any] | Recipe  # what is taken for a recipe; a mapping has its sections
+
+
 def read_recipe(
-    name: str | Path,
+    name: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
     *,
     trust: Sequence[str] = (),
 ) -> Recipe:
-    """The recipe in a file, or the shipped one of that bare name, with ``key=value`` overrides.
+    """The recipe in a file, the shipped one of that bare name, or one as a dict, with ``key=value`` overrides.
 
-    It may name any module: the caller is responsible for the recipe. The run that it starts from (``train.from``) may use only
-    modules that the recipe names and those in ``trust``. A ``recipe.yaml`` inside a run's folder may use only ``trust``.
+    Relative paths in a dict start at the current folder. It may name any module: the caller is responsible for the recipe. The
+    run that it starts from (``train.from``) may use only modules that the recipe names and those in ``trust``. A
+    ``recipe.yaml`` inside a run's folder may use only ``trust``.
     """
-    path = find(name)
-    root, changed = _overridden(read_yaml(path), overrides, changes or {})
-    saved = _is_saved(path)
+    if isinstance(name, Mapping):
+        given = locate(dict(name), "recipe")
+        path = Path(_name_of(given))
+    elif isinstance(name, str | Path):
+        path = find(name)
+        given = read_yaml(path)
+    else:
+        expected = "a recipe's file, the name of a shipped one, or a dict"
+        raise InputError("recipe", expected=expected, found=f"a {type(name).__name__}")
+    root, changed = _overridden(given, overrides, changes or {})
+    saved = not isinstance(name, Mapping) and _is_saved(path)
     named = _named_in_changes(overrides, changes or {}) if saved else _named_in(root)
     start = NOTHING.of_run(path.parent) if saved else EVERYTHING
     trusts = start.also((*trusted(trust).modules, *named))
@@ -170,6 +183,13 @@ def change(
         fresh=True,
     )
     return replace(again, changed=tuple(dict.fromkeys((*recipe.changed, *changed))))
+
+
+def _name_of(root: Located) -> str:
+    """A name for a recipe without a file, after which its run is named: task-model."""
+    parts = [node_at(root, field) for field in ("task", "model.name")]
+    texts = [node.text.rpartition(":")[2] for node in parts if node is not None and node.text]
+    return re.sub(r"[^\w-]+", "_", "-".join(texts)) or "recipe"
 
 
 def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, Any]) -> tuple[Located, tuple[str, ...]]:

@@ -34,6 +34,7 @@ from starlette.requests import ClientDisconnect
 from saccade.errors import InputError, SaccadeError
 from saccade.explain import erasure
 from saccade.plugins import blame
+from saccade.server.budget import CHEAPER, Budget, Pace
 from saccade.server.host_guard import LOCAL, HostGuard
 from saccade.server.requests import Ask, Limits, Refusal, read_ask, read_measured, shortened
 from saccade.server.responses import answer, described, noted, predict
@@ -52,7 +53,8 @@ log = logging.getLogger("saccade.server")
 
 
 class Worker:
-    """Runs work in order, one at a time. Requests past their deadline get 504; those still queued are cancelled."""
+    """Runs work in order, one at a time, each within its :class:`Budget`. Requests past their deadline get 504. Work that
+    nobody waits for any more is not started, and is stopped at its next step if it runs."""
 
     def __init__(self, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
@@ -60,6 +62,7 @@ class Worker:
         self._queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._places = BoundedSemaphore(limits.waiting + 1)  # one is running
         self._lock = Lock()
+        self._pace = Pace()
         self._thread: Thread | None = None
         self._closed = False
 
@@ -69,21 +72,23 @@ class Worker:
             raise Refusal(
                 503, f"{self.limits.waiting} requests are already waiting for this model: try again in a moment"
             )
-        future = self._enqueue(work)
-        # The deadline does not stop running work: its place is free when the work is done.
+        budget = Budget(self.limits, self._pace)
+        future = self._enqueue(lambda: budget.run(work))
+        # Running work keeps its place until it has stopped.
         future.add_done_callback(lambda _: self._places.release())
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.seconds)
         except TimeoutError:
             seconds = f"{self.limits.seconds:g}"
-            hint = "ask for shorter or fewer inputs, or a narrower beam"
-            raise Refusal(504, f"no answer within {seconds} seconds ({hint})") from None
+            raise Refusal(504, f"no answer within {seconds} seconds ({CHEAPER})") from None
         except (Refusal, SaccadeError):
             raise
         except Exception as error:
             own = blame(error)  # the user's own plugin failed: its file and line
             log.error("a request failed: %s", own or error, exc_info=own is None)
             raise Refusal(500, "the model failed on this request: see the server's log") from None
+        finally:
+            budget.abandoned = True
 
     def _enqueue(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -106,8 +111,12 @@ class Worker:
             self.busy = True
             try:
                 future.set_result(work())
-            except BaseException as error:  # the thread must survive; the caller gets the error
+            except Exception as error:  # the thread must survive; the caller gets the error
                 future.set_exception(error)
+            except BaseException as error:  # a panic in a tokenizer (Rust), or an exit in a user's own part
+                future.set_exception(
+                    RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+                )
             self.busy = False
             del item, future, work  # frees a large answer before the next request
 
@@ -204,7 +213,7 @@ def examples_of(bundle: Bundle) -> list[str]:
     """Example inputs of the model's data that are texts; none if the data is missing."""
     try:
         examples = bundle.examples(EXAMPLES)
-    except Exception as error:  # the page works without examples, however a user's own task fails
+    except BaseException as error:  # the page works without examples, however a user's own task or a tokenizer fails
         log.info("no examples: %s", error)
         return []
     return [text for text in examples if isinstance(text, str)]
@@ -284,7 +293,8 @@ def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, W
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":  # a foreign page cannot send this type without CORS
             raise Refusal(415, "Content-Type: expected application/json, found another type", "Content-Type")
-        return await _body(request, limits)
+        most = limits.body_of(bundles[name].task.input)
+        return await _body(request, most, limits.seconds)
 
     @app.post("/v1/models/{name}/predict")
     async def predict(name: str, request: Request) -> Response:
@@ -361,26 +371,26 @@ def _unknown(names: Collection[str]) -> Refusal:
     return Refusal(404, f"model: expected one of {known}, found another name", "model")
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
-    """The request's body; 413 as soon as it exceeds the limit, before it is parsed."""
-    too_large = Refusal(413, f"request: expected at most {limits.body:,} bytes, found more")
+async def _body(request: Request, most: int, seconds: float) -> bytes:
+    """The request's body; 413 as soon as it has more bytes than ``most``, before it is parsed."""
+    too_large = Refusal(413, f"request: expected at most {most:,} bytes, found more")
     declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.body:
+    if not declared.isdecimal() or len(declared) > 18 or int(declared) > most:
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 body += part
-                if len(body) > limits.body:
+                if len(body) > most:
                     raise too_large
     except TimeoutError:
-        raise Refusal(408, f"request: expected its body within {limits.seconds:g} seconds") from None
+        raise Refusal(408, f"request: expected its body within {seconds:g} seconds") from None
     return bytes(body)
 
 
 async def _unless_disconnected(request: Request, worker: Worker, work: Callable[[], bytes]) -> bytes:
-    """The answer. If the client disconnects, queued work is cancelled."""
+    """The answer. If the client disconnects, the work is cancelled: queued or running."""
     answering = asyncio.ensure_future(worker.do(work))
     disconnect = asyncio.ensure_future(_disconnected(request))
     try:

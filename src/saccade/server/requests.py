@@ -35,15 +35,20 @@ class Limits:
     """Bounds on one request; ``GET /v1/models`` reports them.
 
     Attributes:
-        body: bytes of a request, checked before the JSON is parsed.
+        body: bytes of a request, checked before the JSON is parsed; a model of images or sounds takes one file more.
         inputs: texts per request; ``traced``: texts per request with traces.
         characters: per input; ``prefix``: of the required beginning of outputs.
         dense: up to this many characters in the longest input, a trace keeps every weight; above, the 16 largest per row.
         edits: edits of the attention.
         beam: beam size, or number of samples.
-        seconds: from request to answer, including the time in the queue.
+        seconds: from request to answer, including the time in the queue; also the work of a request, as estimated when it has
+            begun.
+        memory: bytes that a search may hold, estimated for its longest outputs.
         waiting: queued requests per model; more get 503.
         measuring: seconds for a measurement of how faithful weights are, of an input of at most ``dense`` characters.
+        connections: open at the same time; when there are more, the one that has been silent longest is closed.
+        silence: seconds after which a connection is closed that does not complete the head of a request, or takes nothing of
+            an answer.
     """
 
     body: int = 1_000_000
@@ -55,13 +60,20 @@ class Limits:
     edits: int = 1_000
     beam: int = 64
     seconds: float = 60.0
+    memory: int = 2_000_000_000
     waiting: int = 16
     measuring: float = 120.0
+    connections: int = 128
+    silence: float = 10.0
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             if not getattr(self, limit.name) > 0:
                 raise ValueError(f"{limit.name} must be positive: got {getattr(self, limit.name)}")
+
+    def body_of(self, kind: InputKind) -> int:
+        """Bytes of a request to a model that reads this kind of inputs: with room for one of the largest files, in base64."""
+        return self.body + (0 if kind.largest is None else -(-kind.largest // 3) * 4)
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, SaccadeError
+from saccade.progress import report
 from saccade.server.requests import WHERE, Ask, Limits, Refusal, inputs_of, search_of
 from saccade.task import Searches, Steers
 from saccade.views.html.payload import page_data, plain
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 def answer(bundle: Bundle, ask: Ask, limits: Limits) -> bytes:
     """The predictions of a request, as the body of the response."""
     predictions = predict(bundle, ask, limits)
-    rows = [_row(prediction, traced=ask.trace) for prediction in predictions]
+    rows = []
+    for prediction in predictions:
+        report()
+        rows.append(_row(prediction, traced=ask.trace))
     return json.dumps({"predictions": rows}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
@@ -82,7 +86,8 @@ def described(name: str, bundle: Bundle, limits: Limits) -> dict[str, Any]:
             **task.describe(),
             "prefix": isinstance(task, Steers),
             "search": asdict(recipe.search) if isinstance(task, Searches) else None,
-            "limits": asdict(limits) | {"tokens": getattr(data, "max_length", None)},
+            "limits": asdict(limits)
+            | {"body": limits.body_of(task.input), "tokens": getattr(data, "max_length", None)},
         }
     )
     return row

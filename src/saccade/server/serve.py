@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saccade.errors import SaccadeError
 from saccade.server.app import create_app
+from saccade.server.connections import bound_logs, connections_of
 from saccade.server.host_guard import names_of
 from saccade.server.requests import Limits, Refusal
 
@@ -68,7 +69,7 @@ def run(
         if open_page and page:
             # A text browser would block this thread.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        _serve(app, listening)
+        _serve(app, listening, limits or Limits())
     print("stopped", flush=True)
     if app.state.busy():
         # A running prediction cannot be stopped, and PyTorch must not be unloaded under it.
@@ -122,15 +123,16 @@ class _Server(uvicorn.Server):
         self.graceful.begin()
 
 
-def _serve(app: FastAPI, listening: socket.socket) -> None:
+def _serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
     log = logging.getLogger("saccade.server")
     if not log.handlers:
         log.addHandler(logging.StreamHandler())
     shutdown = Shutdown(app, GRACE)
     config = uvicorn.Config(
-        shutdown, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="on",
-        timeout_keep_alive=5, timeout_graceful_shutdown=BACKSTOP,
+        shutdown, http=connections_of(limits), log_level="warning", access_log=False, server_header=False, ws="none",
+        lifespan="on", timeout_keep_alive=5, timeout_graceful_shutdown=BACKSTOP,
     )  # fmt: skip
+    bound_logs(log.name, "uvicorn.error", "asyncio")
     with _stoppable():
         _Server(config, shutdown).run(sockets=[listening])
 

@@ -36,7 +36,15 @@ from saccade.data.toy import examples
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
-from saccade.metrics.labels import CLASSIFIER_METRICS, LABEL_METRICS, label_scores, label_statistics, relation_of
+from saccade.metrics.labels import (
+    CLASSIFIER_METRICS,
+    LABEL_METRICS,
+    Confusion,
+    by_tag,
+    label_scores,
+    label_statistics,
+    relation_of,
+)
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.classifier import Classifier
@@ -330,11 +338,14 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
         likely = [name for name in metrics if name in PROBABILITY_METRICS]
         of_labels = [name for name in metrics if name not in likely]
-        scores = label_scores(of_labels, outputs, [record.target for record in corpus.records])
+        true = [record.target for record in corpus.records]
+        scores = label_scores(of_labels, outputs, true)
         if likely:
             targets = np.array(self.targets_of(corpus))
             scores |= probability_scores(likely, shares.double().cpu().numpy(), targets)
-        return Evaluation.of({name: scores[name] for name in metrics}, outputs, [corpus.cut])
+        confusion = Confusion.of(zip(true, outputs, strict=True), self.classes.names, "records")
+        scores = {name: scores[name] for name in metrics}
+        return Evaluation.of(scores, outputs, [corpus.cut], by_tag([outputs], [true]), confusion)
 
     @torch.no_grad()
     def logits_of(self, network: Classifier, corpus: Corpus) -> Float[Tensor, "N C"]:

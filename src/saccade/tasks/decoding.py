@@ -19,6 +19,7 @@ from saccade.nn.search.beam_search import Hypothesis, Search, is_plain, search
 from saccade.nn.search.constraints import Constraints
 from saccade.nn.search.fast_beam import Recorder
 from saccade.nn.search.graph_cache import held_recorder, keep_recordings
+from saccade.progress import report
 from saccade.task import OutputConstraints, Prediction, Progress, Searches, Task, keep_best
 from saccade.tasks.steering import Spelling
 from saccade.trace.axes import Axis
@@ -78,10 +79,11 @@ class Decodes(Searches, Task):
 
     def forward(self, network: Any, items: Sequence[Any], *, how: Search, lens: Lens | None) -> list[Prediction]:
         searched = self.search_batch(network, items, how, lens)
-        return [
-            keep_best([self.prediction_of(item, hypothesis, read, how, lens) for hypothesis in hypotheses])
-            for item, (hypotheses, read) in zip(items, searched, strict=True)
-        ]
+        predictions = []
+        for item, (hypotheses, read) in zip(items, searched, strict=True):
+            report()
+            predictions.append(keep_best([self.prediction_of(item, own, read, how, lens) for own in hypotheses]))
+        return predictions
 
     def same_length(self, lens: Lens | None) -> bool:
         """Whether only inputs of one length share a batch."""
@@ -123,6 +125,7 @@ def read_and_search(
     Samples depend on the input and the seed only, not on the other inputs of the batch.
     """
     device = _device(network)
+    report(0.0, positions=how.lanes * how.width * sum(limits))
     reading = lens.fresh() if lens is not None else None
     if recorder is not None and is_plain(how, lens, constraints):
         columns, longest = -source.shape[1] % SAME_LENGTH, getattr(network, "longest", None)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import log
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,17 @@ from saccade.data.tokenizers.words import WordReader
 from saccade.data.toy.repeats import EXAMPLES
 from saccade.errors import InputError, preview
 from saccade.kinds import WORDS
-from saccade.metrics.labels import SPAN_METRICS, TAG_METRICS, by_tag, by_type, mistaken, span_statistics, tag_accuracy
+from saccade.metrics.labels import (
+    SPAN_METRICS,
+    TAG_METRICS,
+    Confusion,
+    by_tag,
+    by_type,
+    mistaken,
+    span_pairs,
+    span_statistics,
+    tag_accuracy,
+)
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.search.beam_search import Search
@@ -427,16 +438,22 @@ class Label(FineTunes, Scores, Surveys, Task):
             predicted = [self._in_file_scheme(output) for output in self._outputs(network, corpus)]
         outputs = [" ".join(tags) for tags in predicted]
         scores = {name: self.statistics(name, outputs, corpus.records) for name in metrics}
-        details, note = self._details(predicted, [list(record.target) for record in corpus.records])
-        return Evaluation.of(scores, outputs, [corpus.cut, note], details)
+        details, confusion, note = self._details(predicted, [list(record.target) for record in corpus.records])
+        return Evaluation.of(scores, outputs, [corpus.cut, note], details, confusion)
 
-    def _details(self, predicted: list[list[str]], true: list[list[str]]) -> tuple[dict[str, dict[str, float]], str]:
-        """The metrics of each type of span, or of each tag, and a summary in a sentence."""
+    def _details(
+        self, predicted: list[list[str]], true: list[list[str]]
+    ) -> tuple[dict[str, dict[str, float]], Confusion, str]:
+        """The metrics of each type of span, or of each tag, their confusion, and a summary in a sentence."""
         if self.tags.scheme != "none":
-            types = by_type([spans_of(tags) for tags in predicted], [spans_of(tags) for tags in true])
+            spans = [spans_of(tags) for tags in predicted], [spans_of(tags) for tags in true]
+            types = by_type(*spans)
+            confusion = Confusion.of(span_pairs(*spans), list(types), "spans")
             shown = [f"{type} {figures['f1']:.3f} ({int(figures['count']):,})" for type, figures in types.items()]
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-            return types, f"f1 by type (spans): {', '.join(shown[:SHOWN])}{more}"
+            return types, confusion, f"f1 by type (spans): {', '.join(shown[:SHOWN])}{more}"
         wrong = mistaken(predicted, true, SHOWN // 2)
         confusions = ", ".join(f"{one} → {other} {count:,}" for one, other, count in wrong)
-        return by_tag(predicted, true), f"most often confused: {confusions}" if confusions else ""
+        pairs = chain.from_iterable(zip(*each, strict=True) for each in zip(true, predicted, strict=True))
+        confusion = Confusion.of(pairs, self.labels, "words")
+        return by_tag(predicted, true), confusion, f"most often confused: {confusions}" if confusions else ""

@@ -1,9 +1,15 @@
 """Edits: change attention through the lens.
 
-``Mask`` hides keys, ``Boost`` multiplies before normalising (it adds log(factor) to the scores), ``Set`` replaces a row after
+``Mask`` hides keys, ``Boost`` multiplies their weights and divides the row by its new sum, ``Set`` replaces a row after
 normalising and gain, ``Even`` gives all visible keys the same weight. An edit applies to a site, and may name one head and one
 step; ``None`` means all of them. Where keys grow with the output, a key that does not exist yet is ignored; one that never
 exists is an error (:meth:`saccade.trace.Lens.check`).
+
+With α the weights before the gain, under any normaliser,
+
+    Boost:  αₛ ← fₛ αₛ Σ α / Σ f α          f the factor at its keys, 1 elsewhere
+
+For a softmax this adds log f to its logits. A weight of exactly 0, as sparsemax gives, stays 0.
 """
 
 from __future__ import annotations
@@ -69,7 +75,7 @@ class Mask(Edit):
 
 @dataclass(frozen=True)
 class Boost(Edit):
-    """Multiplies the weight of each of ``keys`` by ``factor``, before the row is normalised."""
+    """Multiplies the weight of each of ``keys`` by ``factor``, under any normaliser; then the row is divided by its new sum."""
 
     keys: tuple[int, ...]
     factor: float
@@ -77,12 +83,24 @@ class Boost(Edit):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "keys", _keys(self.keys))
-        number = isinstance(self.factor, int | float)
+        number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
         if not number or not self.factor > 0 or math.isinf(self.factor):
             raise SaccadeError(f"factor must be a positive number: got {self.factor!r} (to hide a key, use Mask)")
 
     def before(self, scores: Tensor, where: tuple[slice, slice]) -> Tensor:
         return _add(self, scores, where, math.log(self.factor))
+
+    def normalised(self, weights: Tensor, where: tuple[slice, slice]) -> Tensor:
+        """The same, of weights whose normaliser is no softmax."""
+        heads, queries = where
+        changed = weights.clone()
+        rows = changed[:, heads, queries]
+        there = rows > 0
+        # Logarithms, so that no factor overflows; twice masked, because the gradient of log 0 is not finite.
+        logits = torch.where(there, rows, 1.0).log().masked_fill(~there & there.any(-1, keepdim=True), -math.inf)
+        boosted = torch.softmax(logits + _addend(self, logits, math.log(self.factor)), dim=-1)
+        changed[:, heads, queries] = torch.where(there, boosted * rows.sum(-1, keepdim=True), rows)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,7 @@ class Set(Edit):
         if isinstance(self.row, str) or not isinstance(self.row, Iterable):
             raise SaccadeError(f"row must be a list of weights, one per key: got {self.row!r:.60}")
         row = tuple(self.row)
-        wrong = [weight for weight in row if isinstance(weight, str) or not hasattr(weight, "__float__")]
+        wrong = [weight for weight in row if isinstance(weight, str) or not _is_number(weight)]
         if wrong:
             raise SaccadeError(f"row must hold numbers: got {wrong[0]!r:.60}")
         object.__setattr__(self, "row", tuple(map(float, row)))
@@ -153,6 +171,10 @@ def _is_position(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
+def _is_number(weight: Any) -> bool:
+    return hasattr(weight, "__float__") and getattr(weight, "shape", ()) in ((), (1,))
+
+
 def _keys(keys: Any) -> tuple[int, ...]:
     if not isinstance(keys, Iterable) or isinstance(keys, str):
         raise SaccadeError(f"keys must be positions, several in a tuple: got {keys!r}")
@@ -165,10 +187,15 @@ def _keys(keys: Any) -> tuple[int, ...]:
 
 
 def _add(edit: Mask | Boost, scores: Tensor, where: tuple[slice, slice], amount: float) -> Tensor:
-    S = scores.shape[-1]
     heads, queries = where
+    changed = scores.clone()
+    changed[:, heads, queries] = changed[:, heads, queries] + _addend(edit, scores, amount)
+    return changed
+
+
+def _addend(edit: Mask | Boost, scores: Tensor, amount: float) -> Tensor:
+    """``amount`` at the edit's keys [S], 0 elsewhere."""
+    S = scores.shape[-1]
     addend = scores.new_zeros(S)
     addend[[key for key in edit.keys if key < S]] = amount  # `Lens.check` reports keys that never exist
-    changed = scores.clone()
-    changed[:, heads, queries] = changed[:, heads, queries] + addend
-    return changed
+    return addend

@@ -6,7 +6,7 @@ Legend: N rows of a batch (in a beam: items × hypotheses), H heads, T queries, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -86,14 +86,14 @@ class Lens:
     ) -> None:
         if keep not in ("all", "top", "statistics"):
             raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
-        if not isinstance(k, int) or k < 1:
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise SaccadeError(f"k must be a whole number of at least 1: got {k!r}")
-        edits = (edits,) if isinstance(edits, Edit) else tuple(edits)
+        edits = tuple(edits) if isinstance(edits, Iterable) else (edits,)
         for edit in edits:
             if not isinstance(edit, Edit):
                 raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
-        detail = frozenset((detail,) if isinstance(detail, str) else detail)
-        unknown = sorted(detail.difference(DETAILS))
+        detail = frozenset(detail if isinstance(detail, Iterable) and not isinstance(detail, str) else (detail,))
+        unknown = sorted(detail.difference(DETAILS), key=str)
         if unknown:
             raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")
         self.keep, self.k = keep, k
@@ -120,23 +120,35 @@ class Lens:
 
     # Editing ------------------------------------------------------------------------------------------------------
 
-    def edit_scores(self, site: Site, scores: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
-        """Apply Mask, Boost and Even to the scores, before normalising."""
-        for number, edit in enumerate(self.edits):
-            where = edit.rows(site.name, offset, scores)
-            if where is not None and isinstance(edit, Mask | Boost | Even):
-                self._most_keys[number] = max(self._most_keys.get(number, 0), scores.shape[-1])
-                scores = edit.before(scores, where)
+    def edit_scores(
+        self, site: Site, scores: Float[Tensor, "N H T S"], offset: int, *, boosting: bool = True
+    ) -> Float[Tensor, "N H T S"]:
+        """Apply Mask, Boost and Even to what a softmax will normalise. Other normalisers get scores without Boost, which is
+        then applied by :meth:`boost_weights`."""
+        kinds = Mask | Boost | Even if boosting else Mask | Even
+        for edit, where in self._applied(kinds, site, scores, offset):
+            scores = edit.before(scores, where)
         return scores
+
+    def boost_weights(self, site: Site, weights: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
+        """Apply Boost to the weights of a normaliser that is no softmax, before the gain."""
+        for edit, where in self._applied(Boost, site, weights, offset):
+            weights = edit.normalised(weights, where)
+        return weights
 
     def edit_weights(self, site: Site, weights: Float[Tensor, "N H T S"], offset: int) -> Float[Tensor, "N H T S"]:
         """Apply Set and Even to the weights, after normalising and gain."""
-        for number, edit in enumerate(self.edits):
-            where = edit.rows(site.name, offset, weights)
-            if where is not None and isinstance(edit, Set | Even):
-                self._most_keys[number] = max(self._most_keys.get(number, 0), weights.shape[-1])
-                weights = edit.after(weights, where)
+        for edit, where in self._applied(Set | Even, site, weights, offset):
+            weights = edit.after(weights, where)
         return weights
+
+    def _applied(self, kinds: Any, site: Site, part: Tensor, offset: int) -> Iterator[tuple[Any, tuple[slice, slice]]]:
+        """The edits of these kinds that apply here, each with its heads and queries."""
+        for number, edit in enumerate(self.edits):
+            where = edit.rows(site.name, offset, part)
+            if where is not None and isinstance(edit, kinds):
+                self._most_keys[number] = max(self._most_keys.get(number, 0), part.shape[-1])
+                yield edit, where
 
     def check(self) -> None:
         """Raise if an edit never applied, or names a key that never existed: a misspelt site or a step beyond the output must

@@ -200,8 +200,14 @@ class Trace:
         return torch.stack([map.weights for map in maps])
 
     def labelled(self, axes: Mapping[str, Axis], **about: Any) -> Trace:
-        """The same trace with labelled axes, as in ``trace.labelled({"key": Tokens(words)})``. An axis shorter than its maps
-        cuts off padding: keys of weight 0. An axis that no map has is an error where one of the maps' is not labelled."""
+        """The same trace with labelled axes, as in ``trace.labelled({"source": Tokens(words)})``.
+
+        The axes of a site that has only a name are ``name:query`` and ``name:key``. An axis shorter than its maps cuts off
+        padding: keys of weight 0. An axis that no map has is an error where one of the maps' is not labelled.
+        """
+        if not isinstance(axes, Mapping):
+            expected = "a dict, axis → labels, as in {'source': Tokens(words)}"
+            raise SaccadeError(f"axes: expected {expected}, found a {type(axes).__name__}")
         for name, axis in axes.items():
             if not isinstance(axis, Axis):
                 expected = "an axis of saccade.trace, such as Tokens(words)"

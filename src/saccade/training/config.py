@@ -16,6 +16,7 @@ class Train:
 
     epochs: int = 10
     updates: int | None = None  # stop after so many updates, if that comes first
+    minutes: float | None = None  # stop at the first update after so long, if that comes first; resuming goes on
     batch_tokens: int | None = 4096  # tokens per batch on the longer side, padding included
     batch_records: int | None = None  # records per batch; one of the two must be given
     accumulate: int = 1  # batches per update: their gradients are averaged, each token with the same weight
@@ -73,6 +74,8 @@ class Train:
         for name in ("lr", "epsilon", "halve_every"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive: got {getattr(self, name)}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes must be positive: got {self.minutes}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive (or null for none): got {self.clip}")
         for name in ("label_smoothing", "sampling", "factor", "rho", "momentum"):

@@ -100,7 +100,7 @@ class _Loop:
         names = [phase.name for phase in self.phases]
         self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard, phases=names)
         self._clock = time.perf_counter()
-        self._before = self.progress.seconds
+        self._before, self._first = self.progress.seconds, self.progress.update
 
     def _resume(self) -> None:
         saved = checkpoints(self.job.folder / CHECKPOINTS)
@@ -114,13 +114,17 @@ class _Loop:
     def run(self) -> Outcome:
         progress, report = self.progress, self.job.report
         report.begin(self.total, progress.update, self.settings.epochs)
-        reason = "every epoch was done"
+        reason, timed_out = "every epoch was done", False
         if progress.finished:
             reason = f"it had ended before: {self._reason_to_stop() or reason}"
         try:
             with _stop_requests() as stop_requested:
                 while progress.epoch < self.settings.epochs and not progress.finished:
                     self._epoch(stop_requested)
+                    if self._out_of_time and progress.update < self.total and not self._stands_still:
+                        self._validate()
+                        reason, timed_out = self._time_limit, True
+                        break
                     stop = self._close_epoch()
                     if stop is not None:
                         reason = stop
@@ -128,7 +132,7 @@ class _Loop:
                     self._save()
                 if not progress.finished:
                     self._average()
-                    progress.finished = True
+                    progress.finished = not timed_out
                     self._save()
                 if stop_requested.is_set():  # since the last update
                     raise Interrupted(
@@ -161,7 +165,20 @@ class _Loop:
             self._validate_if_due()
             if settings.save_every and progress.update % settings.save_every == 0:
                 self._save()
+            if self._out_of_time:
+                break
         self._read(leaving=0)
+
+    @property
+    def _out_of_time(self) -> bool:
+        """Whether this process has trained for ``train.minutes``; when a run is resumed, the time starts anew."""
+        minutes, progressed = self.settings.minutes, self.progress.update > self._first
+        return minutes is not None and progressed and time.perf_counter() - self._clock >= 60 * minutes
+
+    @property
+    def _time_limit(self) -> str:
+        limit = f"the time limit of {self.settings.minutes:g} min (train.minutes) was reached"
+        return f"{limit}. Continue with: saccade train --resume {self.job.folder}"
 
     def _batches(self) -> Iterator[tuple[Any, Sequence[int]]]:
         """The batches of this epoch that are left: a corpus, and row numbers in it."""
@@ -282,7 +299,7 @@ class _Loop:
         progress.looked = progress.update
         self.snapshots.after_validation(self.job.network, progress, figure, higher=higher)
         if better or settings.keep == "last":
-            progress.best_epoch = progress.epoch
+            progress.best_epoch, progress.averaged = progress.epoch, []
             self._tick()
             self.job.save_kept(evaluation, progress)
         if better:

@@ -150,7 +150,7 @@ def test_well_known_forms_are_made(name: str, source: str) -> None:
 
 
 def test_the_examples_are_sources_the_generator_can_make() -> None:
-    days = ((2009, 5, 5), (1969, 7, 21), (1973, 10, 6), (2024, 2, 29), (2000, 1, 1), (2009, 3, 4))
+    days = ((1998, 3, 27), (1969, 7, 21), (1973, 10, 6), (2024, 2, 29), (2000, 1, 1), (2009, 3, 4))
     for example, day, name in zip(EXAMPLES, days, ("pt", "ru", "ar", "ja", "hi", "en_US"), strict=True):
         manners: tuple[dict[str, bool], ...] = ({}, {"own_digits": True}, {"padding": True})
         assert example in set().union(*(sources(datetime.date(*day), name, **manner) for manner in manners))

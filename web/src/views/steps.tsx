@@ -7,7 +7,7 @@ import { number, short } from "../labels";
 import { useLoaded } from "../look";
 import { Switch, Waiting } from "../parts";
 import { useSay } from "../readout";
-import { siteOf } from "../state";
+import { siteOf, speedOf } from "../state";
 import { useColours, useMedia } from "../theme";
 import type { Part, View, ViewProps } from "../types";
 import { touches } from "../what_if";
@@ -79,7 +79,7 @@ function Attending({ decode, state, set, live }: ViewProps & { decode: Decode })
     >
       {asks && WhatIf && <WhatIf.Told {...panel} />}
       {look ? (
-        <Picture {...{ decode, moment, hand, before, set }} locked={state.key} />
+        <Picture {...{ decode, moment, hand, before, set }} locked={state.key} speed={speedOf(state)} />
       ) : (
         <Bottleneck {...{ decode, moment, hand, before }} />
       )}
@@ -133,14 +133,15 @@ interface PictureProps {
   before: Likely[] | null;
   set: ViewProps["set"];
   locked: number | null;
+  speed: number;
 }
 
 const ALL: Column[] = ["q", "label", "h", "e", "a", "r", "c", "s", "p"];
 
-function Picture({ decode, moment, hand, before, set, locked }: PictureProps) {
+function Picture({ decode, moment, hand, before, set, locked, speed }: PictureProps) {
   const { shade } = useColours();
   const stacked = useMedia(NARROW);
-  const stage = useStage(moment.step);
+  const stage = useStage(moment.step, speed);
   const rows = moment.shown.keys.length;
   const grid = useRef<HTMLDivElement>(null);
   const height = useRowHeight(rows, grid, stacked);

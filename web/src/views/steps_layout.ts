@@ -59,8 +59,11 @@ const STAGES = 4; // e, α, c, p
 const PACE = 250; // milliseconds each
 const HASTE = 300; // steps that follow one another faster are scrubbing
 
-/** How far the step has come: 1 scores, 2 weights, 3 context, 4 output. One step plays; a jump is there at once. */
-export function useStage(step: number): number {
+/**
+ * How far the step has come: 1 scores, 2 weights, 3 context, 4 output. One step plays, `speed` times as fast as usual; a jump is
+ * there at once.
+ */
+export function useStage(step: number, speed: number): number {
   const still = useStill();
   const [stage, reach] = useState(STAGES);
   const last = useRef({ step, at: -Infinity });
@@ -70,7 +73,7 @@ export function useStage(step: number): number {
     last.current = { step, at: now };
     if (still || Math.abs(step - before) !== 1 || now - at < HASTE) return reach(STAGES);
     reach(1);
-    const timers = [2, 3, 4].map((next) => setTimeout(() => reach(next), (next - 1) * PACE));
+    const timers = [2, 3, 4].map((next) => setTimeout(() => reach(next), ((next - 1) * PACE) / speed));
     return () => timers.forEach(clearTimeout);
   }, [step, still]);
   return stage;

@@ -40,7 +40,14 @@ class TagSurvey(Survey):
     @classmethod
     def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
         by_word = has_columns(file, format, "sentence", "word", "tag", encoding=encoding)
-        return (by_word and (format or suffix_of(file)) == "csv") or (format is None and suffix_of(file) in SUFFIXES)
+        lists = suffix_of(file) in ("jsonl", "parquet") and has_columns(
+            file, format, "tokens", "tags", encoding=encoding
+        )
+        return (
+            lists
+            or (by_word and (format or suffix_of(file)) == "csv")
+            or (format is None and suffix_of(file) in SUFFIXES)
+        )
 
     def settle(self) -> None:
         """Find the scheme of the tags."""

@@ -48,6 +48,7 @@ class Graph:
         round, (source, target): pass ``edge_index.flip(0)``. Without ``senders``, receivers and senders are the same nodes.
         """
         senders = receivers if senders is None else senders
+        edges = torch.as_tensor(edges)
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point() or edges.dtype == torch.bool:
             raise SaccadeError(f"edges: expected whole numbers [2, E], found {edges.dtype} {list(edges.shape)}")
         edges = edges.long()

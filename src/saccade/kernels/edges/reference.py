@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.errors import SaccadeError
+from saccade.kernels.dtypes import promoted, working_dtype_of
 from saccade.kernels.edges.graph import Graph
 
 Act = Literal["leaky_relu", "tanh"]
@@ -51,11 +52,12 @@ def edge_attention(
 ) -> Float[Tensor, "N H W"]:
     """What each receiver reads from its senders. `gain` multiplies weights (dropout); it is a constant, without gradient."""
     check_shapes(query, key, a, graph, act, value, gain)
-    weights = edge_weights(query, key, a, graph, act=act, slope=slope)
+    dtype, working = promoted(query, key, a, value), working_dtype_of(query, key, a, value)
+    weights = _weights(query.to(working), key.to(working), a.to(working), graph, act, slope)
     if gain is not None:
         weights = weights * gain.detach().to(weights.dtype)
-    messages = weights.unsqueeze(-1) * value[graph.sender]  # [E, H, W]
-    return messages.new_zeros(len(query), *messages.shape[1:]).index_add(0, graph.receiver, messages)
+    messages = weights.unsqueeze(-1) * value.to(working)[graph.sender]  # [E, H, W]
+    return messages.new_zeros(len(query), *messages.shape[1:]).index_add(0, graph.receiver, messages).to(dtype)
 
 
 def edge_weights(
@@ -69,6 +71,12 @@ def edge_weights(
 ) -> Float[Tensor, "E H"]:
     """α of every edge, in the graph's order."""
     check_shapes(query, key, a, graph, act)
+    working = working_dtype_of(query, key, a)
+    weights = _weights(query.to(working), key.to(working), a.to(working), graph, act, slope)
+    return weights.to(promoted(query, key, a))
+
+
+def _weights(query: Tensor, key: Tensor, a: Tensor, graph: Graph, act: Act, slope: float) -> Tensor:
     hidden = query[graph.receiver] + key[graph.sender]  # [E, H, D]
     scores = ((hidden.tanh() if act == "tanh" else functional.leaky_relu(hidden, slope)) * a).sum(-1)
     return segment_softmax(scores, graph)

@@ -25,7 +25,7 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.dot.reference import dot_scores
-from saccade.kernels.dtypes import result_dtype, working_dtype_of
+from saccade.kernels.dtypes import result_dtype, working_dtype, working_dtype_of
 from saccade.kernels.second_order import gradients_through
 
 
@@ -125,6 +125,8 @@ def checked(
         raise SaccadeError(f"local attention: expected centre [N, T] = {[N, T]}, found {list(centre.shape)}")
     if lengths is not None and lengths.shape != (N,):
         raise SaccadeError(f"local attention: expected lengths [N] = {[N]}, found {list(lengths.shape)}")
+    if centre is not None:  # half precision has no odd positions from 256 (bfloat16) or 2048 (float16) on
+        centre = centre.to(working_dtype(centre.dtype))
     inputs = Inputs(query, key, value, centre, None if v is None else v.reshape(-1, v.shape[-1]))
     return inputs, Reach(T, S, radius, after, shift, lengths, sigma)
 
@@ -161,12 +163,14 @@ def local_attention(
     inputs, reach = checked(
         query, key, value, radius=radius, ahead=ahead, centre=centre, shift=shift, lengths=lengths, v=v, sigma=sigma
     )
-    return local_weights(inputs, reach, scale) @ value
+    return (local_weights(inputs, reach, scale) @ value.to(inputs.working_dtype)).to(inputs.result_dtype)
 
 
 def local_weights(inputs: Inputs, reach: Reach, scale: float) -> Float[Tensor, "N T S"]:
-    """The weights over all keys, times the gain; zero outside the windows."""
-    query, key, _, centre, v = inputs
+    """The weights over all keys, times the gain, in float32 at least; zero outside the windows."""
+    centre, working = inputs.centre, inputs.working_dtype
+    query, key = inputs.query.to(working), inputs.key.to(working)
+    v = None if inputs.v is None else inputs.v.to(working)
     scores = dot_scores(query, key, scale) if v is None else additive_scores(query, key, v)
     keys = torch.arange(reach.S, device=query.device)
     positions = reach.positions(centre, query.device)
@@ -176,8 +180,8 @@ def local_weights(inputs: Inputs, reach: Reach, scale: float) -> Float[Tensor, "
     weights = torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
     if reach.sigma is None:
         return weights
-    distance = keys - positions.unsqueeze(-1).to(torch.promote_types(scores.dtype, torch.float32))
-    return weights * reach.gain(distance).to(scores.dtype)
+    distance = keys - positions.unsqueeze(-1).to(working)
+    return weights * reach.gain(distance)
 
 
 def differentiable_gradients(
@@ -187,6 +191,6 @@ def differentiable_gradients(
 
     def formula(*tensors: Tensor) -> Tensor:
         again = Inputs(*tensors)
-        return local_weights(again, reach, scale) @ again.value
+        return local_weights(again, reach, scale) @ again.value.to(again.working_dtype)
 
     return gradients_through(formula, inputs, (grad_context,), needed)

@@ -55,7 +55,7 @@ def location_aware_scores(
     filters: Float[Tensor, "C K"],
     location_weight: Float[Tensor, "D C"],
 ) -> Float[Tensor, "*batch 1 S"]:
-    """As `reference.location_aware_scores`, for one query per item, in at most float32."""
+    """As `reference.location_aware_scores`, for one query per item, in float32."""
     reference.check_shapes(query, key, v, previous, filters, location_weight)
     *batch, T, D = query.shape
     S, C = key.shape[-2], filters.shape[0]
@@ -80,7 +80,7 @@ def location_aware_scores(
         filters,
         location_weight,
     )
-    return scores.to(dtype).reshape(*batch, 1, S)
+    return scores.reshape(*batch, 1, S)
 
 
 class _Scores(torch.autograd.Function):

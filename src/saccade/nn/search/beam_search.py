@@ -39,6 +39,7 @@ from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
 from saccade.nn.search.constraints import Constraints, Required, rules_of
+from saccade.nn.search.course import Course
 from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, policy_of
 from saccade.nn.search.history import Ended, History, Stopped
 from saccade.nn.search.selection import Choose, Diverse, Draws, Groups, Sampling, likeliest, select
@@ -195,12 +196,14 @@ def search(
     task = _Task(limits, bos, eos, forbidden, wishes, words, begins, seeds or range(B))
     if is_plain(how, lens, wishes):
         return _search_fast(network, memory, task, how, recorder)
+    course = Course(max(limits, default=1), memory, copies=how.lanes * how.width)
     loop = _BeamLoop(network, memory, task, how, lens)
     for step in range(max(limits, default=0)):
         loop.choose(loop.look(step), step)
         if not loop.live:
             break
         loop.move()
+        course.report(step + 1, loop.state, loop.history.records[-1:])
     return [loop.best(item) for item in range(B)]
 
 
@@ -220,7 +223,8 @@ def _search_fast(
     goal = Goal(how.beam, how.n_best, enough, how.penalty, task.eos)
     stepping = Stepping(network, task.eos, task.forbidden, device, recorder)
     machine = machine_of(device) if recorder is None else recorder.machine
-    outputs = FastBeamLoop(stepping, memory, task.limits, goal, task.bos, policy_of(device), machine).run()
+    course = Course(max(task.limits), memory, copies=1 if network.shares_memory else how.beam)
+    outputs = FastBeamLoop(stepping, memory, task.limits, goal, task.bos, policy_of(device), machine).run(course)
     if not all(outputs):
         raise SaccadeError(NOT_FINITE)
     return [
@@ -409,8 +413,11 @@ class SourceAttention(Lens):
     def wants(self, part: str) -> bool:
         return self.inner is not None and self.inner.wants(part)
 
-    def edit_scores(self, site: Site, scores: Tensor, offset: int) -> Tensor:
-        return scores if self.inner is None else self.inner.edit_scores(site, scores, offset)
+    def edit_scores(self, site: Site, scores: Tensor, offset: int, *, boosting: bool = True) -> Tensor:
+        return scores if self.inner is None else self.inner.edit_scores(site, scores, offset, boosting=boosting)
+
+    def boost_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
+        return weights if self.inner is None else self.inner.boost_weights(site, weights, offset)
 
     def edit_weights(self, site: Site, weights: Tensor, offset: int) -> Tensor:
         return weights if self.inner is None else self.inner.edit_weights(site, weights, offset)

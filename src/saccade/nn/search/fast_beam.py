@@ -27,6 +27,7 @@ from torch import Tensor
 
 from saccade.nn.cuda_graphs import EagerDevice, Gpu, Machine, UnknownStep, Unrecordable, owned, shape_of, write_over
 from saccade.nn.decoder import EncoderDecoder
+from saccade.nn.search.course import Course
 from saccade.nn.search.history import Ended
 from saccade.nn.search.selection import candidates, follow, going_on, select
 
@@ -244,7 +245,7 @@ class FastBeamLoop:
             memory = memory if stepping.network.shares_memory else select(memory, rows)
         self.beams = Beams(token, totals, state, memory)
 
-    def run(self) -> list[list[tuple[Ended, tuple[int, ...]]]]:
+    def run(self, course: Course) -> list[list[tuple[Ended, tuple[int, ...]]]]:
         """The best outputs of each item, best first, each with its tokens, including EOS."""
         bookkeeping, queued = self.bookkeeping, deque[Callable[[], Steps]]()
         while bookkeeping.live.any():
@@ -253,6 +254,7 @@ class FastBeamLoop:
                 queued.append(self._begin(count))
             if len(queued) > self.policy.ahead or count <= 0:
                 bookkeeping.add(queued.popleft()())
+                course.report(bookkeeping.step, self.beams.state)
                 self._drop_finished()
         return bookkeeping.outputs()
 

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from saccade.nn.search.selection import Chosen
+from saccade.progress import report
 from saccade.trace.lens import Record
 from saccade.trace.maps import Tree
 
@@ -73,6 +74,7 @@ class History:
         """The records of these rows, one row per step."""
         selected: list[Record] = []
         for row, records in zip(rows, self.records, strict=False):
+            report()
             for record in records:
                 device = next(iter(record.tensors.values())).device
                 selected.append(record.select(torch.tensor([row], device=device)))

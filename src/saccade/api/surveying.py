@@ -1,0 +1,89 @@
+"""Writes a recipe for records in memory, as ``saccade data`` writes one for a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from saccade.data.files.fields import Name
+from saccade.data.memory import WHERE, names_of, rows_of_table
+from saccade.data.survey import surveys
+from saccade.errors import InputError, SaccadeError
+from saccade.recipes.located import locate
+from saccade.recipes.schema import build
+from saccade.tasks import data_class
+
+ACCEPTED = "a DataFrame, a dict of columns or a list of dicts"
+
+
+def recipe_for(data: Any, columns: Mapping[str, Name] | None = None) -> dict[str, Any]:
+    """A recipe for records in memory: what ``saccade data`` recommends for a file of them, to change and to train.
+
+    Args:
+        data: a DataFrame or another table, a dict of columns, or a list of dicts.
+        columns: which column has which role, as ``saccade data --column`` takes it: ``{"text": "review", "label": "stars"}``.
+            Guessed unless given.
+
+    >>> # recipe = saccade.recipe_for(frame); recipe["model"]["hidden"] = 64; bundle = saccade.train(recipe, frame)
+    """
+    names, rows = _table(data)
+    with tempfile.TemporaryDirectory() as folder:
+        file = _written(Path(folder), names, rows)
+        try:
+            return _recommended(file, columns or {})
+        except SaccadeError as error:
+            message = str(error).replace(str(file), WHERE).replace("data.columns names", "columns={role: name} names")
+            raise SaccadeError(message) from None
+
+
+def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
+    kind = next((kind for kind in surveys() if kind.recognises([str(file)], columns, None, "utf-8")), None)
+    if kind is None:
+        roles = "; ".join(f"{kind.kind}: {', '.join(kind.roles)}" for kind in surveys() if kind.roles)
+        raise InputError("columns", expected=f"roles of one kind ({roles})", found=", ".join(columns))
+    plain = {"train": str(file)} | ({"columns": kind.columns(columns)} if columns else {})
+    survey = kind(build(data_class(kind.task), locate(plain, "columns"), "data"), named=bool(columns)).read()
+    if survey.problems:
+        raise SaccadeError(f"{WHERE}: it would not train: {'; '.join(survey.problems)}")
+    recipe = survey.recipe() | {"about": f"{survey.kind.capitalize()} given in memory."}
+    del recipe["data"]["train"]
+    return recipe
+
+
+def _table(data: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
+    """The names and the rows of a table."""
+    names = names_of(data)
+    if names is None and isinstance(data, Iterable) and not isinstance(data, str | bytes | Path):
+        records = list(data)
+        if records and all(isinstance(record, Mapping) for record in records):
+            names = list(dict.fromkeys(name for record in records for name in record))
+            data = {name: [record.get(name) for record in records] for name in names}
+    if names is None:
+        hint = "saccade data FILE --recipe my.yaml writes one for a file" if isinstance(data, str | Path) else None
+        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}", hint=hint)
+    if not all(isinstance(name, str) for name in names):
+        found = f"the columns {', '.join(map(repr, names))}"
+        raise InputError(WHERE, expected="texts as names of columns", found=found)
+    return names, [fields.values for fields in rows_of_table(data, names, names)]
+
+
+def _written(folder: Path, names: list[Any], rows: list[tuple[Any, ...]]) -> Path:
+    """The table as a file: JSONL where cells hold lists or the like, else CSV."""
+    nested = any(isinstance(value, list | tuple | dict) or hasattr(value, "tolist") for row in rows for value in row)
+    path = folder / ("data.jsonl" if nested else "data.csv")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if nested:
+            for row in rows:
+                record = dict(zip(names, row, strict=True))
+                file.write(json.dumps(record, default=_plain, ensure_ascii=False) + "\n")
+        else:
+            csv.writer(file).writerows([names, *rows])
+    return path
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
