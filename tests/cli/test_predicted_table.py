@@ -59,7 +59,9 @@ def test_a_table_that_was_left_unfinished_goes_on_where_it_stopped(command, run,
     assert command(*asked, "--out", tmp_path / "whole.csv")[0] == 1
     whole, out = (tmp_path / "whole.csv").read_bytes(), tmp_path / "part.csv"
     assert command(*asked, "--out", out, "--on-error", "stop")[0] == 1
-    assert whole.startswith(out.read_bytes()) and len(rows_of(out.read_text())) == 4, "the header, and rows read together"
+    assert whole.startswith(out.read_bytes()) and len(rows_of(out.read_text())) == 4, (
+        "the header, and rows read together"
+    )
     status, _, err = command("predict", run, tmp_path / "in.csv", "--column", "n", "--out", out)
     assert status == 1 and "another command" in err
     assert command(*asked, "--out", out)[0] == 1

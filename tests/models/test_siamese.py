@@ -92,3 +92,12 @@ def test_a_config_that_cannot_be_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=told):
             Config(**fields)
+
+
+@pytest.mark.parametrize("compare", ["pooled", "alignment"])
+def test_the_flow_says_whether_word_overlap_leads_to_the_score(compare) -> None:
+    for overlap in (True, False):
+        made, lens = network(compare=compare, overlap=overlap), Lens()
+        made(*BATCH, lens=lens)
+        output = lens.traces[0].about["flow"]["candidate"]["output"]
+        assert ("o" in output) is overlap and "c[t]" in output

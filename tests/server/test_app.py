@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 import saccade
 from saccade.errors import InputError, SaccadeError
+from saccade.explain import erasure
 from saccade.kinds import IMAGE
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
@@ -437,3 +438,88 @@ def test_a_name_that_cannot_stand_in_an_address_is_refused(bundle, name) -> None
 def test_nothing_to_serve_is_refused() -> None:
     with pytest.raises(SaccadeError, match=r"expected one or more models.*found none"):
         create_app({})
+
+
+# Measuring ------------------------------------------------------------------------------------------------------------
+
+TRUTH = "/v1/models/my/truth"
+
+
+def lines_of(response) -> list[dict]:
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def test_a_measurement_tells_how_far_it_is_and_ends_with_the_curves(client, bundle) -> None:
+    response = client.post(TRUTH, json={"inputs": [TEXT]})
+    assert response.status_code == 200, response.text
+    *steps, last = lines_of(response)
+    assert [step["done"] for step in steps] == list(range(1, steps[-1]["of"] + 1))
+    assert last == {"faithfulness": json.loads(json.dumps(erasure.curve(bundle, TEXT)))}
+
+
+def test_a_measurement_is_bounded_in_size_and_time(bundle) -> None:
+    limits = Limits(dense=5, measuring=1e-9)
+    with TestClient(create_app({"my": bundle}, limits=limits), base_url="http://localhost") as client:
+        refused(client.post(TRUTH, json={"inputs": [TEXT]}), 422, "inputs[0]", "at most 5 characters")
+        refused(client.post(TRUTH, json={"inputs": [TEXT, TEXT]}), 422, "inputs", "1 to 1 inputs")
+        refused(client.post(TRUTH, json={"inputs": ["der"], "edits": []}), 422, None, "edits")
+        (line,) = lines_of(client.post(TRUTH, json={"inputs": ["der"]}))
+        assert "within 1e-09 seconds" in line["error"]["message"]
+
+
+def endless(bundle, given):
+    for number in range(10_000):
+        endless.taken = number
+        time.sleep(0.005)
+        yield number, 10_000
+    return {}
+
+
+async def go_after(app, parts: int) -> None:
+    """A reader of a measurement who goes after so many parts of the answer."""
+    body = json.dumps({"inputs": [TEXT]}).encode()
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": TRUTH, "query_string": b"", "headers": headers}
+    sent, enough, asked = 0, asyncio.Event(), iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> dict:
+        for message in asked:
+            return message
+        await enough.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message) -> None:
+        nonlocal sent
+        sent += 1
+        if sent > parts:
+            enough.set()
+
+    await asyncio.wait_for(app(scope, receive, send), 8)
+
+
+def test_who_goes_ends_the_measurement_and_the_next_may_begin(bundle, monkeypatch) -> None:
+    monkeypatch.setattr(erasure, "measurement", endless)
+    app = create_app({"my": bundle})
+    asyncio.run(go_after(app, 3))
+    time.sleep(0.1)
+    taken = endless.taken
+    assert 1 <= taken < 100
+    time.sleep(0.1)
+    assert endless.taken == taken, "no further step"
+    asyncio.run(go_after(app, 1))
+
+
+def test_one_measurement_runs_at_a_time_and_predictions_are_answered_meanwhile(bundle, monkeypatch) -> None:
+    monkeypatch.setattr(erasure, "measurement", endless)
+    app = create_app({"my": bundle}, limits=Limits(measuring=1.0))
+    with TestClient(app, base_url="http://localhost") as client:
+        answers: list = []
+        thread = threading.Thread(target=lambda: answers.append(client.post(TRUTH, json={"inputs": [TEXT]})))
+        endless.taken = -1
+        thread.start()
+        until(lambda: endless.taken > 0)
+        refused(client.post(TRUTH, json={"inputs": [TEXT]}), 503, None, "another measurement")
+        assert client.post(ADDRESS, json={"inputs": [TEXT]}).status_code == 200
+        assert not answers
+        thread.join(8)
+        assert "error" in lines_of(answers[0])[-1]

@@ -45,7 +45,7 @@ def test_the_page_shows_a_held_out_input_and_is_live(bundle, explorer) -> None:
     assert data["traces"][0]["about"]["input"] == examples[0]
     assert data["traces"][0]["about"]["output"] == bundle.predict(examples[0])[0].value
     assert {"decoder.state", "decoder.context"} & set(data["traces"][0]["signals"]) or data["traces"][0]["outputs"]
-    assert data["live"] == {"model": "my", "api": "/v1", "examples": examples}
+    assert data["live"] == {"model": "my", "api": "/v1", "examples": examples, "measures": True}
 
 
 def test_another_model_has_a_page_of_its_own(bundle, explorer) -> None:
@@ -62,7 +62,7 @@ def test_inputs_that_were_asked_for_come_first(bundle, explorer) -> None:
 def test_without_examples_the_page_is_empty_and_still_live(bundle, explorer) -> None:
     data = shown(first_page(Without(bundle)).text)
     assert data["traces"] == []
-    assert data["live"] == {"model": "my", "api": "/v1", "examples": []}
+    assert data["live"] == {"model": "my", "api": "/v1", "examples": [], "measures": True}
 
 
 def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -> None:

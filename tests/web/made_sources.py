@@ -355,5 +355,5 @@ def reviews() -> Trace:
         "word": words,
         "rating": Tokens(("2.9",), text="2.9"),
     }
-    about = _about("narre", "rate", "eight reviews of a reading lamp", output="2.9")
+    about = _about("narre", "rate", "eight reviews of a reading lamp", output="2.9", output_kind="number")
     return Trace(axes, maps, about=about)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from saccade.tasks.label import Label
 from saccade.tasks.rank import Rank
 from saccade.trace import Lens
 from saccade.trace.maps import Trace
+from tests.web import made
 
 TOWNS = [
     Tagged(("She", "lives", "in", "Lisbon"), ("O", "O", "O", "B-LOC")),
@@ -123,3 +126,46 @@ def test_nothing_is_said_to_be_written_on_the_page_or_the_tour(opened, name):
         page.settled()
     assert [word for word in WRITING if word in told.lower()] == []
     assert page.faults() == []
+
+
+def toured(page) -> list[str]:
+    """What the tour says, stop by stop."""
+    page.button("What am I looking at?").click()
+    tour, said = page.page.get_by_role("dialog"), []
+    tour.wait_for()
+    while tour.count():
+        said.append(tour.inner_text())
+        tour.get_by_role("button", name="next").or_(tour.get_by_role("button", name="done")).click()
+        page.settled()
+    return said
+
+
+def test_the_context_of_a_tagged_word_is_shown(opened):
+    _, trace = tagged()
+    page = opened(trace, hash="view=steps")
+    context = trace.signals["attention.context"].values
+    assert "not kept" not in page.stage.inner_text()
+    assert f"{context.shape[1]} numbers" in page.stage.locator(".at-c.vector").inner_text()
+
+
+def test_of_a_ranker_the_score_is_computed_from_the_context_and_not_the_probability(opened):
+    _, trace = ranked()
+    text = opened(trace, hash="view=steps").stage.inner_text()
+    assert "The candidate’s score is computed from" in text and "The output is computed from" not in text
+    assert "score1 = g(" in text.replace("\n", "")
+
+
+def test_the_tour_says_no_output_where_none_is_read_off(opened):
+    trace = made.decode()
+    trace.about["flow"] = {made.SITE: {"query": ["u"], "into": "the vector of its sentence"}}
+    output = next(each for each in toured(opened(trace, hash="view=steps")) if each.startswith("Output"))
+    assert "No output is read off here: the context goes into the vector of its sentence." in output
+    assert "how likely" not in output
+
+
+def test_the_tour_calls_weights_a_softmax_only_where_that_was_checked(opened):
+    _, trace = decided("additive")
+    assert any("Softmax" in each for each in toured(opened(trace, hash="view=steps")))
+    (map,) = trace.maps
+    bare = replace(map, tensors={"weights": map.tensors["weights"]})
+    assert not any("Softmax" in each for each in toured(opened(replace(trace, maps=(bare,)), hash="view=steps")))

@@ -74,6 +74,7 @@ def test_a_context_that_goes_elsewhere_does_not_appear_to_decide(opened):
     page = opened(declared(flow), hash="view=steps&step=2")
     assert page.stage.locator(".likely").count() == 0
     assert "the context goes into the vector of its sentence" in text_of(page, ".at-p")
+    assert page.sideways() == []
 
 
 @pytest.mark.parametrize("flow", [{"output": 3, "query": "s"}, {"recorded": []}, [], "x", {"state": [None]}])
@@ -88,3 +89,10 @@ def test_what_the_step_begins_with_stands_above_the_rows_on_a_narrow_page(opened
     row = page.stage.locator(".steps-row").first.bounding_box()
     assert above["y"] + above["height"] <= row["y"]
     assert above["width"] > 300
+
+
+def test_without_attention_the_state_moves_before_the_output_that_is_computed_from_it(opened):
+    flow = made.bottleneck().about["flow"]["decoder.state"]
+    assert flow["state"][0] in flow["output"]
+    page = opened(made.bottleneck(), hash="view=steps&step=2")
+    assert "First the state moves: s3 = " in text_of(page, ".at-next")

@@ -71,7 +71,17 @@ def test_a_pointer_over_a_row_lights_it_in_every_column_and_a_click_locks_it(pag
 
 
 LATER = {
-    1: [".weight .bar", ".weight .figure-at", ".eq-a", ".ribbons", ".at-c .strip", ".eq-c", ".output", ".eq-p", ".at-next"],
+    1: [
+        ".weight .bar",
+        ".weight .figure-at",
+        ".eq-a",
+        ".ribbons",
+        ".at-c .strip",
+        ".eq-c",
+        ".output",
+        ".eq-p",
+        ".at-next",
+    ],
     2: [".ribbons", ".at-c .strip", ".eq-c", ".output", ".eq-p", ".at-next"],
     3: [".output", ".eq-p", ".at-next"],
 }
@@ -92,14 +102,19 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(page):
         page.page.keyboard.press("ArrowRight")
         page.page.clock.run_for(10_000)
     page.page.keyboard.press("ArrowRight")
-    seen = lambda place: page.stage.locator(place).evaluate_all(SEEN)
+
+    def seen(place: str):
+        return page.stage.locator(place).evaluate_all(SEEN)
+
     for stage, later in LATER.items():
         page.stage.locator(f".steps[data-stage='{stage}']").wait_for()
         page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
         assert [place for place in later if seen(place)] == []
         assert seen(".score") and not page.page.locator(".readout").is_visible()
         page.page.clock.run_for(998)
-        assert page.stage.locator(f".steps[data-stage='{stage}']").count() == 1, "a quarter of the speed: a second a stage"
+        assert page.stage.locator(f".steps[data-stage='{stage}']").count() == 1, (
+            "a quarter of the speed: a second a stage"
+        )
         page.page.clock.run_for(2)
     page.stage.locator(".steps[data-stage='4']").wait_for()
     page.page.evaluate("document.getAnimations().forEach(each => each.finish())")

@@ -136,3 +136,48 @@ def test_a_point_has_the_number_on_its_row_that_the_output_gives_it(opened):
     places = page.stage.locator(".steps-label .place").all_inner_texts()
     assert places == ["", "0", "1", "2", "3", "4", "5"]
     assert "e1,2" in page.stage.locator(".eq-e").inner_text().replace("\n", "")
+
+
+def language(stopped: str) -> Trace:
+    """A recurrent language model: it has an output at every step of the prompt too, and its first step sees nothing."""
+    text = ("the", "dogs", "run", "away")
+    weights = torch.tensor([[0.0, 0, 0, 0], [1.0, 0, 0, 0], [0.2, 0.8, 0, 0], [0.1, 0.2, 0.7, 0]])
+    scores = torch.where(weights > 0, weights.clamp_min(1e-9).log(), torch.zeros(()))
+    axes = {"output": Tokens(text), "input": Tokens(("<bos>", *text[:-1]), special=(0,))}
+    likely = (("some", "the"), ("cats", "cows"), ("run", "ran"), ("away", "home"))
+    outputs = Outputs("output", likely, torch.tensor([[0.6, 0.4]] * 4), torch.ones(4, 2))
+    maps = (
+        AttentionMap("decoder.0.self", "output", "input", "dense", {"weights": weights, "scores": scores}, 0, keys=4),
+    )
+    about = {"output_kind": "continuation", "input": "the dogs", "output": "run away", "given": 2, "stopped": stopped}
+    return Trace(axes, maps, outputs=outputs, about=about)
+
+
+def test_what_was_given_is_not_among_the_likely_as_written(opened):
+    page = opened(language("eos"), hash="view=steps&step=1")
+    output = page.stage.locator(".output").inner_text()
+    assert "given: dogs, which is not among them" in output and "written" not in output
+    title = page.go(view="steps", step=0).stage.locator(".likely.chosen button").get_attribute("title")
+    assert title == "This was given, not written"
+
+
+def test_a_step_that_sees_nothing_has_no_weights_to_say_something_of(opened):
+    page = opened(language("eos"), hash="view=steps&step=0")
+    assert page.said == "For the it looked at nothing."
+    assert "softmax" not in page.stage.locator("figcaption").inner_text()
+
+
+@pytest.mark.parametrize(("stopped", "end"), [("eos", "which means stop"), ("length", "it was cut off")])
+def test_the_tour_counts_what_was_written_and_says_why_it_ended(opened, stopped, end):
+    page = opened(language(stopped), hash="view=steps&step=2")
+    page.button("What am I looking at?").click()
+    tour = page.page.get_by_role("dialog")
+    tour.wait_for()
+    while tour.get_by_role("button", name="next").count():
+        tour.get_by_role("button", name="next").click()
+        page.settled()
+    assert "After 2 steps" in tour.inner_text() and end in tour.inner_text()
+
+
+def test_a_rating_is_decided_on_and_not_written(show):
+    assert show("reviews", view="alignment").said.endswith("to decide on 2.9.")

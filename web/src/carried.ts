@@ -2,6 +2,7 @@
 import type { FunctionComponent } from "preact";
 import type { AskingProps } from "./asking";
 import type { Show } from "./live";
+import type { MeasuringProps } from "./measuring";
 import type { Live, LiveInfo, LoadedTrace, ViewProps } from "./types";
 import type { Hand } from "./what_if_hand";
 import type { PanelProps } from "./what_if_panel";
@@ -13,6 +14,7 @@ export interface Asking {
   Controls: FunctionComponent<PanelProps>;
   Told: FunctionComponent<PanelProps>;
   Beginning: FunctionComponent<{ hand: Hand }>;
+  Measuring: FunctionComponent<MeasuringProps>;
 }
 
 export const carried: {

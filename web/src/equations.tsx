@@ -90,8 +90,8 @@ export function stateEquation({ state }: Flow, step: number): string | null {
 }
 
 /** null: nothing is claimed. */
-export function outputEquation(flow: Flow, step: number): string | null {
+export function outputEquation(flow: Flow, step: number, result = "p"): string | null {
   if (!flow.output.length) return null;
   const from = written(flow.output.join(", "), step);
-  return `p_{${step}} = ${points(flow) ? from : `g(${from})`}`;
+  return `${result}_{${step}} = ${points(flow) ? from : `g(${from})`}`;
 }

@@ -1,7 +1,7 @@
 // Asking a running model. Its answers are traces like any other.
 import { recorded } from "./asked";
 import { blocksFrom, checked, loadTrace, PageError } from "./data";
-import type { EditJson, Live, LiveInfo, LoadedTrace, State } from "./types";
+import type { EditJson, Faithfulness, Live, LiveInfo, LoadedTrace, State } from "./types";
 import { askedOf, isChanged, remember, type Session } from "./what_if";
 
 interface Reply {
@@ -45,6 +45,7 @@ export function liveOf(info: LiveInfo, given: LoadedTrace[], place: () => number
   };
   return {
     info,
+    measure: (trace, told, signal) => measured(info, askedOf(trace), told, signal),
     apply: (session) => apply(session),
     async run(input) {
       const at = place();
@@ -60,8 +61,7 @@ export function liveOf(info: LiveInfo, given: LoadedTrace[], place: () => number
 }
 
 async function answerOf(info: LiveInfo, question: Question): Promise<LoadedTrace> {
-  const address = `${info.api}/models/${encodeURIComponent(info.model)}/predict`;
-  const reply = await post(address, { trace: true, ...question });
+  const reply = await replyOf(await post(addressOf(info, "predict"), { trace: true, ...question }));
   const made = reply.predictions?.[0];
   if (!made) throw new PageError("The model answered with nothing. Try again.");
   const trace = made.page ? checked(made.page.header).traces[0] : null;
@@ -69,17 +69,51 @@ async function answerOf(info: LiveInfo, question: Question): Promise<LoadedTrace
   return loadTrace(trace, blocksFrom(made.page.blocks));
 }
 
-async function post(address: string, body: unknown): Promise<Reply> {
-  let answer: Response;
+/** Each line of the answer says how far it is; the last holds the curves, or what went wrong. */
+async function measured(info: LiveInfo, input: unknown, told: Told, signal: AbortSignal): Promise<Faithfulness> {
+  const answer = await post(addressOf(info, "truth"), { inputs: [input] }, signal);
+  if (!answer.ok || !answer.body) await replyOf(answer);
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) throw new PageError("The server ended before the measurement did. Look where it runs.");
+    const lines = (rest + value).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines.map((each) => JSON.parse(each) as Line)) {
+      if (line.error) throw new PageError(line.error.message ?? "The measurement failed.");
+      if (line.faithfulness) return line.faithfulness;
+      told(line.done ?? 0, line.of ?? 0);
+    }
+  }
+}
+
+type Told = (done: number, of: number) => void;
+
+interface Line extends Pick<Reply, "error"> {
+  done?: number;
+  of?: number;
+  faithfulness?: Faithfulness;
+}
+
+function addressOf(info: LiveInfo, what: string): string {
+  return `${info.api}/models/${encodeURIComponent(info.model)}/${what}`;
+}
+
+async function post(address: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   try {
-    answer = await fetch(address, {
+    return await fetch(address, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
+      signal,
     });
-  } catch {
+  } catch (error) {
+    if (signal?.aborted) throw error;
     throw new PageError("The model does not answer: is `saccade view --serve` still running?");
   }
+}
+
+async function replyOf(answer: Response): Promise<Reply> {
   let reply: Reply;
   try {
     reply = (await answer.json()) as Reply;

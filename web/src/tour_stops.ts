@@ -68,10 +68,11 @@ function lookStops({ look, read, points }: Decode, moment: Moment, sofar: Part[]
   const here: Part = { token: short(axis.labels[key] ?? "", 24) };
   const word = key < 0 ? { text: "", from: 0, to: 0 } : wordAt(axis, key);
   const inWord: Part[] = word.to - word.from > 1 ? [" in ", { token: short(word.text, 24) }] : [];
-  const top: Part[] =
-    scores && key >= 0
+  const top: Part[] = !scores
+    ? [" (These were not kept here.)"]
+    : key >= 0
       ? [` ${isHighest(scores, key) ? "The highest is" : "It is"} ${number(scores[key])}, for `, here, ...inWord, "."]
-      : [" (These were not kept here.)"];
+      : [];
   const share = Array.from(row)
     .slice(word.from, word.to)
     .reduce((sum, weight) => sum + weight, 0);
@@ -114,8 +115,8 @@ function contextStop(states: string, steps: boolean): Stop {
 }
 
 /** How scores became weights is only called softmax where the page has checked it. */
-function weightStop({ weighed, scores }: Moment, share: Part[]): Stop {
-  const soft = weighed.by === "softmax" || !scores;
+function weightStop({ weighed }: Moment, share: Part[]): Stop {
+  const soft = weighed.by === "softmax";
   const how = soft
     ? "Softmax turns the scores into weights α, none below zero and together 1: how the looking is shared out. "
     : "The scores are turned into weights α, none below zero: how the looking is shared out. ";
@@ -155,13 +156,26 @@ function plainStops({ read, action, flow }: Decode, sofar: Part[]): Stop[] {
   ];
 }
 
-function outputStop({ action, points, flow, look }: Decode, { likely, written, writes, count }: Moment): Stop {
+function outputStop({ action, points, flow, look, reads }: Decode, moment: Moment): Stop {
+  const { likely, written, writes, given, count } = moment;
+  if (reads) {
+    const into = flow?.into ? `: the context goes into ${flow.into}` : "";
+    return { title: "Output", at: ".steps .at-p", said: [`No output is read off here${into}.`] };
+  }
   const found = likely.find((each) => each.label === written) ?? likely[0];
   const told: Part[] = found
     ? [
         { token: short(found.label, 24) },
         ` has probability ${number(found.probability)}.`,
-        writes ? (found.label === written ? " It was written." : "") : " That is its answer.",
+        writes && found.label !== written
+          ? ""
+          : given
+            ? " It was given, not written."
+            : writes
+              ? " It was written."
+              : found === likely[0]
+                ? " That is its answer."
+                : "",
       ]
     : ["How likely they were was not kept here."];
   const from = flow?.output.length
@@ -178,12 +192,15 @@ function outputStop({ action, points, flow, look }: Decode, { likely, written, w
 
 function againStop(trace: LoadedTrace, looks: boolean, points: boolean): Stop {
   const axis = trace.axis(trace.outputs?.axis ?? trace.maps.at(-1)?.query ?? "");
-  const count = axis.labels.length;
+  // A prompt was read in one go.
+  const count = axis.labels.length - (trace.about.given ?? 0);
   const last = axis.labels.at(-1) ?? "";
   const ended: Part[] =
     trace.about.stopped === "eos"
       ? [" it wrote ", { token: short(last, 24) }, ", which means stop."]
-      : [" it came to its end."];
+      : trace.about.stopped === "length"
+        ? [" it was cut off: it had no room for more."]
+        : [" it came to its end."];
   return {
     title: "And again, until it stops",
     at: ".scrubber",

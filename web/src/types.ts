@@ -162,6 +162,8 @@ export interface LiveInfo {
   api: string;
   /** inputs to begin with */
   examples?: string[];
+  /** whether it can be measured how faithful its weights are */
+  measures?: boolean;
 }
 
 export type Numbers = Float32Array | Uint8Array | Int32Array;
@@ -247,6 +249,8 @@ export interface Live {
   apply(session: Session): Promise<void>;
   /** what an address names */
   restore(asked: Asked): Promise<void>;
+  /** measures how faithful the weights of a trace are: `told` how often the model was asked, and will be */
+  measure(trace: LoadedTrace, told: (done: number, of: number) => void, signal: AbortSignal): Promise<Faithfulness>;
 }
 
 /** Text, and tokens in it that are set apart (in italics, each in its own direction). */

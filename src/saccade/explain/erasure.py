@@ -19,8 +19,9 @@ Legend: T steps, S positions, n output tokens, k hidden positions.
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
@@ -73,6 +74,19 @@ def curve(
 
     >>> # erasure.curve(saccade.load("runs/…"), "5. Mai 2009")["sentence"]
     """
+    steps = measurement(bundle, given, output, ended=ended, draws=draws, seed=seed)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            curves: dict[str, Any] = end.value
+            return curves
+
+
+def measurement(
+    bundle: Bundle, given: Any, output: Any = None, *, ended: bool = True, draws: int = DRAWS, seed: int = 0
+) -> Generator[tuple[int, int], None, dict[str, Any]]:
+    """The same in steps: yields, each time that the output was scored, how often it was and will be; returns the curves."""
     if draws < 1:
         raise SaccadeError(f"draws must be at least 1: got {draws}")
     score = _score(bundle, _single(bundle, given), output, ended)
@@ -81,16 +95,16 @@ def curve(
     rows = [_ranked(row) for row in looked.weights.tolist()]
     hidden = _sizes(max(map(len, rows)))
     chance = random.Random(seed)
-    orders = [[chance.sample(row, len(row)) for row in rows] for _ in range(draws)]
-
-    def fall(order: Sequence[Sequence[int]]) -> list[float]:
-        return [
-            _probability(whole),
-            *(_probability(score(Lens("statistics", edits=looked.masks([row[:k] for row in order])))) for k in hidden),
-        ]
-
-    most, least = fall(rows), fall([row[::-1] for row in rows])
-    drawn = [fall(order) for order in orders]
+    orders = [rows, [row[::-1] for row in rows]]
+    orders += [[chance.sample(row, len(row)) for row in rows] for _ in range(draws)]
+    of = 1 + len(orders) * len(hidden)
+    yield 1, of
+    falls = [[_probability(whole)] for _ in orders]
+    for number, (order, k) in enumerate(itertools.product(range(len(orders)), hidden), start=2):
+        edits = looked.masks([row[:k] for row in orders[order]])
+        falls[order].append(_probability(score(Lens("statistics", edits=edits))))
+        yield number, of
+    most, least, *drawn = falls
     by_chance = [fmean(at_k) for at_k in zip(*drawn, strict=True)]
     steps = 0 if looked.steps == (None,) else len(rows)
     return _report([0, *hidden], most, least, by_chance, draws=draws, steps=steps, tokens=len(whole.log_probs))

@@ -56,6 +56,7 @@ COMPARED = replace(
     CANDIDATE,
     flow=replace(POOL, key="m[j]", score="u^{⊤} tanh(W m[j] + b)", output=("c[t]", "max_{j} m_{j}")),
 )
+OVERLAP = "o"  # the features of word overlap
 BESIDE = "the comparison m of this word of the candidate, which “candidate” weighs"
 ALIGNMENT = Site(
     "alignment", query="candidate", key="question", flow=Flow(query=("f(h[t])",), key="f(h[j])", into=BESIDE)
@@ -104,6 +105,10 @@ class Siamese(Ranker):
             self.pair = nn.Linear(4 * states, config.mlp)
             self.aggregate = AttentionPool(config.mlp, **look)
             self.sites, compared = (ALIGNMENT, COMPARED), 2 * config.mlp
+        if config.overlap:
+            first, last = self.sites
+            flow = last.flow or Flow()
+            self.sites = (first, replace(last, flow=replace(flow, output=(*flow.output, OVERLAP))))
         self.judge = nn.Linear(compared + (features if config.overlap else 0), config.mlp)
         self.output = nn.Linear(config.mlp, 1)
 
@@ -162,7 +167,9 @@ class Siamese(Ranker):
         """[q; c; |q − c|; q ⊙ c] of the pooled question and candidate."""
         q = self.question_pool(question_states, window=padding(question_lengths), lens=lens, site=QUESTION)  # [B, n]
         window = padding(candidate_lengths)
-        c = self.candidate_pool(q.unsqueeze(1), candidate_states, window=window, lens=lens, site=CANDIDATE).squeeze(1)
+        c = self.candidate_pool(q.unsqueeze(1), candidate_states, window=window, lens=lens, site=self.sites[1]).squeeze(
+            1
+        )
         return _beside(q, c)
 
     def aligned(
@@ -176,7 +183,7 @@ class Siamese(Ranker):
             query, key, question_states, window=padding(question_lengths), site=ALIGNMENT, **look
         )  # [B, T, n]
         compared = torch.relu(self.pair(self._drop(_beside(candidate_states, found))))  # [B, T, mlp]
-        whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=COMPARED)
+        whole = self.aggregate(compared, window=padding(candidate_lengths), lens=lens, site=self.sites[1])
         return torch.cat([whole, max_of(compared, candidate_lengths)], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@
 | ``GET /health`` | ``{"status": "ok"}``, even while models predict |
 | ``GET /v1/models`` | ``{"models": [{name, task, model, parameters, figures, limits, …}]}`` |
 | ``POST /v1/models/NAME/predict`` | ``{"predictions": [{output, score, page, notes, …}]}`` |
+| ``POST /v1/models/NAME/truth`` | lines: ``{"done", "of"}`` …, then ``{"faithfulness": {sentence, figures, curves}}`` |
 
 Every error is ``{"error": {"message", "field"}}``, in one line. Each model predicts one request at a time, in a thread of
 its own, so that the server keeps answering.
@@ -14,27 +15,32 @@ its own, so that the server keeps answering.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from saccade.errors import InputError, SaccadeError
+from saccade.explain import erasure
 from saccade.plugins import blame
 from saccade.server.budget import CHEAPER, Budget, Pace
 from saccade.server.host_guard import LOCAL, HostGuard
-from saccade.server.requests import Ask, Limits, Refusal, read_ask
+from saccade.server.requests import Ask, Limits, Refusal, read_ask, read_measured, shortened
 from saccade.server.responses import answer, described, noted, predict
+from saccade.task import Scores
 from saccade.views.html import page as html
+from saccade.views.html.payload import plain
 
 if TYPE_CHECKING:
     from saccade.api import Bundle
@@ -162,7 +168,8 @@ class LandingPage:
         ready = await self._examples()
         examples = ready or []
         shown = self.inputs or tuple(examples[:1])
-        live = {"model": self.name, "api": API, "examples": examples}
+        measures = isinstance(self.bundle.task, Scores)
+        live = {"model": self.name, "api": API, "examples": examples, "measures": measures}
         made = await self.worker.do(lambda: self._make(shown, live))
         if ready is not None:
             self._page = made
@@ -280,17 +287,33 @@ def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, W
     async def models() -> Response:
         return JSONResponse({"models": [described(name, bundle, limits) for name, bundle in bundles.items()]})
 
-    @app.post("/v1/models/{name}/predict")
-    async def predict(name: str, request: Request) -> Response:
+    async def body_of(name: str, request: Request) -> bytes:
         if name not in bundles:
             raise _unknown(bundles)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":  # a foreign page cannot send this type without CORS
             raise Refusal(415, "Content-Type: expected application/json, found another type", "Content-Type")
         most = limits.body_of(bundles[name].task.input)
-        ask = read_ask(await _body(request, most, limits.seconds), limits)
+        return await _body(request, most, limits.seconds)
+
+    @app.post("/v1/models/{name}/predict")
+    async def predict(name: str, request: Request) -> Response:
+        ask = read_ask(await body_of(name, request), limits)
         made = await _unless_disconnected(request, workers[name], lambda: answer(bundles[name], ask, limits))
         return Response(made, media_type="application/json")
+
+    measuring: set[str] = set()
+
+    @app.post("/v1/models/{name}/truth")
+    async def truth(name: str, request: Request) -> Response:
+        body = await body_of(name, request)
+        given = read_measured(body, bundles[name].task.input, limits)
+        if name in measuring:
+            raise Refusal(503, "another measurement of this model is running: try again when it has ended")
+        measuring.add(name)
+        lines = _measured(bundles[name], given, workers[name], lambda: measuring.discard(name))
+        first = await anext(lines)  # what cannot be measured is an error, before anything is sent
+        return StreamingResponse(_after(first, lines), media_type="application/x-ndjson")
 
 
 def _serve_page(app: FastAPI, pages: dict[str, LandingPage]) -> None:
@@ -301,6 +324,46 @@ def _serve_page(app: FastAPI, pages: dict[str, LandingPage]) -> None:
             raise _unknown(pages)
         made = await pages[name].page()
         return HTMLResponse(made.html, headers={"Content-Security-Policy": made.policy})
+
+
+async def _measured(bundle: Bundle, given: Any, worker: Worker, end: Callable[[], None]) -> AsyncGenerator[bytes]:
+    """The lines of a measurement. Each step is a request of its own in the queue, so that others are answered in between;
+    when nobody reads the lines any more, no further step is taken."""
+    steps = erasure.measurement(bundle, given)
+    until = time.monotonic() + worker.limits.measuring
+
+    def step() -> dict[str, Any]:
+        try:
+            done, of = next(steps)
+            return {"done": done, "of": of}
+        except StopIteration as ended:  # which may not leave a future
+            return {"faithfulness": plain(ended.value)}
+
+    started = False
+    try:
+        while True:
+            try:
+                line = await worker.do(step)
+                if time.monotonic() > until and "faithfulness" not in line:
+                    raise Refusal(504, f"not measured within {worker.limits.measuring:g} seconds: try a shorter input")
+            except (Refusal, SaccadeError) as error:
+                if not started:
+                    raise
+                refusal = error if isinstance(error, Refusal) else Refusal.of(error)
+                line = {"error": {"message": shortened(refusal.message), "field": refusal.field}}
+            started = True
+            yield json.dumps(line, allow_nan=False).encode() + b"\n"
+            if "done" not in line:
+                return
+    finally:
+        end()
+
+
+async def _after(first: bytes, lines: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(lines):
+        yield first
+        async for line in lines:
+            yield line
 
 
 def _unknown(names: Collection[str]) -> Refusal:

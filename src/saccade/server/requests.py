@@ -45,6 +45,7 @@ class Limits:
             begun.
         memory: bytes that a search may hold, estimated for its longest outputs.
         waiting: queued requests per model; more get 503.
+        measuring: seconds for a measurement of how faithful weights are, of an input of at most ``dense`` characters.
         connections: open at the same time; when there are more, the one that has been silent longest is closed.
         silence: seconds after which a connection is closed that does not complete the head of a request, or takes nothing of
             an answer.
@@ -61,6 +62,7 @@ class Limits:
     seconds: float = 60.0
     memory: int = 2_000_000_000
     waiting: int = 16
+    measuring: float = 120.0
     connections: int = 128
     silence: float = 10.0
 
@@ -146,20 +148,34 @@ class Ask:
 
 def read_ask(body: bytes, limits: Limits) -> Ask:
     """Parse and check a request's body."""
+    given = _mapping(body, FIELDS)
+    trace = given.get("trace", False)
+    if not isinstance(trace, bool):
+        raise InputError(WHERE, field="trace", expected="true or false", found=json_name(trace))
+    inputs = _inputs(given.get("inputs"), limits.traced if trace else limits.inputs)
+    return Ask(inputs, trace, _edits(given.get("edits"), limits), _prefix(given.get("prefix"), limits), _search(given))
+
+
+def read_measured(body: bytes, kind: InputKind, limits: Limits) -> Any:
+    """The one input of a request to measure how faithful the weights are: ``{"inputs": ["text"]}``."""
+    (value,) = _inputs(_mapping(body, FIELDS[:1]).get("inputs"), 1)
+    if (size := size_of(value)) > limits.dense:
+        expected = f"at most {limits.dense:,} characters to measure"
+        raise InputError(WHERE, field="inputs[0]", expected=expected, found=f"{size:,}")
+    return inputs_of(Ask((value,)), kind, limits)[0]
+
+
+def _mapping(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     try:
         given = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise Refusal(400, f"{WHERE}: expected JSON, found {quote(str(error))}") from None
     if not isinstance(given, dict):
         raise InputError(WHERE, expected="a mapping with inputs", found=json_name(given))
-    unknown = [name for name in given if name not in FIELDS]
+    unknown = [name for name in given if name not in names]
     if unknown:
-        raise InputError(WHERE, expected=f"any of {', '.join(FIELDS)}", found=quote(unknown[0]))
-    trace = given.get("trace", False)
-    if not isinstance(trace, bool):
-        raise InputError(WHERE, field="trace", expected="true or false", found=json_name(trace))
-    inputs = _inputs(given.get("inputs"), limits.traced if trace else limits.inputs)
-    return Ask(inputs, trace, _edits(given.get("edits"), limits), _prefix(given.get("prefix"), limits), _search(given))
+        raise InputError(WHERE, expected=f"any of {', '.join(names)}", found=quote(unknown[0]))
+    return given
 
 
 def _inputs(given: Any, most: int) -> tuple[Any, ...]:

@@ -93,4 +93,5 @@ test("tokens are put together as their axis puts its own together", () => {
   assert.equal(textOf(["un", "##able", "to"], tokens(["x", "##y"], "xy z")), "unable to");
   assert.equal(textOf(["wei@@", "ter", "geh@@"], tokens(["a@@", "b", "c"], "ab c")), "weiter geh");
   assert.equal(textOf(["▁the", "▁c", "at"], tokens(["▁a"], "a")), "the cat");
+  assert.equal(textOf(["0.05", "0.25"], tokens(["0.05", "0.33"], "[6, 5]")), "0.05 0.25", "what a pointer chose");
 });

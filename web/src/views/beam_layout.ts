@@ -147,7 +147,9 @@ export function textOf(labels: string[], axis: PageAxis | undefined): string {
   const text = axis?.text?.trim();
   if (text !== undefined && own.length > 1 && own.join("").trim() === text) return words.join("");
   if (words.some((word) => /▁|Ġ|^##|@@$|<\/w>$/.test(word))) return pieced(words);
-  return words.join(text !== undefined && own.length > 1 && own.join(" ").trim() !== text ? "" : " ");
+  // Characters stand together, and so do pieces that bring their own spaces; words and numbers do not.
+  const together = own.length > 1 && own.every((label) => [...label].length <= 1 || /^\s|\s$/.test(label));
+  return words.join(together ? "" : " ");
 }
 
 /** Pieces of words, by the marks of the common tokenizers. */

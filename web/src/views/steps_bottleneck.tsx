@@ -90,7 +90,9 @@ function Labels({ axis, keys, height }: { axis: PageAxis; keys: number[]; height
         <div class="steps-row" key={key} style={{ gridRow: i + FIRST_ROW, height: `${height}px` }}>
           <span class="at-label steps-label">
             <span class="place">{key + 1}</span>
-            <bdi dir="auto">{short(axis.labels[key] ?? "", 24)}</bdi>
+            <bdi dir="auto" class={/^␣+$/.test(short(axis.labels[key] ?? "", 24)) ? "blank" : undefined}>
+              {short(axis.labels[key] ?? "", 24)}
+            </bdi>
           </span>
         </div>
       ))}

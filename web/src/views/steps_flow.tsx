@@ -196,7 +196,8 @@ export function Onward({ decode, moment, axis }: Pick<SideProps, "decode" | "mom
   const values = moved === undefined ? null : valueAt(decode, moved, step, step - count + 1);
   if (moved === undefined || (!flow && !values)) return null;
   const equation = flow && stateEquation(flow, count);
-  const first = !!flow && movesFirst(flow);
+  // Where nothing is read in between, what the output is computed from has moved first.
+  const first = !!flow && (movesFirst(flow) || (!decode.look && flow.output.includes(moved)));
   const strip = values && !first && !betweenOf(decode).includes(moved);
   const word = !!flow && moment.writes && written !== null;
   const onward = flow
@@ -273,7 +274,11 @@ export function Output({ decode, moment, hand, before, axis, rows, stacked }: Ou
               {...{ hand, axis, moment }}
             />
           ))}
-          {missing && <li class="note-line">{`written: ${short(written, 24)}, which is not among them`}</li>}
+          {missing && (
+            <li class="note-line">
+              {`${moment.given ? "given" : "written"}: ${short(written, 24)}, which is not among them`}
+            </li>
+          )}
         </ul>
       ) : (
         <p class="missing">
@@ -335,12 +340,13 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
   const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
   const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
   const asked = special ? "This cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?";
+  const told = moment.given && chosen ? "This was given, not written" : each.label === label ? undefined : each.label;
   return (
     <li class={chosen ? "likely chosen" : "likely"}>
       <button
         class="quiet"
         disabled={!!hand.reason || hand.busy || special || chosen || !moment.forced}
-        title={moment.forced ? (hand.reason ?? asked) : each.label === label ? undefined : each.label}
+        title={moment.forced ? (hand.reason ?? asked) : told}
         aria-label={moment.forced ? `write ${label} here` : undefined}
         onClick={() => hand.begin(prefixOf(axis, moment.step, each.label))}
       >

@@ -67,7 +67,8 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const [scores, read, context, kept, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
     across || !look ? vectors(trace, states, look?.map.key ?? null) : null,
-    look ? vectors(trace, name, written, look.averaged ? null : look.map.head) : null,
+    // A context belongs to the site's own steps: a tagger's are the words, whose axis bears the tags.
+    look ? vectors(trace, name, null, look.averaged ? null : look.map.head) : null,
     keptOf(trace, flow, written),
     reads ? null : outputsOf(trace, look),
   ]);

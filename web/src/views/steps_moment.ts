@@ -133,8 +133,9 @@ function weighedBy(
   byHand: boolean,
 ): Weighed {
   if (byHand) return { by: "hand" };
-  if (!scores || !look) return { by: "unknown" };
-  if (key >= 0 && isSoftmax(scores, row, look.weights.exact)) return { by: "softmax", score: scores[key]! };
+  // A row that sees nothing has no weights that could be anything.
+  if (!scores || !look || key < 0) return { by: "unknown" };
+  if (isSoftmax(scores, row, look.weights.exact)) return { by: "softmax", score: scores[key]! };
   const told = trace.about.normalise;
   const name = told && typeof told === "object" ? (told as Record<string, unknown>)[look.site] : null;
   return { by: "other", name: typeof name === "string" ? name : null };

@@ -112,7 +112,8 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
   const { scores } = decode.trace.about;
   const place = numberOf(decode, key);
   const likeliest = likely.find((each) => each.label === written) ?? likely[0];
-  const output = flow && outputEquation(flow, count);
+  // Of a candidate the score is computed; how probable it is, depends on the others' too.
+  const output = flow && outputEquation(flow, count, decode.action === "score" ? "score" : "p");
   const chance = number(likeliest?.probability);
   return (
     <>
@@ -152,7 +153,7 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
 }
 
 /** What comes of the weights, as the model declares it. */
-function Outcome({ flow, moment }: { flow: Flow | null; moment: Moment }) {
+function Outcome({ flow, moment, of }: { flow: Flow | null; moment: Moment; of: string }) {
   if (!flow) return <>, and weights mix what is read into one context.</>;
   const { count } = moment;
   if (flow.output.length === 1 && flow.output[0] === "α[t]") return <>, and the weights are the output.</>;
@@ -162,7 +163,7 @@ function Outcome({ flow, moment }: { flow: Flow | null; moment: Moment }) {
       {flow.into && ` It goes into ${flow.into}.`}
       {flow.output.length > 0 && (
         <>
-          {" The output is computed from "}
+          {` ${of} is computed from `}
           <Maths text={listed(flow.output, count)} />.
         </>
       )}
@@ -189,7 +190,7 @@ export function Caption({ decode, moment }: { decode: Decode; moment: Moment }) 
   return (
     <>
       {moment.writes ? "One step at a time: scores become weights" : "Scores become weights"}
-      <Outcome flow={flow} moment={moment} />
+      <Outcome flow={flow} moment={moment} of={decode.action === "score" ? "The candidate’s score" : "The output"} />
       {said.join(" ")}
     </>
   );

@@ -1,5 +1,6 @@
 // Truth: how far to trust these weights. One sentence, then the curves behind it; or, plainly, that nobody tested them.
 import { useMemo, useRef, useState } from "preact/hooks";
+import { carried } from "../carried";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
 import { number, short, spoken } from "../labels";
@@ -33,21 +34,23 @@ function foundIn(trace: PageTrace): Faithfulness | null {
   return { sentence: found.sentence, figures: found.figures ?? {}, curves };
 }
 
-function Truth({ trace }: ViewProps) {
-  const found = useMemo(() => foundIn(trace), [trace]);
-  return found ? <Tested found={found} /> : <Untested />;
+function Truth({ trace, live }: ViewProps) {
+  const [measured, tell] = useState(0);
+  const found = useMemo(() => foundIn(trace), [trace, measured]);
+  return found ? <Tested found={found} /> : <Untested trace={trace} live={live} then={() => tell(measured + 1)} />;
 }
 
-function Untested() {
+function Untested({ trace, live, then }: Pick<ViewProps, "trace" | "live"> & { then(): void }) {
   useSay([]);
   return (
     <div class="empty">
       <p>Nobody has tested these weights: it was not measured for this page.</p>
       <p>
         That a model looked somewhere does not prove that it went by what it saw. The test is to hide what it looked at
-        most and see whether its output becomes less likely, more than when anything else is hidden.{" "}
-        <code>saccade view RUN INPUT --truth --out page.html</code> makes a page that holds it.
+        most and see whether its output becomes less likely, more than when anything else is hidden.
+        {!live && " “saccade view RUN INPUT --truth --out page.html” makes a page that holds it."}
       </p>
+      {live && carried.asking && <carried.asking.Measuring trace={trace} live={live} then={then} />}
     </div>
   );
 }
