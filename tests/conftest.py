@@ -4,6 +4,7 @@ The signatures of the attention core, the parts and the models carry their shape
 checked against them, arguments and results: a wrong axis fails where it arises.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,10 @@ jaxtyping.install_import_hook(
     ["saccade.attention", "saccade.nn", "saccade.models"],
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
 )
+
+# Processes that tests start in other folders find the package too, also where the path is a relative one.
+if paths := os.environ.get("PYTHONPATH"):
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -29,7 +29,7 @@ def bundle(tmp_path_factory):
 
 def test_a_loaded_bundle_predicts_what_the_trained_one_did(bundle):
     inputs = ["5. Mai 2009", "terça-feira, 5 de maio de 2009"]
-    again = saccade.load(bundle.folder)
+    again = saccade.load(bundle.folder, device="cpu")
     assert [p.value for p in again.predict(inputs)] == [p.value for p in bundle.predict(inputs)]
     assert again.figures == bundle.figures
     assert again.recipe.to_plain() == bundle.recipe.to_plain()

@@ -30,6 +30,13 @@ def run_folder(tmp_path_factory):
     return folder
 
 
+def test_a_process_in_another_folder_runs_this_package(tmp_path):
+    """Also where PYTHONPATH is given as a relative path."""
+    program = "import saccade.api; print(saccade.api.__file__)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert Path(done.stdout.strip()) == Path(api.__file__).resolve()
+
+
 def test_help_loads_no_torch():
     program = (
         "import sys; sys.argv = ['saccade', '--help']\n"

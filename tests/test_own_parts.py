@@ -74,7 +74,7 @@ def trained(project: Path) -> dict[str, api.Bundle]:
 @pytest.mark.parametrize("name", ["parts", "network"])
 def test_a_run_with_own_parts_is_saved_loaded_and_predicts_the_same(trained, name):
     bundle = trained[name]
-    again = saccade.load(bundle.folder, trust=["mine"])
+    again = saccade.load(bundle.folder, device="cpu", trust=["mine"])
     inputs = ["305", "7", "42"]
     assert [one.value for one in again.predict(inputs)] == [one.value for one in bundle.predict(inputs)]
     assert again.recipe.to_plain() == bundle.recipe.to_plain()

@@ -167,7 +167,7 @@ POLARITIES = [(f"{first} and {second} {number}", label) for number in range(9) f
 READING = {
     "task": "classify",
     "model": {"name": "attentive_classifier", "embedding": 5, "hidden": 3},
-    "train": {"epochs": 1, "batch_records": 8},
+    "train": {"epochs": 1, "batch_records": 8, "device": "cpu"},
 }
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from saccade import api
 from tests.tiny import tiny
@@ -36,7 +37,7 @@ def test_a_comparison_reads_as_tables(saccade, runs) -> None:
     assert (status, err) == (0, "")
     for text in (
         f"2 inputs of {runs[2]}, text as it is; in brackets 95 % of 50 resamples",
-        "inputs/s: median of 1 times 2 inputs on cpu, 1 thread",
+        f"inputs/s: median of 1 times 2 inputs on {'' if torch.cuda.is_available() else 'cpu, 1 thread'}",
         "against seed-1  metric",
         "p bootstrap  p randomisation  better in",
         "cer by source_words",

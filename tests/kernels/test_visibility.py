@@ -28,7 +28,7 @@ WINDOWS: dict[str, Window] = {
 
 def dense(seen: Visibility, T: int, S: int) -> torch.Tensor:
     found = seen.dense(T, S, torch.device("cpu"))
-    whole = torch.ones(T, S, dtype=torch.bool) if found is None else found
+    whole = torch.ones(T, S, dtype=torch.bool, device="cpu") if found is None else found
     if whole.dim() == 3:
         whole = whole.unsqueeze(1)
     return whole.expand(2, 3, T, S)
@@ -57,8 +57,9 @@ def test_rows_of_a_band_keep_their_diagonal_and_of_a_mask_their_place() -> None:
 
 
 def test_keys_of_a_band_keep_their_diagonal_of_a_mask_their_place_and_lengths_count_from_the_first() -> None:
-    mask, lengths = torch.rand(2, 1, 5, 7) < 0.7, torch.tensor([6, 2])
-    one = Visibility(mask=torch.rand(2, 1, 5, 1) < 0.7)  # for all keys
+    # On the CPU, as the other tensors of this page: the default device may be a GPU here.
+    mask, lengths = torch.rand(2, 1, 5, 7, device="cpu") < 0.7, torch.tensor([6, 2], device="cpu")
+    one = Visibility(mask=torch.rand(2, 1, 5, 1, device="cpu") < 0.7)  # for all keys
     near = Visibility(shift=1, before=2, after=1)
     for seen in (Visibility(mask=mask), Visibility(lengths=lengths), near, one, Visibility(lengths, 1, 2, 1, mask)):
         assert torch.equal(dense(seen.keys(3, 6), 5, 3), dense(seen, 5, 7)[..., 3:6])

@@ -238,7 +238,7 @@ def test_it_learns_labels_of_texts_and_says_the_same_once_loaded(tmp_path) -> No
     made = run(tmp_path, "classify", "transformer_classifier", TEXTS)
     texts = ["a dog sat by 3", "a cat sat by 6"]
     assert [found.value for found in made.predict(texts)] == ["dogs", "cats"]
-    again = saccade.load(made.folder)
+    again = saccade.load(made.folder, device="cpu")
     assert [one.probabilities for one in again.predict(texts)] == [one.probabilities for one in made.predict(texts)]
     trace = again.predict(texts[0], lens=Lens())[0].trace
     assert trace.axes["text"].labels == ("a", "dog", "sat", "by", "3")
@@ -259,7 +259,7 @@ def test_it_learns_labels_of_pairs(tmp_path) -> None:
 def test_it_learns_tags_and_says_the_same_once_loaded(tmp_path, scheme) -> None:
     made = run(tmp_path, "label", "transformer_tagger", TAGGED, scheme)
     words = ["meet", "Faro", "at2"]
-    (found,), (again,) = made.predict([words]), saccade.load(made.folder).predict([words])
+    (found,), (again,) = made.predict([words]), saccade.load(made.folder, device="cpu").predict([words])
     assert found.value == again.value == ["O", "B-TOWN", "O"]
     assert found.score == again.score
 

@@ -316,7 +316,7 @@ def test_it_learns_the_rule_and_looks_where_the_deciding_word_is(trained) -> Non
 
 
 def test_a_bundle_keeps_the_labels_and_says_the_same(trained) -> None:
-    again = saccade.load(trained.folder)
+    again = saccade.load(trained.folder, device="cpu")
     kept = json.loads((Path(trained.folder) / "labels.json").read_text())
     assert kept["labels"] == ["blame", "neither", "praise"] and sum(kept["counts"]) == 2500
     text = "about the cake : i found it dull ."

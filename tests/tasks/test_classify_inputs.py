@@ -205,5 +205,5 @@ def test_without_the_needles_sentence_there_is_nothing_and_erasure_says_so(train
     text = "Gold kettle turns again. Narrow street opens early. Some feather keeps quiet."
     assert trained.predict(text)[0].value == "gold"
     assert trained.predict("Narrow street opens early. Some feather keeps quiet.")[0].value == "nothing"
-    told = erasure.curve(saccade.load(trained.folder), text)
+    told = erasure.curve(saccade.load(trained.folder, device="cpu"), text)
     assert told["figures"]["drop, most looked at"] > told["figures"]["drop, least looked at"]

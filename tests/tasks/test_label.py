@@ -366,7 +366,7 @@ def test_it_learns_to_look_at_earlier_mentions(trained) -> None:
 
 
 def test_a_bundle_keeps_words_and_tags_and_says_the_same(trained) -> None:
-    again = saccade.load(trained.folder)
+    again = saccade.load(trained.folder, device="cpu")
     kept = json.loads((Path(trained.folder) / "labels.json").read_text())
     assert kept["tags"] == ["A", "B", "C", "D"] and kept["scheme"] == "none"
     text = "kefo 2 kelu 0 kefo"

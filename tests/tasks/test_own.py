@@ -39,7 +39,7 @@ def test_a_task_from_nothing_is_trained_loaded_looked_at_and_resumed(counting, t
     bundle = saccade.train(counting, folder=tmp_path / "run")
     assert set(bundle.figures["test"]) == {"accuracy"}
     assert api.verdict(bundle).met
-    again = saccade.load(tmp_path / "run", trust=["tests.counting"])
+    again = saccade.load(tmp_path / "run", device="cpu", trust=["tests.counting"])
     assert [one.value for one in again.predict(["abba", "c"])] == [one.value for one in bundle.predict(["abba", "c"])]
     assert again.evaluate() == bundle.figures["test"]
     trace = again.predict("abba", lens=Lens())[0].trace

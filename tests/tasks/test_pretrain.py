@@ -353,10 +353,11 @@ def test_a_classifier_begins_with_what_was_pretrained(whole, tmp_path):
     recipe.write_text(
         "task: classify\n"
         "data: {source: opinions, opinions: {train: 40, valid: 9, test: 9}, max_length: 30, too_long: truncate}\n"
-        f"model: {{name: bert_classifier, dropout: 0.0}}\ntrain: {{from: {whole}, updates: 1, lr: 1e-9, batch_records: 8}}\n",
+        "model: {name: bert_classifier, dropout: 0.0}\n"
+        f"train: {{from: {whole}, updates: 1, lr: 1e-9, batch_records: 8, device: cpu}}\n",
         encoding="utf-8",
     )
-    child, parent = api.train(read_recipe(recipe), folder=tmp_path / "child"), api.load(whole)
+    child, parent = api.train(read_recipe(recipe), folder=tmp_path / "child"), api.load(whole, device="cpu")
     assert child.task.tokenizer.to_json() == parent.task.tokenizer.to_json()
     for name, tensor in parent.network.trunk.state_dict().items():
         torch.testing.assert_close(child.network.trunk.state_dict()[name], tensor, rtol=0, atol=1e-6)

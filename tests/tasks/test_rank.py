@@ -342,7 +342,7 @@ def test_it_trains_from_memory_predicts_and_is_kept(tmp_path) -> None:
     question, *candidates = INPUT.split("\t")
     found = bundle.predict({"question": question, "candidates": candidates})
     assert len(found) == 1 and set(found[0].probabilities) == set(candidates)
-    again = saccade.load(tmp_path / "run")
+    again = saccade.load(tmp_path / "run", device="cpu")
     assert again.predict(INPUT)[0].probabilities == found[0].probabilities
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"].keys() == {
         "map",

@@ -282,7 +282,9 @@ def test_figures_and_outputs_are_of_all_predictions(data: VisitData) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, module_unchecked: None) -> Any:
-    return api.train("retain_visits", folder=tmp_path_factory.mktemp("runs") / "run", train={"threads": 1})
+    return api.train(
+        "retain_visits", folder=tmp_path_factory.mktemp("runs") / "run", train={"threads": 1, "device": "cpu"}
+    )
 
 
 def test_the_shipped_recipe_finds_the_planted_code_first(run: Any) -> None:
@@ -305,7 +307,7 @@ def test_a_cause_of_long_ago_contributes_little(run: Any) -> None:
 
 
 def test_a_run_loads_predicts_and_draws(run: Any, tmp_path: Path) -> None:
-    again = saccade.load(run.folder)
+    again = saccade.load(run.folder, device="cpu")
     prediction = again.predict(EXAMPLES[0], lens=Lens())[0]
     assert prediction.value == run.predict(EXAMPLES[0])[0].value > 0.9
     for ending in (".png", ".trace"):

@@ -324,6 +324,15 @@ def test_float16_is_refused_on_a_cpu(tmp_path):
         api.train(tiny("train.precision=16"), folder=tmp_path / "run")
 
 
+def test_a_run_is_evaluated_and_returned_on_the_device_that_its_recipe_names(tmp_path, monkeypatch):
+    from saccade.api import bundle
+
+    place, asked = bundle._device, []
+    monkeypatch.setattr(bundle, "_device", lambda name: asked.append(name) or place(name))
+    api.train(tiny("train.updates=1"), folder=tmp_path / "run")
+    assert asked == ["cpu"]
+
+
 def test_an_absent_device_is_named(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so cuda is no absent device")

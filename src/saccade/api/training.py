@@ -292,7 +292,7 @@ def _job(prepared: PreparedRun, folder: Path, report: Report, status: Status) ->
 
 def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Report) -> Bundle:
     """Evaluate the saved network on the test set and write the metrics into its bundle."""
-    bundle = load_trusted(folder, "auto", prepared.recipe.trust)
+    bundle = load_trusted(folder, prepared.recipe.train.device, prepared.recipe.trust)
     bundle.recipe = replace(bundle.recipe, changed=prepared.recipe.changed)
     bundle.test_records = prepared.splits.test
     progress = outcome.progress
