@@ -87,7 +87,8 @@ def predict(
         if printed is not None:  # several lines per input: a blank line between inputs
             print("\n".join(["", *printed] if number else printed))
         for output in (prediction, *prediction.alternatives) if printed is None else ():
-            print(f"{output.score:.4f}\t{output.value}" if scored else output.value)
+            written = output.readable or output.value
+            print(f"{output.score:.4f}\t{written}" if scored else written)
         print_notes(text, prediction)
     if refused:
         raise typer.Exit(1)
