@@ -85,6 +85,7 @@ class Prediction:
         trace: the recorded attention, when a lens was given.
         alternatives: the other hypotheses of an n-best list.
         detail: the task-specific fields: probabilities of labels, tags of words, candidates in order.
+        readable: the value as people write it, where that differs: "l'herbe" for "l ' herbe". Metrics use the value.
     """
 
     value: Any
@@ -96,6 +97,7 @@ class Prediction:
     alternatives: tuple[Prediction, ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
     detail: Detail = field(default_factory=Detail)
+    readable: str = ""
 
     def __getattr__(self, name: str) -> Any:
         detail = self.__dict__.get("detail")
@@ -111,7 +113,7 @@ class Prediction:
     def to_json(self) -> dict[str, Any]:
         """The prediction as the command line and the server write it, without its trace and its alternatives."""
         plain = {"output": self.value, "score": self.score, "log_prob": self.log_prob, "stopped": self.stopped}
-        return {**plain, **self.detail.to_json()}
+        return {**plain, **({"readable": self.readable} if self.readable else {}), **self.detail.to_json()}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import saccade
 from saccade.data.pairs.records import PairData
 from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import InputError, SaccadeError
@@ -380,3 +381,36 @@ def test_a_copied_word_does_not_complete_a_forbidden_phrase():
 
 def test_an_unknown_word_of_wordpieces_keeps_its_space():
     assert said(task_of("wordpiece"), "das haus", OutputConstraints(prefix="das ☃ haus")).value.startswith("das ☃ haus")
+
+
+def test_words_are_printed_as_the_training_targets_write_them_and_metrics_use_the_tokens(tmp_path) -> None:
+    pairs = [
+        (f"le {noun} d'Anne est {how}.", f"L'{noun} d'Anne est {how}, non?") for noun in "abcde" for how in "vwxyz"
+    ]
+    recipe = {
+        "task": "translate",
+        "data": {"tokens": {"kind": "words", "lower": True}},
+        "model": {"name": "rnnsearch", "embedding": 9, "hidden": 17, "maxout": 9},
+        "train": {"epochs": 12, "lr": 0.02, "batch_records": 5, "device": "cpu"},
+        "metrics": ["exact_match", "bleu"],
+    }
+    bundle = saccade.train(recipe, {"train": pairs, "valid": pairs[:3], "test": pairs[:3]}, folder=tmp_path / "run")
+    loaded = saccade.load(tmp_path / "run")
+    for prediction in loaded.predict([source for source, _ in pairs[:7]]):
+        assert prediction.value == prediction.value.lower() and " ' " in prediction.value
+        assert (
+            prediction.readable.startswith("L'")
+            and prediction.readable.endswith("?")
+            and "d'Anne" in prediction.readable
+        )
+        assert prediction.to_json()["readable"] == prediction.readable
+        assert loaded.task.target.canonical(prediction.readable) == prediction.value
+    figures = loaded.evaluate(pairs[:3])
+    loaded.task.writing = None  # as earlier releases saved it
+    loaded.save(tmp_path / "earlier")
+    assert not (tmp_path / "earlier" / "writing.target.json").exists()
+    earlier = saccade.load(tmp_path / "earlier")
+    assert earlier.task.writing is None and earlier.evaluate(pairs[:3]) == figures == bundle.figures["test"]
+    assert not any(one.readable for one in earlier.predict(pairs[0][0]))
+    both = saccade.load([tmp_path / "run", tmp_path / "earlier"]).predict(pairs[0][0])[0]
+    assert both.readable.startswith("L'")

@@ -17,6 +17,7 @@ from saccade.bundle_format import Contents, load_bundle, save_bundle
 from saccade.card import write_card
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import Splits, fingerprint
+from saccade.data.tokenizers.writing import WRITING
 from saccade.errors import InputError, SaccadeError
 from saccade.models import network_class
 from saccade.nn.decoder import EncoderDecoder
@@ -315,7 +316,8 @@ def _check_alike(first: Bundle, other: Bundle) -> None:
             expected, found = "a network that decodes token by token", type(member.network).__name__
             raise InputError(member.folder, expected=expected, found=found, hint="others cannot be averaged here")
     ours, theirs = first.task.files(), other.task.files()
-    differing = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    names = {*ours, *theirs} - {WRITING}  # that of the first counts; earlier releases have none
+    differing = sorted(name for name in names if ours.get(name) != theirs.get(name))
     if differing:
         side = next((side for side in ("source", "target") if f".{side}." in differing[-1]), "same")
         what = f"the {side} vocabulary of {first.folder}".replace("same ", "")

@@ -193,7 +193,8 @@ class _Lines:
         if printed is not None:  # several lines per input: a blank line between inputs
             return ["", *printed] if number else list(printed)
         outputs = (answer, *answer.alternatives)
-        return [f"{output.score:.4f}\t{output.value}" if self.scored else f"{output.value}" for output in outputs]
+        written = [(output.score, output.readable or output.value) for output in outputs]
+        return [f"{score:.4f}\t{text}" if self.scored else f"{text}" for score, text in written]
 
 
 def _as_json(number: int, text: str, answer: Answer) -> list[str]:

@@ -91,7 +91,7 @@ class PredictedTable:
         predictions = dict(zip(kept, predict([inputs[number] for number in kept]) if kept else [], strict=True))
         for number, prediction in predictions.items():
             print_notes(str(inputs[number]), prediction)
-        added = {number: (one.value, f"{one.score:.4f}") for number, one in predictions.items()}
+        added = {number: (one.readable or one.value, f"{one.score:.4f}") for number, one in predictions.items()}
         return self._lines([*map(_cell, row.values), *map(_cell, added.get(n, ("", "")))] for n, row in enumerate(rows))
 
     def _refuse(self, error: InputError) -> None:

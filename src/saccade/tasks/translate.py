@@ -26,6 +26,7 @@ from saccade.data.pairs.batch import Batch, collate
 from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
 from saccade.data.reading import FaultCounts
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
+from saccade.data.tokenizers.writing import WRITING, Writing
 from saccade.data.toy import examples
 from saccade.errors import InputError
 from saccade.kinds import TEXT
@@ -92,8 +93,8 @@ class Translate(Steers, Scores, Surveys, Decodes):
     aligns = True
     takes_dictionary = True
 
-    def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer) -> None:
-        self.data, self.source, self.target = data, source, target
+    def __init__(self, data: PairData, source: Tokenizer, target: Tokenizer, writing: Writing | None = None) -> None:
+        self.data, self.source, self.target, self.writing = data, source, target, writing
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
@@ -118,9 +119,9 @@ class Translate(Steers, Scores, Surveys, Decodes):
         sources, targets = [pair.source for pair in train], [pair.target for pair in train]
         if data.shared:
             both = Tokenizer.train([*sources, *targets], data.tokens)
-            return cls(data, both, both)
-        target_tokens = data.target_tokens or data.tokens
-        return cls(data, Tokenizer.train(sources, data.tokens), Tokenizer.train(targets, target_tokens))
+            return cls(data, both, both, Writing.learn(targets, both))
+        written = Tokenizer.train(targets, data.target_tokens or data.tokens)
+        return cls(data, Tokenizer.train(sources, data.tokens), written, Writing.learn(targets, written))
 
     @classmethod
     def restore(cls, data: PairData, files: dict[str, str]) -> Translate:
@@ -130,12 +131,14 @@ class Translate(Steers, Scores, Surveys, Decodes):
         if missing:
             raise InputError(missing[0], expected="a tokenizer in the bundle", found="no such file")
         source = Tokenizer.from_json(files[names[0]], names[0])
-        return cls(data, source, source if SHARED in files else Tokenizer.from_json(files[names[1]], names[1]))
+        target = source if SHARED in files else Tokenizer.from_json(files[names[1]], names[1])
+        return cls(data, source, target, Writing.from_json(files[WRITING], WRITING) if WRITING in files else None)
 
     def files(self) -> dict[str, str]:
+        writing = {} if self.writing is None else {WRITING: self.writing.to_json()}
         if self.source is self.target:
-            return {SHARED: self.source.to_json()}
-        return {SOURCE: self.source.to_json(), TARGET: self.target.to_json()}
+            return {SHARED: self.source.to_json(), **writing}
+        return {SOURCE: self.source.to_json(), TARGET: self.target.to_json(), **writing}
 
     @property
     def vocabularies(self) -> dict[str, Tokenizer]:
@@ -275,7 +278,11 @@ class Translate(Steers, Scores, Surveys, Decodes):
         value = self.spelling.written(found.tokens, replaced) if replaced else self.target.decode(found.tokens, "<unk>")
         trace = None if lens is None else self._trace(item.text, value, found, read, replaced)
         parts = how.parts(found)
-        return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
+        written = value if self.writing is None else self.writing.write(value)
+        readable = written if written != value else ""
+        return Prediction(
+            value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts, readable=readable
+        )
 
     def _copied(self, item: TranslateInput, found: Hypothesis) -> dict[int, tuple[str, str]]:
         """For each <unk> the source word with the most attention and its replacement (Luong et al. 2015, Jean et al. 2015)."""

@@ -248,6 +248,16 @@ def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
     return lambda text: len(split(normalise(text)))
 
 
+def splitting(config: TokenizerConfig) -> Callable[[str], list[tuple[str, tuple[int, int]]]]:
+    """A function that splits a text into words, each with where it stands in the normal form of the text.
+
+    >>> splitting(TokenizerConfig("words"))("a, b")
+    [('a', (0, 1)), (',', (1, 2)), ('b', (3, 4))]
+    """
+    normalise, split = _normalizer(config).normalize_str, _splitter(config).pre_tokenize_str
+    return lambda text: split(normalise(text))
+
+
 def _text_of(token: str, config: TokenizerConfig) -> str:
     """The text of a token of the vocabulary."""
     return token.removeprefix(CONTINUES) if config.kind == "wordpiece" else token
