@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from saccade.cli.options import Json, Run, metric_names
+from saccade.cli.printing import print
 from saccade.cli.search_options import SearchOptions, with_options
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from saccade.cli.options import Inputs, Json, Run, lines, parse_inputs, print_notes
+from saccade.cli.printing import print
 from saccade.cli.search_options import SEARCH, Steering, with_options
 
 

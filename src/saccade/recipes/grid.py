@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.documents import quote
 from saccade.errors import InputError
-from saccade.recipes.located import COMMAND_LINE, parse_override, quote
+from saccade.recipes.located import COMMAND_LINE, parse_override
 from saccade.recipes.recipe import Recipe, change, read_recipe
 
 MOST = 1000  # members; more is probably a typing error
