@@ -120,7 +120,7 @@ class TestJson:
         [
             (b'{"a": 1,\n "b": }', "x.json:2"),
             (b"\xff\xfe", "byte 0xff"),
-            (b"[" * 200_000, "recursion"),
+            (b"[" * 200_000, "nested too deep"),
             (b"1" * 5000, "digit"),
             (b"", "Expecting value"),
         ],

@@ -9,19 +9,22 @@ so corruption is detected. JSON is written in ASCII, so any label survives: emoj
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 import socket
-import struct
+import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from saccade.documents import Count, checked, parse, quote
 from saccade.errors import InputError, SaccadeError
 
 try:
@@ -80,20 +83,39 @@ def write_json(path: str | Path, document: Any) -> None:
     write_text(path, text + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """The JSON document in a file; a missing or broken one is an error that names the file and the line."""
+MOST_JSON = 64 * 2**20  # bytes; a document takes up to some twenty times as much memory as its text
+
+
+def read_bytes(path: str | Path, expected: str = "a file", most: int = MOST_JSON) -> bytes:
+    """The content of a regular file of at most ``most`` bytes, which is checked first: it may be sparse, or a pipe."""
     path = Path(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            found = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
+            raise InputError(path, expected="a readable file", found=found)
+        if status.st_size > most:
+            raise InputError(path, expected=f"at most {most:,} bytes", found=f"{status.st_size:,}")
+        return path.read_bytes()
     except FileNotFoundError:
-        raise InputError(path, expected="a JSON file", found="no such file") from None
-    except OSError as error:
-        raise InputError(path, expected="a readable file", found=str(error.strerror)) from None
+        raise InputError(path, expected=expected, found="no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(
+            path, expected="a readable file", found=getattr(error, "strerror", None) or str(error)
+        ) from None
+
+
+def decoded(content: bytes, where: str | Path) -> str:
+    """The text of a file's content."""
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(path, expected="UTF-8 text", found=f"byte {error.object[error.start]:#04x}") from None
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        raise InputError(path, expected="valid JSON", found=getattr(error, "msg", str(error)), line=line) from None
+        raise InputError(where, expected="UTF-8 text", found=f"byte {content[error.start]:#04x}") from None
+
+
+def read_json(path: str | Path) -> Any:
+    """The JSON document in a file; a missing or broken one is an error that names the file and the line."""
+    return parse(decoded(read_bytes(path, "a JSON file"), path), path)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -278,29 +300,82 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
     _replace(Path(path), write, size=sum(tensor.nbytes for tensor in whole.values()))
 
 
-def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], Any]:
-    """What :func:`save_tensors` wrote. A truncated, tampered or foreign file is refused with a clear error."""
+MOST_HEADER = 32 * 2**20  # bytes of a safetensors file's header
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}  # bytes
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor as the header of its file describes it."""
+
+    dtype: str
+    shape: tuple[Count, ...]
+    data_offsets: tuple[Count, Count]
+
+
+def stored_tensors(path: str | Path) -> dict[str, StoredTensor]:
+    """The tensors that a safetensors file holds, by its header, which must fit the size of the file. None of them is read."""
+    return _header(Path(path))[0]
+
+
+def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "a device or a pipe" if path.exists() else "no such file"
+        raise InputError(path, expected="a safetensors file", found=found)
+    expected = "a whole safetensors file"
+    try:
+        size = path.stat().st_size
+        with open(path, "rb") as file:
+            start = file.read(8)
+            length = int.from_bytes(start, "little")
+            if len(start) < 8 or length > min(size - 8, MOST_HEADER):
+                raise InputError(
+                    path, expected=expected, found="a damaged one: its header is longer than the file or 32 MB"
+                )
+            document = parse(file.read(length).decode("utf-8"), path)
+    except OSError as error:
+        raise InputError(path, expected="a readable file", found=error.strerror or str(error)) from None
+    except ValueError as error:
+        raise InputError(path, expected=expected, found=f"a damaged one: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError(path, expected=expected, found="another document in its header")
+    metadata = checked(dict[str, str], document.pop("__metadata__", {}), path, "__metadata__")
+    tensors = checked(dict[str, StoredTensor], document, path)
+    end = 0
+    for name, tensor in sorted(tensors.items(), key=lambda item: item[1].data_offsets):
+        if tensor.dtype not in SIZES:
+            raise InputError(path, field=name, expected=f"one of {', '.join(SIZES)}", found=quote(tensor.dtype))
+        if tensor.data_offsets != (end, end := end + math.prod(tensor.shape) * SIZES[tensor.dtype]):
+            raise InputError(path, field=name, expected=expected, found="a damaged one: sizes that do not fit")
+    if end != size - 8 - length:
+        found = f"a damaged one: {end:,} bytes of tensors by its header, {size - 8 - length:,} in it"
+        raise InputError(path, expected=expected, found=found)
+    return tensors, metadata
+
+
+def load_tensors(path: str | Path, *, most: int | None = None) -> tuple[dict[str, Tensor], Any]:
+    """What :func:`save_tensors` wrote. A truncated, tampered or foreign file, or one of more than ``most`` bytes, is refused
+    with a clear error before its tensors are read."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not path.is_file():
-        raise InputError(path, expected="a safetensors file", found="a folder" if path.is_dir() else "no such file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-    except OSError as error:
-        raise InputError(path, expected="a readable file", found=error.strerror or str(error)) from None
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, struct.error) as error:
-        raise InputError(path, expected="a whole safetensors file", found=f"a damaged one: {error}") from None
+    stored, metadata = _header(path)
+    if most is not None and path.stat().st_size > most:
+        raise InputError(path, expected=f"at most {most:,} bytes", found=f"{path.stat().st_size:,}")
     if HEADER not in metadata:
         raise InputError(path, expected="a file written by saccade", found="a safetensors file without its header")
+    sealed = parse(metadata[HEADER], path)
+    if not isinstance(sealed, dict) or not isinstance(sealed.get("crc32"), str) or "document" not in sealed:
+        raise InputError(path, expected="a JSON header with its checksum", found="another document")
     try:
-        sealed = json.loads(metadata[HEADER])
-        fits = sealed["crc32"] == _checksum(tensors, json.dumps(sealed["document"]))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(path, expected="a JSON header with its checksum", found=repr(error)) from None
-    if not fits:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in stored}
+    except OSError as error:
+        raise InputError(path, expected="a readable file", found=error.strerror or str(error)) from None
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
+        raise InputError(path, expected="a whole safetensors file", found=f"a damaged one: {error}") from None
+    if sealed["crc32"] != _checksum(tensors, json.dumps(sealed["document"])):
         raise InputError(path, expected="a whole safetensors file", found="a damaged one: its checksum does not fit")
     return tensors, sealed["document"]
 

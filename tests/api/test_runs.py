@@ -107,7 +107,7 @@ DAMAGE = {
     "an altered config": ("config.json", None, "does not match its checksum"),
     "no config": ("config.json", "", "config.json"),
     "no weights": ("model.safetensors", "", "model.safetensors: expected a file of the bundle, found no such file"),
-    "odd figures": ("metrics.json", '{"test": {"bleu": "many"}}', "unexpected content"),
+    "odd figures": ("metrics.json", '{"test": {"bleu": "many"}}', "test.bleu: expected a number"),
     "odd status": ("status.json", '{"state": "done", "best": {"metric": "loss"}}', None),
     "not text": ("status.json", b"\xff\xfe", "UTF-8"),
 }

@@ -14,8 +14,8 @@ from saccade.kernels.additive.reference import additive_scores
 from saccade.kernels.dot.reference import dot_scores
 from saccade.kernels.statistics.reference import Statistics, Wanted, of_scores, statistics
 from saccade.kernels.visibility import Visibility
+from saccade.trace.file import same
 from saccade.trace.lens import Lens, Site
-from saccade.trace.maps import same
 
 B, H, T, S, D = 2, 3, 5, 7, 4
 ALL = Wanted(top=3, entropy=True, maximum=True, received=True)

@@ -90,10 +90,10 @@ def test_a_bundle_keeps_it_and_a_run_that_begins_from_it_does_not(task, network)
     ("change", "said"),
     [
         ({"temperature": 0}, "temperature: expected a number above 0, found 0"),
-        ({"temperature": "nan"}, "temperature: expected a number above 0, found nan"),
-        ({"temperature": "warm"}, "a file that lacks them"),
-        ({"method": "isotonic"}, "method: expected 'temperature', found 'isotonic'"),
-        ({"records": None}, "a file that lacks them"),
+        ({"temperature": math.nan}, "temperature: expected a number above 0, found nan"),
+        ({"temperature": "warm"}, "temperature: expected a number, found 'warm'"),
+        ({"method": "isotonic"}, "method: expected one of 'temperature', found 'isotonic'"),
+        ({"records": None}, "records: expected a whole number, found null"),
     ],
 )
 def test_a_file_that_is_no_calibration_is_refused(change, said) -> None:

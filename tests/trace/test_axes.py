@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.trace.axes import AXES, Axis, Frames, Grid, Positions, Reviews, Sentences, Tokens, Visits, axis_from_json
+from saccade.trace.axes import AXES, Axis, Frames, Grid, Positions, Reviews, Sentences, Tokens, Visits
 
 
 def test_positions_are_numbered_from_zero() -> None:
@@ -41,11 +41,6 @@ def test_axes_are_equal_by_kind_and_content() -> None:
     assert Grid(["a"], height=1, width=1, image=image) != Grid(["a"], height=1, width=1)
     sound = torch.tensor([math.nan, 1.0])
     assert Frames(["a"], audio=sound) == Frames(["a"], audio=sound.clone())
-
-
-def test_an_unknown_kind_of_axis_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(SaccadeError, match="tokens"):
-        axis_from_json({"kind": "smells", "labels": []}, {})
 
 
 def test_every_kind_is_listed_under_its_name() -> None:

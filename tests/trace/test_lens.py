@@ -8,8 +8,8 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.trace.axes import Positions
+from saccade.trace.file import same
 from saccade.trace.lens import Lens, Record, Site, assemble
-from saccade.trace.maps import same
 
 CROSS = Site("cross", "target", "source")
 SELF = Site("self", "target", "target")

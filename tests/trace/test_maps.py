@@ -10,8 +10,9 @@ from saccade.attention.core import weigh
 from saccade.attention.scores import scaled_dot
 from saccade.errors import SaccadeError
 from saccade.trace.axes import Nodes, Positions, Tokens
+from saccade.trace.file import same
 from saccade.trace.lens import Lens, Site
-from saccade.trace.maps import AttentionMap, Signal, Trace, same
+from saccade.trace.maps import AttentionMap, Signal, Trace
 
 CROSS = Site("cross", "target", "source")
 T, S = 5, 7

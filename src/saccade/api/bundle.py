@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,10 +12,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from saccade.api.finetune import Untrained, untrained_in
 from saccade.api.runs import checksum_of_data
-from saccade.bundle_format import Contents, load_bundle, save_bundle
+from saccade.bundle_format import CONFIG, WEIGHTS, Contents, load_bundle, save_bundle
 from saccade.card import write_card
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import Splits, fingerprint
@@ -24,14 +27,17 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import WIDE, Search
 from saccade.nn.search.graph_cache import GraphCache
-from saccade.plugins import Trust, trusted
+from saccade.plugins import Trust, is_own, trusted
 from saccade.recipes.recipe import Recipe, from_plain
+from saccade.storage import StoredTensor
 from saccade.task import Calibrates, Evaluation, OutputConstraints, Prediction, Steers, Task
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
 from saccade.training.devices import choose_threads, cores
 
+WHOLE, UNFIT = "a whole bundle", "one that does not fit together"
+LARGEST_GENERATED = 1_000_000  # records, words, …
 NAMED = "--data FILE, or data= in Python"  # how to pass records other than the run's own
 
 
@@ -217,8 +223,11 @@ class Bundle:
         return records
 
     def examples(self, count: int) -> list[Any]:
-        """Inputs worth looking at."""
+        """Inputs worth looking at: of the test records after training, or of a generated data set. A loaded run whose data are
+        files has none: whoever sent it may have named any file of this machine."""
         recipe = self.recipe
+        if self.test_records is None and not is_own(recipe.task) and not _generated(recipe.data):
+            return []
         examples: list[Any] = self.task.examples(recipe.folder, recipe.train.seed, test=self.test_records)[:count]
         return examples
 
@@ -240,6 +249,15 @@ class Bundle:
             self.recipe.name, config, self.task.sample, [] if calibration is None else [calibration.described]
         )
         save_bundle(folder, Contents(config, self.network.state_dict(), self.task.files(), card))
+
+
+def _generated(data: Any) -> bool:
+    """Whether data come from a generator, of an ordinary size."""
+    settings = getattr(data, data.source or "", data)
+    if data.source is None or isinstance(getattr(settings, "words", None), str):  # a file of words
+        return False
+    numbers = [value for value in vars(settings).values() if isinstance(value, int)]
+    return max(numbers, default=0) <= LARGEST_GENERATED
 
 
 def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:
@@ -265,27 +283,71 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto", *, tru
 def load_trusted(folder: str | Path, device: str, trust: Trust) -> Bundle:
     """:func:`load`, for callers that know what the run may import."""
     folder = Path(folder)
-    contents = load_bundle(folder)
+    restored: list[Bundle] = []  # the last one: a bundle that was replaced meanwhile is read again
+
+    def restore(contents: Contents, stored: Mapping[str, StoredTensor]) -> None:
+        restored[:] = [_restored(contents, stored, folder, trust)]
+
     try:
-        bundle = _bundle(contents, folder, trust)
+        contents = load_bundle(folder, restore)
+        bundle = restored[0]
+        bundle.network.load_state_dict(dict(contents.tensors))
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         words = " ".join(str(error).split())[:400]
-        raise InputError(folder, expected="a whole bundle", found=f"one that does not fit together: {words}") from None
+        raise InputError(folder, expected=WHOLE, found=f"{UNFIT}: {words}") from None
     bundle.network.to(_device(device)).eval()
     return bundle
 
 
-def _bundle(contents: Contents, folder: Path, trust: Trust) -> Bundle:
+def _restored(contents: Contents, stored: Mapping[str, StoredTensor], folder: Path, trust: Trust) -> Bundle:
+    """The bundle with random weights, if those of the file fit."""
     config = contents.config
+    where = str(folder / CONFIG)
     home = Path(config["folder"])
-    where = str(folder / "config.json")
     recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)
     with recipe.resolving():
         task = task_class(recipe.task).restore(recipe.data, dict(contents.files))
-        network = task.network(network_class(recipe.model_name), recipe.model)
-    network.load_state_dict(dict(contents.tensors))
-    figures, threads = config.get("figures", {}), int(config.get("threads", 1))
-    return Bundle(recipe, task, network, folder=folder, figures=figures, threads=threads)
+        with _no_larger_than(stored):
+            network = task.network(network_class(recipe.model_name), recipe.model)
+    _check_fit(network, stored, folder)
+    return Bundle(
+        recipe, task, network, folder=folder, figures=config.get("figures", {}), threads=config.get("threads", 1)
+    )
+
+
+def _check_fit(network: nn.Module, stored: Mapping[str, StoredTensor], folder: Path) -> None:
+    """Raise unless the stored tensors are those of the network."""
+    needed = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in stored.items()}
+    name = next((name for name in (*needed, *found) if needed.get(name) != found.get(name)), None)
+    if name is not None:
+        sizes = (" × ".join(map(str, shapes[name])) if name in shapes else "none" for shapes in (needed, found))
+        expected, there = sizes
+        words = f"{name} is {there} in {WEIGHTS}, where the recipe's network has {expected}"
+        raise InputError(folder, expected=WHOLE, found=f"{UNFIT}: {words}")
+
+
+@contextmanager
+def _no_larger_than(stored: Mapping[str, StoredTensor]) -> Iterator[None]:
+    """Inside the block, a network that this thread makes raises once it is much larger than the stored tensors: a recipe may
+    ask for a million layers, or for wide ones. A parameter is noticed before it is initialised, which is what takes memory.
+    Tied and replaced parameters count more than once."""
+    mine, count, numbers = threading.get_ident(), 0, 0
+    most, largest = 100 + 4 * len(stored), 1_000_000 + 4 * sum(math.prod(tensor.shape) for tensor in stored.values())
+
+    def made(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal count, numbers
+        if threading.get_ident() != mine or parameter is None:
+            return
+        count, numbers = count + 1, numbers + parameter.numel()
+        if count > most or numbers > largest:
+            raise ValueError(f"the recipe's network has more parameters than {WEIGHTS}")
+
+    hook = register_module_parameter_registration_hook(made)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _together(members: Sequence[Bundle]) -> Bundle:

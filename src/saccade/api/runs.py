@@ -19,9 +19,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from saccade.bundle_format import CONFIG, holds_bundle, read_config
+from saccade.bundle_format import CONFIG, WEIGHTS, Figures, holds_bundle, read_config
+from saccade.documents import checked
 from saccade.errors import InputError, Interrupted, SaccadeError
-from saccade.storage import InUse, current_file, lock_holder, locked, now, read_json, read_together, write_json
+from saccade.storage import (
+    InUse,
+    current_file,
+    lock_holder,
+    locked,
+    now,
+    read_bytes,
+    read_json,
+    read_together,
+    stored_tensors,
+    write_json,
+)
 
 STATUS, LOCK = "status.json", ".lock"
 FREE = "a run that no process trains"
@@ -316,7 +328,57 @@ def _document(folder: Path, name: str) -> dict[str, Any]:
     document = read_json(folder / name)
     if not isinstance(document, dict):
         raise InputError(folder / name, expected="a JSON object", found=f"a {type(document).__name__}")
+    checked(_SCHEMAS[name], document, folder / name)
     return document
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The schema of ``run.json``."""
+
+    name: str = ""
+    folder: str = ""
+    data: str = ""
+    began: str = ""
+    task: str = ""
+    model: str = ""
+    watch: str | None = None
+    parameters: int | None = None
+    changed: tuple[str, ...] = ()
+    records: dict[str, int | None] | None = None
+
+
+@dataclass(frozen=True)
+class _Best:
+    metric: str = ""
+    figure: float | None = None
+    higher_is_better: bool = False
+    epoch: int | None = None
+    update: int | None = None
+
+
+@dataclass(frozen=True)
+class _Status:
+    """The schema of ``status.json``."""
+
+    state: str = ""
+    at: str = ""
+    host: str = ""
+    process: int | None = None
+    reason: str = ""
+    best: _Best | None = None
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The schema of ``origin.json``."""
+
+    folder: str = ""
+    weights: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+_SCHEMAS: dict[str, Any] = {RUN: _Start, STATUS: _Status, FIGURES: Figures, ORIGIN: _Origin}
 
 
 def _newest_checkpoint(folder: Path) -> int | None:
@@ -385,9 +447,18 @@ def _altered(folder: Path) -> str | None:
     with suppress(SaccadeError):  # read_run has reported it
         digests = read_config(folder).get("files", {}) if holds_bundle(folder) else {}
     for name, digest in digests.items():
-        with suppress(OSError), open(current_file(folder, name), "rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                return name
+        path = current_file(folder, name)
+        try:
+            if name != WEIGHTS:
+                found = hashlib.sha256(read_bytes(path)).hexdigest()
+            else:
+                stored_tensors(path)  # a header that fits the size of the file
+                with open(path, "rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+        except (SaccadeError, OSError):
+            return name
+        if found != digest:
+            return name
     return None
 
 

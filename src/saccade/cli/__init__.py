@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from saccade.api.runs import terminating
+from saccade.cli.printing import print
 from saccade.cli.search_options import GroupedHelp
 from saccade.errors import Interrupted, SaccadeError
 from saccade.plugins import blame

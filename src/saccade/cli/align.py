@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from saccade.cli.options import Json, Run, Trust, trained_runs
+from saccade.cli.printing import print
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saccade.cli.options import Json, Run, Trust
+from saccade.cli.printing import print
 from saccade.cli.tables import table
 from saccade.errors import SaccadeError
 

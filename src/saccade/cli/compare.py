@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Beam, Json, Trust, metric_names, trained_runs
+from saccade.cli.printing import print
 from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 

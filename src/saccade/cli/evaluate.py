@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Json, Run, metric_names
+from saccade.cli.printing import print
 from saccade.cli.search_options import SearchOptions, with_options
 from saccade.cli.tables import figure, table
 from saccade.errors import SaccadeError

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from saccade.cli.options import Json, Run, Trust
+from saccade.cli.printing import print
 
 AUTO = {  # architecture in config.json → the class that loads it with its heads
     "BertModel": "AutoModel",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from saccade.cli.printing import print
 from saccade.errors import InputError, SaccadeError
 
 DEPTH = 3  # folders below the typed one: runs/NAME, and runs/SWEEP/NAME

@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from saccade.cli.printing import printable
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import locked, read_json, write_json
 
@@ -113,7 +114,7 @@ class Outputs:
         self.faults += faults
         text = "".join(f"{line}\n" for line in lines)
         if self._file is None:
-            sys.stdout.write(text)
+            sys.stdout.write(printable(text))
             sys.stdout.flush()
             self._progress.add(len(inputs), shown=not sys.stdout.isatty())
             return

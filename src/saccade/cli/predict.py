@@ -13,6 +13,7 @@ import typer
 from saccade.cli.options import Force, Inputs, Json, Run, decoded, line_chunks, print_notes
 from saccade.cli.outputs import Outputs, checksum
 from saccade.cli.predicted_table import PredictedTable
+from saccade.cli.printing import print
 from saccade.cli.search_options import SEARCH, Steering, with_options
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import current_file

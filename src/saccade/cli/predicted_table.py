@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.cli.options import print_notes
+from saccade.cli.printing import print
 from saccade.data.files.fields import COLUMNAR, columns_of, first_row, format_of, scan_fields
 from saccade.data.files.lines import codec_of, suffix_of
 from saccade.data.files.records import Fault, Fields, Name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from saccade.cli.options import Json
+from saccade.cli.printing import print
 
 
 def recipes(as_json: Json = False) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from saccade.cli.options import Json, begun_runs
+from saccade.cli.printing import print
 from saccade.cli.tables import NOTHING, duration, figure, size, table
 
 EPOCHS_SHOWN = 12

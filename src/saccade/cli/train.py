@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Json, Trust, begun_runs, recipe_names
+from saccade.cli.printing import print
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
 from saccade.training.config import PURPOSES

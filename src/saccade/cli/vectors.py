@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from saccade.cli.options import Force, Json, Run, refuse_existing
+from saccade.cli.printing import print
 
 
 def vectors(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Inputs, lines, print_notes, trained_runs
+from saccade.cli.printing import print
 from saccade.cli.search_options import Steering, with_options
 from saccade.cli.tables import size
 from saccade.errors import SaccadeError

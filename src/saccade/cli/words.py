@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from saccade.cli.options import Force, Json, Run, Trust, refuse_existing
+from saccade.cli.printing import print, printable
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _show(found: Words, title: str, top: int, rank: Rank) -> None:
 
     console = Console(highlight=False, markup=False)
     marks = f"; {found.marks:.1%} of the weight is on marks" if found.marks >= 0.0005 else ""
-    console.print(f"{title}; labels as {found.whose}; weights of {found.site}{marks}")
+    console.print(printable(f"{title}; labels as {found.whose}; weights of {found.site}{marks}"))
     if found.weights:
         for word, by_label in found.weights.items():
             console.print(_spread(word, by_label))

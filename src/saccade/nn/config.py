@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from saccade.attention.own import Choices
 from saccade.plugins import PartError, is_own
 
+LARGEST, MOST_LAYERS = 10**7, 1000  # a saved recipe may come from anyone
+
 
 def check(config: Any, *at_least_one: str) -> None:
     """Raise unless choices are among those listed (or a user's own, where allowed), the named sizes (where given) are at
@@ -23,6 +25,9 @@ def check(config: Any, *at_least_one: str) -> None:
         whole = isinstance(content, int) and not isinstance(content, bool)
         if field.name in at_least_one and content is not None and not (whole and content >= 1):
             raise ValueError(f"{field.name} must be at least 1: got {content!r}")
+        most = MOST_LAYERS if field.name == "layers" else LARGEST
+        if whole and field.name in at_least_one and content > most:
+            raise ValueError(f"{field.name} must be at most {most:,}: got {content}")
         if field.name == "dropout" and not (isinstance(content, int | float) and 0 <= content < 1):
             raise ValueError(f"dropout must be at least 0 and below 1: got {content}")
 

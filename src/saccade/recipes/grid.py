@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from saccade.documents import quote
 from saccade.errors import InputError
-from saccade.recipes.located import COMMAND_LINE, parse_override, quote
+from saccade.recipes.located import COMMAND_LINE, parse_override
 from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe
 
 MOST = 1000  # members; more is probably a typing error

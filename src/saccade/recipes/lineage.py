@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saccade.documents import join
 from saccade.errors import InputError
 from saccade.models import BEGINS_WITH
-from saccade.recipes.located import Located, join, locate, refusal
+from saccade.recipes.located import Located, locate, refusal
 from saccade.recipes.own import fill
 from saccade.recipes.schema import to_plain
 from saccade.storage import current_file

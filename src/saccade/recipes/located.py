@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from saccade.documents import join, quote
 from saccade.errors import InputError
 
 COMMAND_LINE = "command line"
@@ -47,15 +48,6 @@ def _found(node: Located) -> str:
     if node.value is None:
         return "null" if node.text else "nothing"
     return quote(node.text or str(node.value))
-
-
-def quote(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}…")
-
-
-def join(field: str, name: str) -> str:
-    shown = name if name.isprintable() and len(name) <= 60 else quote(name)
-    return f"{field}.{shown}" if field else shown
 
 
 # ---- Reading: bytes → a tree of located values

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from saccade.documents import join
 from saccade.errors import SaccadeError
 from saccade.plugins import PartError, blame, is_own
-from saccade.recipes.located import Located, join, refusal
+from saccade.recipes.located import Located, refusal
 from saccade.recipes.schema import build
 
 

@@ -22,8 +22,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
+from saccade.documents import NAMES, describe, fields_of, join, quote
 from saccade.errors import InputError
-from saccade.recipes.located import Located, join, quote, refusal, resolve
+from saccade.recipes.located import Located, refusal, resolve
 
 T = TypeVar("T")
 
@@ -33,8 +34,8 @@ T = TypeVar("T")
 def build(cls: type[T], node: Located, field: str = "") -> T:
     """A dataclass from a mapping, each value read by its field's type; `field` is the mapping's own dotted name."""
     if not isinstance(node.value, dict):
-        raise refusal(node, field, _describe(cls))
-    known = _fields(cls)
+        raise refusal(node, field, describe(cls))
+    known = fields_of(cls)
     for name, entry in node.value.items():
         if name not in known:
             expected = f"one of {', '.join(known)}" if known else "no fields"
@@ -44,27 +45,18 @@ def build(cls: type[T], node: Located, field: str = "") -> T:
         if name in node.value:
             values[attribute] = _read(kinds[attribute], node.value[name], join(field, name))
         elif required:
-            raise refusal(node, join(field, name), _describe(kinds[attribute]), "nothing", "this field is required")
+            expected = "a value" if kinds[attribute] is Located else describe(kinds[attribute])
+            raise refusal(node, join(field, name), expected, "nothing", "this field is required")
     try:
         return cls(**values)
     except ValueError as error:
         raise _rejection(cls, node, field, " ".join(str(error).split())) from error
 
 
-def _fields(cls: Any) -> dict[str, tuple[str, bool]]:
-    """The fields by their names in YAML: the attribute, and whether it is required."""
-    none = dataclasses.MISSING
-    return {
-        field.name.removesuffix("_"): (field.name, field.default is none and field.default_factory is none)
-        for field in dataclasses.fields(cls)
-        if field.init
-    }
-
-
 def _rejection(cls: Any, node: Located, field: str, message: str) -> InputError:
     """The error of `__post_init__`, such as `hidden must be positive: got -3`, at the line of `hidden`."""
     subject = re.split(r"\W", message, maxsplit=1)[0]
-    if subject in _fields(cls) and isinstance(node.value, dict):
+    if subject in fields_of(cls) and isinstance(node.value, dict):
         node, field = node.value.get(subject, node), join(field, subject)
     sentence = re.fullmatch(r"(.+?) must (.+): got (.+)", message)
     if sentence is None:
@@ -80,7 +72,7 @@ def _read(kind: Any, node: Located, field: str) -> Any:
         shapes: dict[type, Any] = {dict: dict[str, Any], list: list[Any], float: float}
         shape = shapes.get(type(node.value))
         return _read(shape, node, field) if shape else node.value
-    if kind in _NAMES:
+    if kind in NAMES:
         return _read_scalar(kind, node, field)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return build(kind, node, field)
@@ -93,12 +85,12 @@ def _read(kind: Any, node: Located, field: str) -> Any:
     if origin is dict and arguments[0] is str:
         if isinstance(node.value, dict):
             return {name: _read(arguments[1], entry, join(field, name)) for name, entry in node.value.items()}
-        raise refusal(node, field, _describe(kind))
+        raise refusal(node, field, describe(kind))
     raise TypeError(f"{field} must have a type that YAML can hold: got {kind}")
 
 
 def _read_scalar(kind: Any, node: Located, field: str) -> Any:
-    value, expected = node.value, _describe(kind)
+    value, expected = node.value, describe(kind)
     if kind in (str, Path) and value is not None and node.text is not None:
         return kind(node.text)
     if kind in (bool, NoneType) and isinstance(value, kind):
@@ -121,18 +113,18 @@ def _read_choice(kind: Any, node: Located, field: str) -> Any:
         if type(written) is type(choice) and written == choice:
             return choice
     words = [choice for choice in get_args(kind) if isinstance(choice, str)]
-    raise refusal(node, field, _describe(kind), hint=_did_you_mean(node.text or "", words))
+    raise refusal(node, field, describe(kind), hint=_did_you_mean(node.text or "", words))
 
 
 def _read_items(kind: Any, node: Located, field: str) -> list[Any]:
     kinds = get_args(kind)
     if not isinstance(node.value, list):
         hint = f"write [{node.text}]" if node.text and len(node.text) < 40 else None
-        raise refusal(node, field, _describe(kind), hint=hint)
+        raise refusal(node, field, describe(kind), hint=hint)
     if get_origin(kind) is list or kinds[-1] is Ellipsis:
         kinds = kinds[:1] * len(node.value)
     if len(kinds) != len(node.value):
-        raise refusal(node, field, _describe(kind), f"{len(node.value)} items")
+        raise refusal(node, field, describe(kind), f"{len(node.value)} items")
     return [_read(kind, item, f"{field}[{i}]") for i, (kind, item) in enumerate(zip(kinds, node.value, strict=True))]
 
 
@@ -147,7 +139,7 @@ def _read_union(kind: Any, node: Located, field: str) -> Any:
             faults.append(fault)
     if len(faults) == 1 or (faults and node.text is None):
         raise faults[0]
-    raise refusal(node, field, _describe(kind))
+    raise refusal(node, field, describe(kind))
 
 
 def _takes_shape(option: Any, node: Located) -> bool:
@@ -162,39 +154,11 @@ def _takes_shape(option: Any, node: Located) -> bool:
 
 def _misfit(option: Any, node: Located) -> int:
     if dataclasses.is_dataclass(option) and isinstance(node.value, dict):
-        return len(node.value.keys() - _fields(option).keys())
+        return len(node.value.keys() - fields_of(option).keys())
     return -1 if option is type(node.value) else int(option in (str, Path, Any))
 
 
-# ---- Wording: types and names in a sentence
-
-_NAMES: dict[Any, tuple[str, str]] = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    bool: ("true or false", "true or false"),
-    str: ("text", "texts"),
-    Path: ("a path", "paths"),
-    NoneType: ("null", "nulls"),
-}
-
-
-def _describe(kind: Any) -> str:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind in _NAMES:
-        return _NAMES[kind][0]
-    if dataclasses.is_dataclass(kind) and kind is not Located:
-        return f"a mapping with {', '.join(_fields(kind)) or 'no fields'}"
-    if origin is Literal:
-        return f"one of {', '.join(repr(choice) for choice in arguments)}"
-    if origin in (Union, UnionType):
-        return " or ".join(_describe(option) for option in arguments)
-    if origin is tuple and arguments[-1] is not Ellipsis:
-        return f"a list of {len(arguments)} items ({', '.join(_describe(item) for item in arguments)})"
-    if origin in (list, tuple, dict):
-        item = arguments[1] if origin is dict else arguments[0]
-        items = _NAMES[item][1] if item in _NAMES else f"values, each {_describe(item)}"
-        return f"a mapping from names to {items}" if origin is dict else f"a list of {items}"
-    return "a value"
+# ---- Wording
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
@@ -215,7 +179,7 @@ def _plain(value: Any, field: str) -> Any:
     if isinstance(value, Located):
         return _plain(value.value, field)
     if dataclasses.is_dataclass(value):
-        names = {name: attribute for name, (attribute, _) in _fields(value).items()}
+        names = {name: attribute for name, (attribute, _) in fields_of(value).items()}
         return {name: _plain(getattr(value, attribute), f"{field}.{name}") for name, attribute in names.items()}
     if isinstance(value, dict):
         return {name: _plain(entry, f"{field}.{name}") for name, entry in value.items()}

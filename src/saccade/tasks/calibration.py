@@ -9,12 +9,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from saccade.documents import Count, checked, parse
 from saccade.errors import InputError
 from saccade.metrics.calibration import PROBABILITY_METRICS, Bins, probability_scores, reliability
 from saccade.nn.temperature import fit_temperature, tempered
@@ -48,18 +50,12 @@ class Calibration:
         """The calibration among a bundle's files; None where it has none."""
         if CALIBRATION not in files:
             return None
-        try:
-            saved = json.loads(files[CALIBRATION])
-            method, temperature = saved["method"], float(saved["temperature"])
-            calibration = cls(temperature, int(saved["records"]), str(saved["fitted_on"]), saved["figures"])
-        except (KeyError, TypeError, ValueError) as fault:
-            expected, found = "method, temperature, records, fitted_on and figures", f"a file that lacks them ({fault})"
-            raise InputError(CALIBRATION, expected=expected, found=found) from None
-        if method != "temperature":
-            raise InputError(CALIBRATION, field="method", expected="'temperature'", found=repr(method))
-        if not (temperature > 0 and math.isfinite(temperature)):
-            raise InputError(CALIBRATION, field="temperature", expected="a number above 0", found=str(temperature))
-        return calibration
+        saved = checked(_Stored, parse(files[CALIBRATION], CALIBRATION), CALIBRATION)
+        if not (saved.temperature > 0 and math.isfinite(saved.temperature)):
+            raise InputError(
+                CALIBRATION, field="temperature", expected="a number above 0", found=str(saved.temperature)
+            )
+        return cls(saved.temperature, saved.records, saved.fitted_on, saved.figures)
 
     @property
     def files(self) -> dict[str, str]:
@@ -75,6 +71,17 @@ class Calibration:
         ]
         by = f"{self.records:,} records ({self.fitted_on})"
         return f"Calibrated: logits are divided by {self.temperature:.4f}, fitted on {by}{''.join(reached[-1:])}"
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The schema of ``calibration.json``."""
+
+    method: Literal["temperature"]
+    temperature: float
+    records: Count
+    fitted_on: str
+    figures: dict[str, dict[str, dict[str, float]]]
 
 
 def shares_of(logits: Float[Tensor, "B C"], calibration: Calibration | None) -> Float[Tensor, "B C"]:

@@ -37,6 +37,7 @@ from saccade.data.points.records import (
     records_of,
 )
 from saccade.data.reading import FaultCounts
+from saccade.documents import Size, checked, parse
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import POINTS
 from saccade.metrics.text import POINT_METRICS, Score, exact_match, perplexity
@@ -54,6 +55,16 @@ from saccade.training.losses import sequence_loss
 
 STOP = "■"  # how END is shown
 SETTINGS = "points.json"
+WIDEST = 10_000  # numbers per point
+
+
+@dataclass(frozen=True)
+class _Stored:
+    width: Size
+    least: Size
+    most: Size
+
+
 DECIMALS = range(2, 7)  # decimals of a label: the fewest that distinguish the points of an input
 
 
@@ -110,14 +121,14 @@ class Point(Decodes):
     @classmethod
     def restore(cls, data: PointData, files: dict[str, str]) -> Point:
         """The task that :meth:`files` saved."""
-        try:
-            saved = json.loads(files[SETTINGS])
-            return cls(data, *(int(saved[name]) for name in ("width", "least", "most")))
-        except (KeyError, TypeError, ValueError) as fault:
-            found = "no such file" if SETTINGS not in files else f"a file that lacks them ({fault})"
-            raise InputError(
-                SETTINGS, expected="the points' width, least and most in the bundle", found=found
-            ) from None
+        if SETTINGS not in files:
+            expected = "the points' width, least and most in the bundle"
+            raise InputError(SETTINGS, expected=expected, found="no such file")
+        saved = checked(_Stored, parse(files[SETTINGS], SETTINGS), SETTINGS)
+        if saved.width > WIDEST or saved.least > saved.most:
+            expected = f"a width of at most {WIDEST:,}, and least ≤ most"
+            raise InputError(SETTINGS, expected=expected, found=files[SETTINGS][:80])
+        return cls(data, saved.width, saved.least, saved.most)
 
     def files(self) -> dict[str, str]:
         return {SETTINGS: json.dumps({"width": self.width, "least": self.least, "most": self.most})}

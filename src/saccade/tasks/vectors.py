@@ -33,6 +33,7 @@ from saccade.data.texts.records import Text, WordData, load_texts, read_texts, t
 from saccade.data.texts.skipgrams import Batch, Frequencies, Stretches, collate
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from saccade.data.toy.topics import families
+from saccade.documents import checked, parse
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import TEXT
 from saccade.metrics.text import VECTOR_METRICS, Score
@@ -118,12 +119,9 @@ class WordVectors(Surveys, Task):
             if name not in files:
                 raise InputError(name, expected="a file of the bundle", found="no such file")
         tokenizer = Tokenizer.from_json(files[FILE], FILE)
-        try:
-            counts = [int(count) for count in json.loads(files[COUNTS])]
-        except (TypeError, ValueError):
-            counts = []
+        counts = checked(list[int], parse(files[COUNTS], COUNTS), COUNTS)
         if len(counts) != tokenizer.size or min(counts) < 0:
-            raise InputError(COUNTS, expected=f"a list of {tokenizer.size:,} counts", found="another document")
+            raise InputError(COUNTS, expected=f"a list of {tokenizer.size:,} counts", found="others")
         return cls(data, tokenizer, counts)
 
     @property

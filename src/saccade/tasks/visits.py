@@ -41,6 +41,7 @@ from saccade.data.visits.records import (
     visits_by_patient,
     visits_of,
 )
+from saccade.documents import checked, parse
 from saccade.errors import InputError, SaccadeError
 from saccade.kinds import RECORD
 from saccade.metrics.outcomes import OUTCOME_METRICS, outcome_statistics
@@ -86,6 +87,12 @@ class VisitInput:
     visits: tuple[Visit, ...]
     encoded: EncodedVisits
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Stored:
+    codes: tuple[str, ...]
+    outcomes: tuple[str, ...]
 
 
 class VisitTask(Scores, Surveys, Task):
@@ -139,13 +146,13 @@ class VisitTask(Scores, Surveys, Task):
 
     @classmethod
     def restore(cls, data: VisitData, files: dict[str, str]) -> VisitTask:
-        try:
-            saved = json.loads(files[VOCABULARY])
-            codes, outcomes = [str(code) for code in saved["codes"]], [str(name) for name in saved["outcomes"]]
-        except (KeyError, TypeError, ValueError) as error:
-            found = "no such file" if VOCABULARY not in files else f"a file that lacks them ({error})"
-            raise InputError(VOCABULARY, expected="codes and outcomes in the bundle", found=found) from None
-        return cls(data, codes, outcomes)
+        if VOCABULARY not in files:
+            raise InputError(VOCABULARY, expected="codes and outcomes in the bundle", found="no such file")
+        saved = checked(_Stored, parse(files[VOCABULARY], VOCABULARY), VOCABULARY)
+        if tuple(data.outcome_names) != saved.outcomes or len(set(saved.codes)) < len(saved.codes):
+            expected = f"codes, each once, and the outcomes {', '.join(data.outcome_names)}"
+            raise InputError(VOCABULARY, expected=expected, found="others")
+        return cls(data, saved.codes, saved.outcomes)
 
     def files(self) -> dict[str, str]:
         return {

@@ -2,8 +2,9 @@
 
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Positions, Reviews, Sentences, Tokens, Visits
 from saccade.trace.edits import Boost, Edit, Even, Mask, Set
+from saccade.trace.file import same
 from saccade.trace.lens import DETAILS, Lens, Record, Site, assemble
-from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree, same
+from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree
 
 __all__ = [
     "DETAILS", "AttentionMap", "Axis", "Boost", "Edit", "Even", "Frames", "Grid", "Lens", "Mask", "Nodes", "Outputs",

@@ -6,7 +6,7 @@ of patches, the audio behind frames. Axes nest: a word axis may name the sentenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -130,32 +130,6 @@ class Reviews(Axis):
 AXES: dict[str, type[Axis]] = {
     axis.kind: axis for axis in (Positions, Tokens, Sentences, Grid, Frames, Nodes, Visits, Reviews)
 }
-
-
-def axis_to_json(axis: Axis, store: dict[str, Tensor], prefix: str) -> dict[str, Any]:
-    """The axis as JSON; its tensors go to ``store`` under ``prefix``."""
-    document: dict[str, Any] = {"kind": axis.kind}
-    for field in fields(axis):
-        content = getattr(axis, field.name)
-        if isinstance(content, Tensor):
-            store[f"{prefix}.{field.name}"] = content
-            content = {"tensor": f"{prefix}.{field.name}"}
-        document[field.name] = content
-    return document
-
-
-def axis_from_json(document: Mapping[str, Any], store: Mapping[str, Tensor]) -> Axis:
-    kind = AXES.get(document["kind"])
-    if kind is None:
-        raise SaccadeError(f"unknown kind of axis: expected one of {', '.join(AXES)}, found {document['kind']!r}")
-    content = {name: document[name] for name in (field.name for field in fields(kind)) if name in document}
-    return kind(**{name: _from_json(part, store) for name, part in content.items()})
-
-
-def _from_json(part: Any, store: Mapping[str, Tensor]) -> Any:
-    if isinstance(part, dict):
-        return store[part["tensor"]]
-    return _tuples(part) if isinstance(part, list) else part
 
 
 def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:

@@ -68,5 +68,5 @@ def test_a_bundle_keeps_them() -> None:
     tags = Tags.of(RECORDS, BIOES)
     assert Tags.from_json(tags.to_json(), "labels.json") == tags
     for text in ("{}", "[", '{"tags": ["a"], "counts": [1], "scheme": "odd", "learn": "bio"}'):
-        with pytest.raises(InputError, match=r"labels\.json: expected tags, counts, scheme and learn"):
+        with pytest.raises(InputError, match=r"labels\.json:(1:| tags:| scheme:) expected "):
             Tags.from_json(text, "labels.json")

@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 from saccade.errors import SaccadeError
-from saccade.trace.maps import same
+from saccade.trace.file import same
 from saccade.views.html import gallery as shown
 
 PLACE = resources.files("saccade.views.html.gallery")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from saccade.cli.options import Json
+from saccade.cli.printing import print
 from saccade.cli.search_options import GroupedHelp
 from saccade.errors import InputError, SaccadeError
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from saccade.data.labels.records import Labelled
+from saccade.documents import Count, checked, parse
 from saccade.errors import InputError
 
 UNEVEN = 3.0  # times as many records of the most frequent label as of the rarest: worth a note
@@ -51,12 +52,9 @@ class Classes:
     @classmethod
     def from_json(cls, text: str, where: str) -> Classes:
         """Read what :meth:`to_json` wrote; ``where`` names the file in errors."""
-        try:
-            kept = json.loads(text)
-            return cls(tuple(map(str, kept["labels"])), tuple(map(int, kept["counts"])), bool(kept["pairs"]))
-        except (KeyError, TypeError, ValueError) as fault:
-            found = f"a file without them ({fault})"
-            raise InputError(where, expected="labels, counts and pairs", found=found) from None
+        kept = checked(_Stored, parse(text, where), where)
+        check_counted(kept.labels, kept.counts, where, "labels")
+        return cls(kept.labels, kept.counts, kept.pairs)
 
     def remark(self, found: dict[str, int], balance: str, *, training: bool) -> str:
         """What to add to the counts: which labels are missing, and for training records whether labels are unbalanced."""
@@ -75,6 +73,23 @@ class Classes:
         """N / (C · N_c): every label counts alike in the sum over the training records; one that never occurs counts 0."""
         total, present = sum(self.counts), sum(count > 0 for count in self.counts)
         return [total / (present * count) if count else 0.0 for count in self.counts]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    labels: tuple[str, ...]
+    counts: tuple[Count, ...]
+    pairs: bool
+
+
+def check_counted(names: Sequence[str], counts: Sequence[int], where: str, field: str) -> None:
+    """Raise unless names from a file are distinct, two at least, and each has its count."""
+    if len(set(names)) < max(2, len(names)):
+        raise InputError(
+            where, field=field, expected="two at least, each once", found=f"{len(set(names))} of {len(names)}"
+        )
+    if len(counts) != len(names):
+        raise InputError(where, field="counts", expected=f"one for each of the {len(names)}", found=str(len(counts)))
 
 
 def labels_in(records: Iterable[Labelled]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from saccade.errors import InputError
+from saccade.documents import Count, checked, parse
 
 WORD = re.compile(r"\w+")
 FEATURES = 4  # question → candidate by count and by idf, candidate → question by count and by idf
@@ -27,8 +27,8 @@ FEATURES = 4  # question → candidate by count and by idf, candidate → questi
 class SharedWords:
     """How many training candidates there were, and how many hold each word that more than one holds."""
 
-    candidates: int
-    holding: dict[str, int]
+    candidates: Count
+    holding: dict[str, Count]
 
     @classmethod
     def of(cls, candidates: Iterable[str]) -> SharedWords:
@@ -64,12 +64,7 @@ class SharedWords:
     @classmethod
     def from_json(cls, text: str, where: str) -> SharedWords:
         """Read what :meth:`to_json` wrote; ``where`` names the file in errors."""
-        try:
-            kept = json.loads(text)
-            return cls(int(kept["candidates"]), {str(word): int(count) for word, count in kept["holding"].items()})
-        except (AttributeError, KeyError, TypeError, ValueError) as fault:
-            found = f"a file that lacks them ({fault})"
-            raise InputError(where, expected="candidates and the words they hold", found=found) from None
+        return checked(cls, parse(text, where), where)
 
 
 def words(text: str) -> list[str]:

@@ -10,15 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.labels.classes import described, labels_in
+from saccade.data.labels.classes import check_counted, described, labels_in
 from saccade.data.labels.records import Labelled
 from saccade.data.tags.records import Tagged, TaggedData
 from saccade.data.tags.schemes import Scheme, converted, may_follow, spans_of, tags_with, types_in
+from saccade.documents import Count, checked, parse
 from saccade.errors import InputError
 
 
@@ -102,12 +102,14 @@ class Tags:
     @classmethod
     def from_json(cls, text: str, where: str) -> Tags:
         """Read what :meth:`to_json` wrote; ``where`` names the file in errors."""
-        try:
-            kept = json.loads(text)
-            schemes = [str(kept[name]) for name in ("scheme", "learn")]
-            if any(scheme not in get_args(Scheme) for scheme in schemes):
-                raise ValueError(f"no such scheme among {schemes}")
-            return cls(tuple(map(str, kept["tags"])), tuple(map(int, kept["counts"])), *schemes)  # type: ignore[arg-type]
-        except (KeyError, TypeError, ValueError) as fault:
-            found = f"a file without them ({fault})"
-            raise InputError(where, expected="tags, counts, scheme and learn", found=found) from None
+        kept = checked(_Stored, parse(text, where), where)
+        check_counted(kept.tags, kept.counts, where, "tags")
+        return cls(kept.tags, kept.counts, kept.scheme, kept.learn)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    tags: tuple[str, ...]
+    counts: tuple[Count, ...]
+    scheme: Scheme
+    learn: Scheme

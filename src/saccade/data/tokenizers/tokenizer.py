@@ -12,6 +12,7 @@ wherever it stands and joining the pieces gives the text back, spaces included.
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -23,6 +24,7 @@ from typing import Any, Literal, Self, get_args
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Pipeline
 
+from saccade.documents import checked, fields_of, parse
 from saccade.errors import InputError, SaccadeError
 
 Kind = Literal["characters", "words", "bpe", "wordpiece", "unigram", "bert"]
@@ -30,6 +32,8 @@ Form = Literal["none", "nfc", "nfkc"]
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 CONTINUES = "##"  # how WordPiece writes a piece that does not begin a word
+
+LONGEST_WORD = 1000  # characters; WordPiece's own limit of 100 makes <unk> of a sentence in a script without spaces
 
 CHARACTER = r"[\s\S]"
 WORD = r"\w+|[^\w\s]"
@@ -180,17 +184,39 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str, where: str = "tokenizer.json") -> Self:
         """Read what `to_json` wrote; `where` names the file in errors."""
-        config = stored_config(text, where)
+        config, document = stored_config(text, where), parse(text, where)
+        stored = checked(_Stored, document, where)
+        vocabulary = _vocabulary(stored.model, where)
+        cls._check_vocabulary(vocabulary, where)
+        longest = max(vocabulary, key=len)
+        if len(longest) > LONGEST_TOKEN:
+            expected, length = f"tokens of at most {LONGEST_TOKEN:,} characters", f"one of {len(longest):,}"
+            raise InputError(where, field="model.vocab", expected=expected, found=length)
+        # Other parts could make texts grow without end, or match patterns that take years: only our own are used.
+        ours = json.loads(cls._expected(config).to_str())
+        model = {name: value for name, value in ours["model"].items() if name not in LEARNT}
+        theirs: dict[str, Any] = {"model": {name: document["model"].get(name, model[name]) for name in model}}
+        theirs |= {part: document.get(part, ours[part]) for part in PARTS}
+        theirs["pre_tokenizer"] = {name: value for name, value in theirs["pre_tokenizer"].items() if name != "saccade"}
+        for part, value in theirs.items():
+            if value != (model if part == "model" else ours[part]):
+                expected = f"as saccade writes it for the kind {config.kind}"
+                raise InputError(where, field=part, expected=expected, found=json.dumps(value)[:80])
+        learnt = {name: document["model"][name] for name in LEARNT if name in document["model"]}
         try:
-            pipeline = Pipeline.from_str(text)
-        except Exception as fault:  # the library raises plain Exception for whatever is wrong with a file
-            raise InputError(where, expected="a Hugging Face tokenizer", found=f"a broken one: {fault}") from fault
-        cls._check_vocabulary(pipeline.get_vocab(), where)
-        if pipeline.get_added_tokens_decoder():  # they would be found inside texts, before anything else
-            raise InputError(where, field="added_tokens", expected="none", found="some")
-        pipeline.no_truncation()
-        pipeline.no_padding()
+            pipeline = Pipeline.from_str(json.dumps({**ours, "model": {**model, **learnt}}))
+        except BaseException as fault:
+            # The library raises plain Exception for what is wrong with a file, or PanicException, which is none.
+            if not (isinstance(fault, Exception) or type(fault).__name__ == "PanicException"):
+                raise
+            found = f"a broken one: {fault}"[:400]
+            raise InputError(where, expected="a Hugging Face tokenizer", found=found) from fault
         return cls(pipeline, config)
+
+    @staticmethod
+    def _expected(config: TokenizerConfig) -> Pipeline:
+        """A tokenizer of these settings, whatever its vocabulary."""
+        return _pipeline(_BLANK[config.kind](), config)
 
     @staticmethod
     def _check_vocabulary(vocabulary: dict[str, int], where: str) -> None:
@@ -230,6 +256,38 @@ class Tokenizer:
         if self.config.subwords and text[start:end].startswith(" ") and text[start:end].strip():
             start += 1
         return start, end
+
+
+LONGEST_TOKEN = 100_000  # characters
+LEARNT = ("vocab", "merges")  # what a model has learnt; its other fields are settings
+PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What the model of a stored tokenizer has learnt: words with their ids, or pieces with their scores; and merges."""
+
+    vocab: dict[str, int] | tuple[tuple[str, float], ...]
+    merges: tuple[tuple[str, str] | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The schema of a stored tokenizer, beside the parts that must be ours."""
+
+    model: _Model
+    pre_tokenizer: dict[str, Any]
+
+
+def _vocabulary(model: _Model, where: str) -> dict[str, int]:
+    if isinstance(model.vocab, dict):
+        return model.vocab
+    if not all(math.isfinite(score) for _, score in model.vocab):
+        raise InputError(where, field="model.vocab", expected="finite scores", found="others")
+    vocabulary = {piece: number for number, (piece, _) in enumerate(model.vocab)}
+    if len(vocabulary) < len(model.vocab):
+        raise InputError(where, field="model.vocab", expected="each piece once", found="one again")
+    return vocabulary
 
 
 def counting(config: TokenizerConfig) -> Callable[[str], int] | None:
@@ -358,6 +416,15 @@ def _train_subwords(texts: list[str], config: TokenizerConfig) -> models.Model:
     return train(texts, config)
 
 
+_BLANK: dict[str, Callable[[], models.Model]] = {
+    "characters": lambda: models.WordLevel({}, unk_token=SPECIAL[Tokenizer.UNK]),
+    "words": lambda: models.WordLevel({}, unk_token=SPECIAL[Tokenizer.UNK]),
+    "bpe": lambda: models.BPE(unk_token=SPECIAL[Tokenizer.UNK]),
+    "wordpiece": lambda: models.WordPiece(unk_token=SPECIAL[Tokenizer.UNK], max_input_chars_per_word=LONGEST_WORD),
+    "unigram": lambda: models.Unigram([(token, 0.0) for token in SPECIAL], Tokenizer.UNK, False),
+}
+
+
 def _learn(texts: list[str], model: models.Model, trainer: trainers.Trainer, config: TokenizerConfig) -> models.Model:
     learner = Pipeline(model)
     learner.pre_tokenizer = _splitter(config)
@@ -370,7 +437,7 @@ def _train_bpe(texts: list[str], config: TokenizerConfig) -> models.Model:
     trainer = trainers.BpeTrainer(
         vocab_size=config.size, min_frequency=config.min_count, special_tokens=list(SPECIAL), show_progress=False
     )
-    return _learn(texts, models.BPE(unk_token="<unk>"), trainer, config)
+    return _learn(texts, _BLANK["bpe"](), trainer, config)
 
 
 def _train_wordpiece(texts: list[str], config: TokenizerConfig) -> models.Model:
@@ -384,8 +451,7 @@ def _train_wordpiece(texts: list[str], config: TokenizerConfig) -> models.Model:
         continuing_subword_prefix=CONTINUES,
         show_progress=False,
     )
-    # The library's limit of 100 characters makes <unk> of a sentence in a script without spaces.
-    return _learn(texts, models.WordPiece(unk_token="<unk>", max_input_chars_per_word=1000), trainer, config)
+    return _learn(texts, _BLANK["wordpiece"](), trainer, config)
 
 
 def _train_unigram(texts: list[str], config: TokenizerConfig) -> models.Model:
@@ -427,16 +493,10 @@ def _probable_first(item: tuple[str, float]) -> tuple[float, str]:
 
 def stored_config(text: str, where: str) -> TokenizerConfig:
     """The settings that a stored tokenizer keeps beside its pieces."""
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as fault:
-        raise InputError(where, expected="JSON", found=fault.msg, line=fault.lineno) from fault
-    except RecursionError as fault:
-        raise InputError(where, expected="JSON", found="brackets nested too deep") from fault
+    document = parse(text, where)
     splitter = document.get("pre_tokenizer") if isinstance(document, dict) else None
     stored = splitter.get("saccade") if isinstance(splitter, dict) else None
-    try:
-        return TokenizerConfig(**stored)  # type: ignore[arg-type]  # None and strange fields are a TypeError, caught here
-    except (TypeError, SaccadeError) as fault:
+    if not isinstance(stored, dict) or stored.keys() - fields_of(TokenizerConfig):
         expected = "a tokenizer that saccade wrote"
-        raise InputError(where, field="pre_tokenizer.saccade", expected=expected, found=repr(stored)[:80]) from fault
+        raise InputError(where, field="pre_tokenizer.saccade", expected=expected, found=repr(stored)[:80])
+    return checked(TokenizerConfig, stored, where, "pre_tokenizer.saccade")

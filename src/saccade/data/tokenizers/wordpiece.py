@@ -108,6 +108,10 @@ class WordPieces(Tokenizer):
         return [(first, last) for first, last in self._encoding(text).offsets]
 
     @staticmethod
+    def _expected(config: TokenizerConfig) -> Pipeline:
+        return _pipeline({}, config)
+
+    @staticmethod
     def _check_vocabulary(vocabulary: dict[str, int], where: str) -> None:
         missing = [mark for mark in MARKS if mark not in vocabulary]
         if missing or sorted(vocabulary.values()) != list(range(len(vocabulary))):

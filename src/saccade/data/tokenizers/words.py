@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from saccade.data.tokenizers.tokenizer import SPECIAL, Tokenizer, TokenizerConfig
 from saccade.data.tokenizers.vectors import VectorMatch, Vectors, as_vectors, read_vectors, words_in
 from saccade.data.tokenizers.wordpiece import WordPieces, learn_tokenizer, stored_tokenizer
+from saccade.documents import checked, parse
 from saccade.errors import InputError, SaccadeError
 
 VOCABULARY, SPELLING = "tokenizer.json", "characters.json"
@@ -48,8 +49,8 @@ class TagTokens(TokenizerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.characters < 2:
-            raise ValueError(f"characters must be at least 2: got {self.characters}")
+        if not 2 <= self.characters <= 1000:
+            raise ValueError(f"characters must be between 2 and 1000: got {self.characters}")
         if self.whole:
             raise ValueError("whole must be left out: words are taken as they are given")
 
@@ -60,6 +61,11 @@ class Cut:
 
     ids: list[int]
     places: list[int]
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    characters: tuple[str, ...]
 
 
 class WordReader:
@@ -114,12 +120,9 @@ class WordReader:
             )
         if config.kind == "bert":
             return cls(tokenizer, config)
-        try:
-            characters = [str(each) for each in json.loads(files[SPELLING])["characters"]]
-        except (KeyError, TypeError, ValueError) as error:
-            found = "no such file" if SPELLING not in files else f"a file that lacks them ({error})"
-            raise InputError(SPELLING, expected="the characters of the bundle's words", found=found) from None
-        return cls(tokenizer, config, characters)
+        if SPELLING not in files:
+            raise InputError(SPELLING, expected="the characters of the bundle's words", found="no such file")
+        return cls(tokenizer, config, checked(_Spelling, parse(files[SPELLING], SPELLING), SPELLING).characters)
 
     def files(self) -> dict[str, str]:
         """The files that a bundle keeps."""
