@@ -111,6 +111,7 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     name = "label"
     Data = TaggedData
+    record_types = (Tagged,)
     network_base = Tagger
     metrics = TAG_METRICS
     input = WORDS
