@@ -44,6 +44,10 @@ class InputError(SaccadeError):
         )
 
 
+class DataWarning(UserWarning):
+    """Records were dropped, or texts cut, in a call whose result does not say so."""
+
+
 class Interrupted(SaccadeError):
     """The user interrupted the run; everything was saved."""
 

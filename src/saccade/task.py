@@ -128,7 +128,8 @@ class OutputConstraints:
 @dataclass(frozen=True)
 class Evaluation:
     """Metrics by name, how each was computed, and the outputs that they were computed from; ``details`` holds the metrics of
-    parts, such as those of each label or type of span, and ``confusion`` which labels were taken for which."""
+    parts, such as those of each label or type of span, ``confusion`` which labels were taken for which, and ``lost`` the notes
+    on records that were dropped or cut."""
 
     figures: Mapping[str, float]
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -137,6 +138,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: Confusion | None = None
+    lost: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -205,6 +207,7 @@ class Task(ABC):
     Attributes:
         name: its key in ``saccade.tasks.TASKS``.
         Data: the dataclass of a recipe's ``data`` section.
+        record_types: the dataclasses of its records, by which saved ones are restored. Empty: records cannot be saved.
         network_base: the class that a custom network must derive from.
         metrics: the names of the metrics that it computes.
         input, output: the kind of its inputs, and how an output is shown.
@@ -220,6 +223,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     Data: ClassVar[type[Any]]
+    record_types: ClassVar[tuple[type[Any], ...]] = ()
     network_base: ClassVar[type[nn.Module]] = nn.Module
     metrics: ClassVar[tuple[str, ...]]
     input: ClassVar[InputKind]
@@ -245,8 +249,10 @@ class Task(ABC):
 
     @staticmethod
     @abstractmethod
-    def read_file(path: Path, data: Any) -> list[Any]:
-        """The records of one file, read strictly."""
+    def read_file(path: Any, data: Any, dropped: FaultCounts | None = None) -> list[Any]:
+        """The records of one file, or of a tuple of files where ``data.most_files`` allows it. Malformed ones are refused;
+        where ``dropped`` is given, ``data.faults`` may drop them, and they are counted in it. Data without the field ``faults``
+        are read without ``dropped``."""
 
     @staticmethod
     @abstractmethod

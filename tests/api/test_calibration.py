@@ -144,5 +144,6 @@ def test_a_run_whose_data_was_in_memory_needs_records(run, tmp_path) -> None:
     own = saccade.train(read_recipe("attentive_opinions", changes=changes), texts, folder=tmp_path / "own")
     with pytest.raises(SaccadeError, match="given in memory: pass records"):
         calibrate(own)
-    found = calibrate(own, texts)
+    assert list(calibrate(own, texts).figures) == ["data", "test"]  # held out while it was trained
+    found = calibrate(load(tmp_path / "own", device="cpu"), texts)
     assert list(found.figures) == ["data"] and "no figures on a test set" in found.notes[0]

@@ -8,7 +8,7 @@ import pytest
 
 from saccade import api
 from saccade.api.prepare import prepare, read_splits
-from saccade.errors import InputError
+from saccade.errors import DataWarning, InputError
 from saccade.models import MODELS, name_of, network_class
 from saccade.recipes.recipe import Recipe, from_plain, read_recipe
 
@@ -102,14 +102,16 @@ def test_faulty_records_in_hand_are_dropped_and_counted_where_the_recipe_says_so
     assert told.startswith("data.train: dropped 3 of 43 records: ") and reason in told and "(first: 4)" in told
 
 
-def test_faulty_rows_of_a_frame_are_dropped_and_evaluation_stays_strict(tmp_path) -> None:
+def test_faulty_rows_of_a_frame_are_dropped_in_evaluation_as_in_training_and_refused_on_request(tmp_path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": [f"text {n}" for n in range(40)], "label": list("ab" * 20)})
     frame.loc[17, "label"] = None
     mine = recipe(tmp_path, "classify", "attentive_classifier", "{train: none.tsv, faults: drop}")
     bundle = api.train(mine, frame, folder=tmp_path / "run", train={"updates": 1}, model={"hidden": 3, "embedding": 3})
-    with pytest.raises(InputError, match="data:18: label: expected a label, found null"):
+    with pytest.warns(DataWarning, match=r"dropped 1 of 40 records: 1 not text \(first: 18\)"):
         bundle.evaluate(frame, metrics=["accuracy"])
+    with pytest.raises(InputError, match="data:18: label: expected a label, found null"):
+        bundle.evaluate(frame, metrics=["accuracy"], **{"data.faults": "error"})
 
 
 OPINIONS = "{source: opinions, opinions: {train: 9, valid: 5, test: 5}}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +17,23 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from saccade.api.finetune import Untrained, untrained_in
-from saccade.api.runs import checksum_of_data
+from saccade.api.held_out import is_saved, read_saved, write_saved
+from saccade.api.runs import checksum_of_data, checksum_of_test
 from saccade.bundle_format import CONFIG, WEIGHTS, Contents, load_bundle, save_bundle
 from saccade.card import write_card
+from saccade.data.config import CUT, DataConfig
 from saccade.data.memory import IN_MEMORY
+from saccade.data.reading import FaultCounts, located, warnings_about
 from saccade.data.splits import Splits, fingerprint
 from saccade.data.tokenizers.writing import WRITING
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import DataWarning, InputError, SaccadeError
 from saccade.models import network_class
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import WIDE, Search
 from saccade.nn.search.graph_cache import GraphCache
 from saccade.plugins import Trust, is_own, trusted
-from saccade.recipes.recipe import Recipe, from_plain
+from saccade.recipes.recipe import Recipe, change_reading, from_plain
 from saccade.storage import StoredTensor
 from saccade.task import Calibrates, Evaluation, OutputConstraints, Prediction, Steers, Task
 from saccade.tasks import task_class
@@ -39,6 +44,7 @@ from saccade.training.devices import choose_threads, cores
 WHOLE, UNFIT = "a whole bundle", "one that does not fit together"
 LARGEST_GENERATED = 1_000_000  # records, words, …
 NAMED = "--data FILE, or data= in Python"  # how to pass records other than the run's own
+MOVED = "if the data has moved: saccade evaluate RUN data.train=FILE"
 
 
 class Bundle:
@@ -51,9 +57,11 @@ class Bundle:
         network: the best network of the run, or the last one (``train.keep``).
         folder: the run's folder.
         members: the bundles of an ensemble.
+        notes: warnings of its training: records dropped, texts cut, …; empty if it was loaded.
     """
 
     members: tuple[Bundle, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -131,6 +139,11 @@ class Bundle:
                 constraints=constraints if constrained else (),
                 dictionary=dictionary,
             )
+        cut = [number for number, prediction in enumerate(predictions) if any(CUT in note for note in prediction.notes)]
+        if cut:
+            note = next(note for note in predictions[cut[0]].notes if CUT in note)
+            counts = f"{len(cut):,} of {len(predictions):,} inputs were cut"
+            warnings.warn(f"{counts} (input {cut[0] + 1}: {note}); see prediction.notes", DataWarning, stacklevel=2)
         if lens is None:
             return predictions
         return [self._signed(prediction, given) for given, prediction in zip(texts, predictions, strict=True)]
@@ -168,23 +181,58 @@ class Bundle:
         return replace(prediction, trace=replace(prediction.trace, about=about))
 
     def evaluate(
-        self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
+        self,
+        data: Any = None,
+        *,
+        metrics: Sequence[str] | None = None,
+        search: Search | None = None,
+        **overrides: Any,
     ) -> dict[str, float]:
-        """Metrics on ``data``: a file, a list of records, or the recipe's own test set (None)."""
-        return dict(self.evaluation(data, metrics=metrics, search=search).figures)
+        """Metrics on ``data``, or on the recipe's own test set (None).
+
+        Args:
+            data: a file, or records as ``saccade.train`` takes them. Two line-aligned files are a tuple of two ``Path``.
+            overrides: other settings for how records are read, as ``saccade.train`` takes them:
+                ``**{"data.faults": "drop", "data.too_long": "truncate"}``.
+        """
+        evaluation = self.evaluation(data, metrics=metrics, search=search, **overrides)
+        for note in evaluation.lost:
+            warnings.warn(note, DataWarning, stacklevel=2)
+        return dict(evaluation.figures)
 
     def evaluation(
-        self, data: Any = None, *, metrics: Sequence[str] | None = None, search: Search | None = None
+        self,
+        data: Any = None,
+        *,
+        metrics: Sequence[str] | None = None,
+        search: Search | None = None,
+        **overrides: Any,
     ) -> Evaluation:
         """As :meth:`evaluate`, with signatures, outputs and notes."""
-        records, where = self.records_of(data)
+        if overrides:
+            return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
+        records, where, notes = self.records_of(data)
         how = self._searching(search)
         with threads(self._threads(len(records), how)):
             corpus = self.task.corpus(records, where)
             evaluation: Evaluation = self.task.evaluate(
                 self.network, corpus, how=how, metrics=metrics or self.recipe.metrics
             )
-        return evaluation
+        lost = (*notes, *filter(None, [corpus.cut]))
+        return replace(evaluation, notes=tuple(dict.fromkeys((*lost, *evaluation.notes))), lost=lost)
+
+    def reading(self, settings: Sequence[str] = (), **overrides: Any) -> Bundle:
+        """The same network with other settings for how records are read, as :meth:`evaluate` takes them, or as texts such as
+        ``"data.faults=drop"``."""
+        recipe = change_reading(self.recipe, settings, overrides)
+        with recipe.resolving():
+            for member in self.members or (self,):  # some networks cannot read texts of any length
+                task = type(self.task).restore(recipe.data, self.task.files())
+                with torch.device("meta"):
+                    task.network(network_class(member.recipe.model_name), member.recipe.model)
+        other = copy(self)
+        other.recipe, other.task, task.untrained = recipe, task, self.task.untrained
+        return other
 
     def _threads(self, inputs: int, how: Search) -> int:
         """As many as in training, or more where a batch of hypotheses is large enough to use them."""
@@ -192,26 +240,69 @@ class Bundle:
         most = max(self.threads, choose_threads(self.recipe.train, self.network, rows))
         return max(1, min(most, cores()))  # a run may come from a larger machine
 
-    def records_of(self, data: Any, *, instead: str = NAMED) -> tuple[list[Any], str]:
-        """The records of ``data``, or of the recipe's test set (None), and their name; ``instead`` tells, in an error, how to
-        pass other records."""
+    def records_of(self, data: Any, *, instead: str = NAMED) -> tuple[list[Any], str, list[str]]:
+        """The records of ``data``, or of the recipe's test set (None), their name, and warnings about them; ``instead`` tells,
+        in an error, how to pass other records."""
         recipe = self.recipe
-        if data is None and getattr(recipe.data, "train", None) == IN_MEMORY:  # a user's own task has data of its own
+        in_memory = getattr(recipe.data, "train", None) == IN_MEMORY  # a user's own task has data of its own
+        if data is None and in_memory and self.test_records is not None:
+            return list(self.test_records), "test", []
+        if data is None and in_memory:
             # A trained run has validation metrics; an ensemble has no metrics of its own.
             imported = not self.members and "valid" not in self.figures
             came = "imported" if imported else "trained on data given in memory"
             raise SaccadeError(f"{self.folder}: {came}, so it has no test set of its own; pass records: {instead}")
         if data is None:
-            return list(self.held_out("test", instead)), "test"
-        if isinstance(data, str | Path):
-            return self.task.read_file(Path(data), recipe.data), str(data)
-        return self.task.records(data, recipe.data), "data"
+            records, notes = self.held_out("test", instead)
+            return list(records), "test", notes
+        files = _files(data)
+        if isinstance(files, Path) and is_saved(files):
+            return self._saved(files)
+        faults = getattr(recipe.data, "faults", None)
+        dropped = FaultCounts(skipped_only=faults != "drop")
+        if files is None:
+            records, where = self.task.records(data, recipe.data, dropped), "data"
+        else:
+            most = getattr(recipe.data, "most_files", 1)
+            if isinstance(files, tuple) and len(files) > most:
+                expected = "one file" if most == 1 else f"at most {most} files"
+                raise InputError(files[0], expected=expected, found=f"{len(files)}")
+            counted = () if faults is None else (dropped,)
+            records = self.task.read_file(files, recipe.data, *counted)
+            where = " and ".join(map(str, files)) if isinstance(files, tuple) else str(files)
+        return records, where, warnings_about(where, records, dropped, expected="at least one record")
 
-    def held_out(self, split: str, instead: str = NAMED) -> Sequence[Any]:
-        """The run's own ``valid`` or ``test`` records. If they were drawn from the training file, that file must be unchanged:
-        otherwise the draw would contain records that the network was trained on."""
+    def _saved(self, path: Path) -> tuple[list[Any], str, list[str]]:
+        """The records that :meth:`save_records` wrote."""
+        records, saved = read_saved(path, self.task, self.recipe.data)
+        own = checksum_of_test(self.folder)
+        if own == saved:
+            return records, "test", []
+        other = "" if own is None else f"{path}: not the test records that the run in {self.folder} was tested on"
+        return records, str(path), [other] if other else []
+
+    def save_records(self, path: str | Path, data: Any = None) -> Path:
+        """Write records to a file (.jsonl) that :meth:`evaluate` reads elsewhere, whatever files they came from: those of the
+        test set unless ``data`` is given. A run itself keeps none of its records, only their checksum."""
+        path = Path(path)
+        if path.resolve().is_relative_to(self.folder.resolve()):
+            expected = "a file outside the run's folder, which holds no records so that it can be passed on"
+            raise InputError(path, expected=expected, found="one in it")
+        return write_saved(path, self.records_of(data)[0], self.task)
+
+    def held_out(self, split: str, instead: str = NAMED) -> tuple[Sequence[Any], list[str]]:
+        """The run's ``valid`` or ``test`` records, and notes on what was dropped from their file. If they were drawn from the
+        training file, that file must be unchanged: otherwise the draw would contain records that the network was trained on."""
         recipe = self.recipe
-        splits: Splits = self.task.load(recipe.data, recipe.folder, recipe.train.seed)
+        try:
+            splits: Splits = self.task.load(recipe.data, recipe.folder, recipe.train.seed)
+        except InputError as error:
+            hint = "; ".join(
+                filter(None, (error.hint, f"for other records than the run's own {split} set: {instead}", MOVED))
+            )
+            raise InputError(
+                error.where, line=error.line, field=error.field, expected=error.expected, found=error.found, hint=hint
+            ) from error
         if getattr(recipe.data, split, None) is None and checksum_of_data(self.folder) not in (
             None,
             fingerprint(splits),
@@ -219,8 +310,11 @@ class Bundle:
             found = f"other data: its {split} records, drawn from train, would differ from those that were held out"
             hint = f"name a file of records instead: {instead}"
             raise InputError(self.folder, expected="the data that the run was trained on", found=found, hint=hint)
+        given = recipe.data.files(split) if isinstance(recipe.data, DataConfig) and recipe.data.source is None else None
+        files = () if given is None else located(given, recipe.folder)
+        starts = tuple(f"{file}: dropped" for file in (files if isinstance(files, tuple) else (files,)))
         records: Sequence[Any] = getattr(splits, split)
-        return records
+        return records, [note for note in splits.notes if note.startswith(starts)]
 
     def examples(self, count: int) -> list[Any]:
         """Inputs worth looking at: of the test records after training, or of a generated data set. A loaded run whose data are
@@ -258,6 +352,14 @@ def _generated(data: Any) -> bool:
         return False
     numbers = [value for value in vars(settings).values() if isinstance(value, int)]
     return max(numbers, default=0) <= LARGEST_GENERATED
+
+
+def _files(data: Any) -> Path | tuple[Path, ...] | None:
+    """The file or files that ``data`` names, several as a tuple of Path; None if it is something else."""
+    if isinstance(data, str | Path):
+        return Path(data)
+    several = isinstance(data, tuple) and len(data) > 0 and all(isinstance(file, Path) for file in data)
+    return None if not several else data if len(data) > 1 else data[0]
 
 
 def _check_kind(name: str, given: Any, kind: type, expected: str) -> None:

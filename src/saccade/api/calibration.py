@@ -63,8 +63,9 @@ def calibrate(bundle: Bundle, data: Any = None, *, test: Any = None) -> Calibrat
     >>> # saccade.api.calibrate(saccade.load("runs/my")).temperature
     """
     _calibrates(bundle)
-    held, where = _validation(bundle) if data is None else bundle.records_of(data)
+    held, where, dropped = _validation(bundle) if data is None else bundle.records_of(data)
     tested, notes = _tested(bundle, test, needed=data is None)
+    notes = [*dropped, *notes]
     if tested is not None and data is not None:
         notes += _shared(held, tested[0])
     if data is not None:
@@ -119,17 +120,19 @@ def _calibrates(bundle: Bundle) -> Calibrates:
     return bundle.task
 
 
-def _validation(bundle: Bundle) -> tuple[Sequence[Any], str]:
+def _validation(bundle: Bundle) -> tuple[Sequence[Any], str, list[str]]:
     recipe = bundle.recipe
     if getattr(recipe.data, "train", None) == IN_MEMORY:
         raise SaccadeError("this model was trained on data given in memory: pass records to calibrate it on")
-    return bundle.held_out(VALID, "saccade calibrate RUN FILE, or data= in Python"), VALID
+    records, notes = bundle.held_out(VALID, "saccade calibrate RUN FILE, or data= in Python")
+    return records, VALID, notes
 
 
 def _tested(bundle: Bundle, test: Any, *, needed: bool) -> tuple[tuple[Sequence[Any], str] | None, list[str]]:
     """The records to report metrics on. The run's own test set may be missing unless it is ``needed``."""
     try:
-        return bundle.records_of(test, instead="--test FILE, or test= in Python"), []
+        records, where, notes = bundle.records_of(test, instead="--test FILE, or test= in Python")
+        return (records, where), notes
     except SaccadeError as error:
         if test is not None or needed:
             raise

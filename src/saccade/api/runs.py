@@ -161,6 +161,7 @@ class Run:
         watch: the validation metric that selects the network; ``valid`` has its value for the saved network, ``test`` the
             metrics on the test set.
         origin: the folder of the run that it started from.
+        notes: what was said of its data at its start.
     """
 
     folder: Path
@@ -178,6 +179,7 @@ class Run:
     test: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
     origin: str | None = None
+    notes: Sequence[str] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """The run as plain data, for JSON."""
@@ -212,8 +214,18 @@ def is_run(folder: Path) -> bool:
 
 def checksum_of_data(folder: Path) -> str | None:
     """The checksum of a run's data at its start; None if none was saved."""
+    return _start_of(folder).get("data")
+
+
+def checksum_of_test(folder: Path) -> str | None:
+    """The checksum of a run's test records; None if none was saved."""
+    held_out = _start_of(folder).get("held_out")
+    return held_out.get("test") if isinstance(held_out, dict) else None
+
+
+def _start_of(folder: Path) -> dict[str, Any]:
     about = read_json(folder / RUN) if (folder / RUN).is_file() else None
-    return about.get("data") if isinstance(about, dict) else None
+    return about if isinstance(about, dict) else {}
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
@@ -292,6 +304,7 @@ def _read(folder: Path) -> Run:
         test=_in_order(_numbers(figures.get("test", {})), recipe.get("metrics", ())),
         seconds=_number(figures.get("seconds")),
         origin=origin,
+        notes=tuple(map(str, about.get("notes", ()))),
     )
     state, reason = _state(run, about, status)
     return replace(run, state=state, reason=reason)

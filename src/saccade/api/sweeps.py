@@ -25,7 +25,7 @@ from saccade.recipes.grid import Member, read_grid
 from saccade.recipes.recipe import RecipeLike, from_plain
 from saccade.storage import InUse, now, read_json, write_json
 from saccade.training.loop import CHECKPOINTS
-from saccade.training.report import Report, Silence
+from saccade.training.report import Report, progress_report
 from saccade.training.state import checkpoints
 
 SEED = "train.seed"
@@ -108,6 +108,7 @@ def sweep(
     *,
     folder: str | Path | None = None,
     report: Reporting | None = None,
+    progress: bool = True,
     trust: Sequence[str] = (),
 ) -> Sweep:
     """Train one run for each combination of the values in ``overrides``.
@@ -117,6 +118,8 @@ def sweep(
             texts as on the command line, ``["model.hidden=128,256"]``. Every member is checked before any is trained.
         data: as for :func:`saccade.api.training.train`.
         folder: where the runs are written; ``runs/NAME-TIME-sweep`` unless given.
+        progress: as for :func:`saccade.api.training.train`. ``report`` receives each run's number and settings, and returns
+            what receives its progress instead.
         trust: as for :func:`saccade.api.training.train`.
 
     >>> # saccade.api.sweep("rnnsearch_dates", {"train.lr": [1e-3, 4e-3]}).best.settings
@@ -136,24 +139,34 @@ def sweep(
     with training_alone(home):
         refuse_taken(home)  # another process may have started there meanwhile
         write_json(home / SWEEP, {**about, "folder": str(first.folder.resolve()), "members": entries})
-        return _train_all(home, data, report, first.trust.also(named))
+        return _train_all(home, data, report or _reporting(progress), first.trust.also(named))
 
 
 def resume_sweep(
-    folder: str | Path, data: Any = None, *, report: Reporting | None = None, trust: Sequence[str] = ()
+    folder: str | Path,
+    data: Any = None,
+    *,
+    report: Reporting | None = None,
+    progress: bool = True,
+    trust: Sequence[str] = (),
 ) -> Sweep:
     """Continue a sweep: finished runs stay, interrupted runs resume, failed and missing runs are trained.
 
     Args:
+        progress, report: as for :func:`sweep`.
         trust: modules whose parts its recipes may use, as for :func:`saccade.load`.
     """
     if not (Path(folder) / SWEEP).is_file():
         raise InputError(folder, expected="a sweep's folder", found=f"no {SWEEP} in it")
     with training_alone(Path(folder)):
-        return _train_all(Path(folder), data, report, trusted(trust).of_run(folder))
+        return _train_all(Path(folder), data, report or _reporting(progress), trusted(trust).of_run(folder))
 
 
-def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) -> Sweep:
+def _reporting(progress: bool) -> Reporting:
+    return lambda place: progress_report(progress, place.partition(" ")[0])
+
+
+def _train_all(home: Path, data: Any, report: Reporting, trust: Trust) -> Sweep:
     members = list(_read_members(home, trust))
     for name, _ in members:
         refuse_if_running(home / name)
@@ -162,7 +175,7 @@ def _train_all(home: Path, data: Any, report: Reporting | None, trust: Trust) ->
             continue
         settings = " ".join(f"{key}={text}" for key, text in member.settings.items())
         place = f"{number}/{len(members)} {settings}".strip()
-        progress = Silence() if report is None else report(place)
+        progress = report(place)
         progress.say(f"run {number} of {len(members)}: {settings}")
         try:
             _train_member(home / name, member, data, progress)

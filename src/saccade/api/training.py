@@ -10,12 +10,12 @@ from typing import Any
 
 from saccade import __version__
 from saccade.api.bundle import Bundle, load_trusted, threads
-from saccade.api.calibration import calibrated_in_training
+from saccade.api.calibration import UNCALIBRATED, calibrated_in_training
 from saccade.api.prepare import SPLITS, PreparedRun, prepare, read_splits, wanted_metrics
 from saccade.api.runs import SWEEP, Status, is_run, recorded, refuse_if_running, training_alone
 from saccade.bundle_format import holds_bundle
 from saccade.data.memory import IN_MEMORY
-from saccade.data.splits import fingerprint
+from saccade.data.splits import checksum, fingerprint
 from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe, read_written
@@ -24,7 +24,7 @@ from saccade.storage import now, read_json, write_json, write_text
 from saccade.task import Evaluation
 from saccade.training.config import PURPOSES
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
-from saccade.training.report import Report, Silence
+from saccade.training.report import Report, progress_report
 from saccade.training.state import Progress, checkpoints
 
 RUN, ORIGIN, RECIPE, FIGURES = "run.json", "origin.json", "recipe.yaml", "metrics.json"
@@ -38,6 +38,7 @@ def train(
     *,
     folder: str | Path | None = None,
     report: Report | None = None,
+    progress: bool = True,
     trust: Sequence[str] = (),
     **overrides: Any,
 ) -> Bundle:
@@ -50,6 +51,8 @@ def train(
         data: records to train on instead of the recipe's: a list of (source, target), of dicts, or a DataFrame; or a dict
             of these with the keys train, valid, test.
         folder: where the run is written; ``runs/NAME-TIME`` unless given.
+        progress: show the progress and the notes, on standard error or in the notebook; ``bundle.notes`` has the notes too.
+        report: receives the progress instead.
         trust: modules whose parts the run that it starts from (``train.from``) may use, beside those that the recipe names.
         overrides: changes of the recipe, e.g. ``model={"hidden": 128}, train={"epochs": 2}``, or
             ``train={"from": "runs/old"}`` to start from the network and vocabulary of that run; changes of the data section
@@ -64,7 +67,7 @@ def train(
     home = Path(folder) if folder is not None else _claim(recipe.name)
     with training_alone(home):
         refuse_taken(home)  # another process may have trained there meanwhile
-        return train_in(home, prepared, report or Silence())
+        return train_in(home, prepared, report or progress_report(progress))
 
 
 def refuse_taken(home: Path) -> None:
@@ -131,6 +134,7 @@ def _write_start(prepared: PreparedRun, home: Path) -> None:
         "name": recipe.name,
         "folder": str(recipe.folder.resolve()),
         "data": fingerprint(prepared.splits),
+        "held_out": {name: checksum(getattr(prepared.splits, name)) for name in ("valid", "test")},
         "changed": list(recipe.changed),
         "began": now(),
         "saccade": __version__,
@@ -139,18 +143,27 @@ def _write_start(prepared: PreparedRun, home: Path) -> None:
         "parameters": parameters,
         "watch": recipe.train.watch,
         "records": {name: len(corpus) for name, corpus in prepared.corpora.items()},
+        "notes": list(prepared.notes),
     }
     write_json(home / RUN, about)
 
 
-def resume(folder: str | Path, data: Any = None, *, report: Report | None = None, trust: Sequence[str] = ()) -> Bundle:
+def resume(
+    folder: str | Path,
+    data: Any = None,
+    *,
+    report: Report | None = None,
+    progress: bool = True,
+    trust: Sequence[str] = (),
+) -> Bundle:
     """Resume an interrupted run from its last checkpoint. A run that another process is training is refused.
 
     Args:
         data: the data that were given in memory, if they were.
+        progress, report: as for :func:`train`.
         trust: modules whose parts the run may use, as for :func:`saccade.load`.
     """
-    return resume_trusted(Path(folder), data, report or Silence(), trusted(trust).of_run(folder))
+    return resume_trusted(Path(folder), data, report or progress_report(progress), trusted(trust).of_run(folder))
 
 
 def resume_trusted(folder: Path, data: Any, report: Report, trust: Trust) -> Bundle:
@@ -302,9 +315,12 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
     test = prepared.corpora["test"]
     try:
         report.testing(0, len(test))
+        notes = [*prepared.notes, *outcome.notes]
         with threads(bundle.threads):
             if bundle.recipe.train.calibrate:
-                report.say(calibrated_in_training(bundle, prepared.corpora["valid"], test))
+                calibrated = calibrated_in_training(bundle, prepared.corpora["valid"], test)
+                report.say(calibrated)
+                notes += [calibrated] if calibrated.startswith(UNCALIBRATED) else []
             metrics, how = wanted_metrics(bundle.recipe), bundle.recipe.search
             evaluation = bundle.task.evaluate(bundle.network, test, how=how, metrics=metrics, progress=report.testing)
     finally:
@@ -318,6 +334,7 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
     }
     for note in evaluation.notes:
         report.say(note)
+    bundle.notes = tuple(dict.fromkeys((*notes, *evaluation.notes)))
     bundle.save(folder)
     _write_parts(evaluation, folder, f"{bundle.recipe.name} · test")
     write_json(folder / FIGURES, bundle.figures)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 from saccade.api.runs import terminating
 from saccade.cli.printing import print
 from saccade.cli.search_options import GroupedHelp
-from saccade.errors import Interrupted, SaccadeError
+from saccade.errors import DataWarning, Interrupted, SaccadeError
 from saccade.plugins import blame
 
 __all__ = ["app", "main"]
@@ -84,6 +85,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 def main() -> None:
     """Run the command line. Errors meant for users are one line on stderr and exit status 1; Ctrl-C and SIGTERM are 130."""
+    warnings.simplefilter("ignore", DataWarning)  # commands print the notes themselves
     try:
         with terminating():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,9 +25,25 @@ MOST_ROWS, MOST_COLUMNS = 40, 12  # labels that are listed, and up to which the 
 @with_options(SearchOptions)
 def evaluate(
     run: Run,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[key=value]...",
+            help="How records are read, e.g. data.faults=drop data.too_long=truncate, or data.train=FILE if it has moved.",
+        ),
+    ] = None,
     data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Records like the training data; twice for two line-aligned files. Default: the recipe's test set.",
+        ),
+    ] = None,
+    save_records: Annotated[
         Path | None,
-        typer.Option(help="A file of records like the training data; default: the recipe's test set."),
+        typer.Option(
+            metavar="FILE", help="Also write the records to FILE (.jsonl), for --data where the run's data is not."
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric to compute; may be repeated.", autocompletion=metric_names)
@@ -39,11 +56,29 @@ def evaluate(
     *,
     options: SearchOptions,
 ) -> None:
-    """Compute a model's metrics on held-out data."""
+    """Compute a model's metrics on held-out data.
+
+    \b
+    saccade evaluate runs/my
+    saccade evaluate runs/my --data more.tsv data.faults=drop
+    saccade evaluate runs/my --data test.de --data test.en
+    saccade evaluate runs/my --save-records test.jsonl
+    """
+    file = next((text for text in settings or [] if "=" not in text), None)
+    if file is not None:
+        raise SaccadeError(f"command line: expected key=value, such as data.faults=drop, found {file!r} (--data FILE?)")
     bundle = options.load(run)
-    evaluation = bundle.evaluation(data, metrics=metric, search=options.search(bundle))
+    files = tuple(data) if data else None
+    try:
+        bundle = bundle.reading(settings) if settings else bundle
+        if save_records is not None:
+            bundle.save_records(save_records, files)
+        evaluation = bundle.evaluation(files, metrics=metric, search=options.search(bundle))
+    except SaccadeError as error:  # settings as they are written here
+        error.args = (re.sub(r"\b(data\.[\w.]+): (?!expected)", r"\1=", str(error)),)
+        raise
     if picture is not None:
-        _draw(evaluation, picture, f"{bundle.recipe.name} · {data or 'test'}")
+        _draw(evaluation, picture, f"{bundle.recipe.name} · {', '.join(map(str, files)) if files else 'test'}")
     if as_json:
         result = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
         print(json.dumps(result | evaluation.parts))

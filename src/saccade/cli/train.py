@@ -88,7 +88,7 @@ def _train(recipe: str, overrides: list[str], out: Path | None, trust: list[str]
 
     checked = read_recipe(recipe, overrides, trust=trust)
     report = _reporting(as_json)("")
-    _show(api.train(checked, folder=out, report=report), report, as_json)
+    _show(api.train(checked, folder=out, report=report), as_json)
 
 
 def _resume(folder: Path, trust: list[str], as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _resume(folder: Path, trust: list[str], as_json: bool) -> None:
         _show_sweep(api.resume_sweep(folder, report=_reporting(as_json), trust=trust), as_json)
         return
     report = _reporting(as_json)("")
-    _show(api.resume(folder, report=report, trust=trust), report, as_json)
+    _show(api.resume(folder, report=report, trust=trust), as_json)
 
 
 def _plan(recipe: str, overrides: list[str], out: Path | None, trust: list[str], as_json: bool) -> None:
@@ -126,11 +126,10 @@ def _reporting(as_json: bool) -> Any:
     """A function from a run's name to its progress report; in a sweep, the name before the first space."""
     from rich.console import Console
 
-    from saccade.api.calibration import UNCALIBRATED
-    from saccade.training.report import Notes, Terminal
+    from saccade.training.report import Silence, Terminal
 
     console = Console()
-    return lambda name: Notes(UNCALIBRATED) if as_json else Terminal(console, name.partition(" ")[0])
+    return lambda name: Silence() if as_json else Terminal(console, name.partition(" ")[0])
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:
@@ -139,14 +138,14 @@ def _show_sweep(sweep: Any, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _show(bundle: Any, report: Any, as_json: bool) -> None:
+def _show(bundle: Any, as_json: bool) -> None:
     """Print the results; exit status 1 if the recipe's expected figure was missed."""
     from saccade import api
 
     verdict = api.verdict(bundle)
     if as_json:
         reached = verdict.met if verdict.judged else None
-        result = {"run": str(bundle.folder), "figures": bundle.figures, "reached": reached, "notes": report.notes}
+        result = {"run": str(bundle.folder), "figures": bundle.figures, "reached": reached, "notes": bundle.notes}
         print(json.dumps(result))
     else:
         _show_result(bundle, verdict.text)

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,10 +68,11 @@ def words(
     from saccade.api.bundle import load
 
     bundle = load(run, trust=trust or ())
-    records, where = bundle.records_of(data, instead="saccade words RUN FILE")
+    records, where, notes = bundle.records_of(data, instead="saccade words RUN FILE")
     records = records[:limit]
     with _progress(len(records)) as progress:
         found = _looked(bundle, records, labels, site, min_count, word or [], progress)
+    found = replace(found, notes=(*notes, *found.notes))
     title = f"{bundle.recipe.name}: {len(records):,} texts of {where}"
     if out is not None:
         _write(found, out, title, top, rank)

@@ -11,6 +11,7 @@ from saccade.data.splits import Overlap
 from saccade.errors import InputError, SaccadeError, preview
 
 TooLong = Literal["error", "truncate"]
+CUT = "cut to"  # in the note of an input that was too long
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class DataConfig:
 
     # The fields that name files, beside those of tokens and vectors: an override's relative path starts at the working folder.
     paths: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
+    # The fields that may change when a trained network is evaluated: how records are read, not what was learnt from them.
+    rereads: ClassVar[tuple[str, ...]] = ("train", "valid", "test", "format", "encoding", "faults", "overlap")
+    most_files: ClassVar[float] = 1  # of one split
 
     source: str | None = None
     train: str | None = None

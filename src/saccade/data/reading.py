@@ -62,14 +62,15 @@ def read_records(
     path: str | Path,
     items: Iterable[T | Fault],
     data: DataConfig,
+    dropped: FaultCounts | None = None,
     *,
     strict: bool,
     expected: str,
     called: str = "records",
 ) -> tuple[list[T], list[str]]:
     """The records of a file, and warnings about them. The first fault is raised, unless ``data.faults`` is drop; ``strict``
-    reading drops none: a metric on the rest of a file would mean nothing."""
-    dropped = FaultCounts()
+    reading drops none. Dropped ones are also counted in ``dropped``, where it is given."""
+    dropped = FaultCounts() if dropped is None else dropped
     records = list(valid_records(items, data, dropped, strict=strict, called=called))
     return records, warnings_about(path, records, dropped, expected=expected, called=called)
 

@@ -183,10 +183,19 @@ def _without_trained(splits: Splits, sources: set[Any]) -> Splits:
 
 def fingerprint(splits: Splits) -> str:
     """A checksum of all records: a run is resumed on the data that it began with, with the same records held out."""
+    return _checksum(splits.train, splits.valid, splits.test)
+
+
+def checksum(records: Sequence[Any]) -> str:
+    """A checksum of some records, in their order: whether others are the same."""
+    return _checksum(records)
+
+
+def _checksum(*parts: Sequence[Any]) -> str:
     digest = hashlib.sha256()
-    for name in ("train", "valid", "test"):
+    for records in parts:
         # Record by record, to the same bytes as the JSON of all of them, which would be as large as the data.
-        for number, record in enumerate(getattr(splits, name)):
+        for number, record in enumerate(records):
             digest.update(f"{', ' if number else '['}{json.dumps(asdict(record))}".encode())
-        digest.update(b"]" if getattr(splits, name) else b"[]")
+        digest.update(b"]" if records else b"[]")
     return digest.hexdigest()

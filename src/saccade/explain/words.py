@@ -20,7 +20,7 @@ Legend: S positions, M sentences.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from jaxtyping import Float
@@ -111,8 +111,9 @@ def words(
     """
     if bundle.task.output != "label":
         raise SaccadeError(f"expected a classifier, found the task {bundle.task.name!r}")
+    notes: Sequence[str] = ()
     if not (isinstance(records, Sequence) and all(hasattr(record, "source") for record in records)):
-        records, _ = bundle.records_of(records)
+        records, _, notes = bundle.records_of(records)
     if not records:
         raise SaccadeError("expected at least one record, found none")
     folded = _folds(bundle.task)
@@ -126,7 +127,8 @@ def words(
             label = prediction.value if whose == "predicted" else record.target
             tally.add(label, look, trace.axes[TEXT], folded=folded)
         progress(len(part))
-    return tally.words(whose, least, bundle.task.labels)
+    words = tally.words(whose, least, bundle.task.labels)
+    return replace(words, notes=(*notes, *words.notes))
 
 
 @dataclass(frozen=True)

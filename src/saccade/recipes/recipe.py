@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,18 @@ from saccade.errors import InputError
 from saccade.models import MODELS, network_class
 from saccade.plugins import EVERYTHING, FORM, NOTHING, Trust, is_own, modules_of, searching, trusted
 from saccade.recipes.lineage import inherit, parent_folder
-from saccade.recipes.located import Located, locate, node_at, override, parse_override, read_yaml, refusal, texts_of
+from saccade.recipes.located import (
+    COMMAND_LINE,
+    Located,
+    join,
+    locate,
+    node_at,
+    override,
+    parse_override,
+    read_yaml,
+    refusal,
+    texts_of,
+)
 from saccade.recipes.own import fill, located
 from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
@@ -190,6 +202,23 @@ def _name_of(root: Located) -> str:
     parts = [node_at(root, field) for field in ("task", "model.name")]
     texts = [node.text.rpartition(":")[2] for node in parts if node is not None and node.text]
     return re.sub(r"[^\w-]+", "_", "-".join(texts)) or "recipe"
+
+
+def change_reading(recipe: Recipe, overrides: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a trained network with other settings for how records are read, as :func:`change` takes them. What the
+    network has learnt from its data (tokens, labels …) cannot be changed."""
+    given = [(reduce(join, keys), COMMAND_LINE) for keys, _ in map(parse_override, overrides)]
+    given += [(key, "overrides") for key, _ in _flat(changes or {})]
+    known = getattr(recipe.data, "rereads", None)  # a user's own task has data of its own
+    for key, where in given:
+        section, _, name = key.partition(".")
+        if section != "data" or (known is not None and name.partition(".")[0] not in known):
+            fields = ", ".join(f"data.{field}" for field in known or ("FIELD",))
+            hint = "the rest is fixed by training"
+            raise InputError(where, field=key, expected=f"one of {fields}", found="another field", hint=hint)
+    root, _ = _overridden(locate(recipe.to_plain(), recipe.name), overrides, changes or {})
+    changed = _read(root, recipe.name, recipe.folder, trust=recipe.trust, beside=recipe.beside)
+    return replace(recipe, data=changed.data)
 
 
 def _overridden(root: Located, overrides: Sequence[str], changes: Mapping[str, Any]) -> tuple[Located, tuple[str, ...]]:

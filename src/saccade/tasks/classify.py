@@ -89,6 +89,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
 
     name = "classify"
     Data = LabelledData
+    record_types = (Labelled,)
     network_base = Classifier
     metrics = CLASSIFIER_METRICS
     input = PAIR

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from saccade.data.config import CUT
 from saccade.data.files.semeval import MARKED, unmarked
 from saccade.data.labels.batch import Batch, Ids, Layout, collate, fit, marks_of
 from saccade.data.labels.nested_batch import NestedBatch, collate_nested, fit_nested, nested
@@ -101,7 +102,7 @@ class ClassifyReader(ABC):
                 raise InputError(where, expected="a text", found="nothing" if not text else "whitespace only")
         self._check_marks(source, where)
         ids, cut = self.fit(self.encoded([source])[0], where)
-        notes = [f"cut to its {self.limits}"] if cut else []
+        notes = [f"{CUT} its {self.limits}"] if cut else []
         read = self.tokens(ids)
         notes += unknown_notes(read, self.tokenizer.UNK)
         return ClassifyInput(source, ids, tuple(notes))

@@ -122,6 +122,7 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     name = "label"
     Data = TaggedData
+    record_types = (Tagged,)
     network_base = Tagger
     metrics = TAG_METRICS
     input = WORDS

@@ -108,6 +108,7 @@ class Language(Steers, Scores, Surveys, Decodes):
 
     name = "language"
     Data = TextData
+    record_types = (Text,)
     network_base = LanguageModel
     metrics = LANGUAGE_METRICS
     input = TEXT

@@ -81,6 +81,7 @@ class Point(Decodes):
 
     name = "point"
     Data = PointData
+    record_types = (Points,)
     network_base = EncoderDecoder
     metrics = POINT_METRICS
     input = POINTS

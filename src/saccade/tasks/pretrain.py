@@ -87,6 +87,7 @@ class Pretrain(Scores, Surveys, Task):
 
     name = "pretrain"
     Data = PretrainData
+    record_types = (Text,)
     network_base = nn.Module
     metrics = MASKED_METRICS
     input = PAIR

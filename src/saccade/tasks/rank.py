@@ -80,6 +80,7 @@ class Rank(FineTunes, Scores, Surveys, Task):
 
     name = "rank"
     Data = RankedData
+    record_types = (Ranked,)
     network_base = Ranker
     metrics = RANKING_METRICS
     input = CANDIDATES

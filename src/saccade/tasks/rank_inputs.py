@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from saccade.data.config import CUT
 from saccade.data.rankings.batch import Row
 from saccade.data.rankings.records import Ranked, RankedData
 from saccade.data.rankings.word_overlap import SharedWords
@@ -108,7 +109,7 @@ class RankReader:
         (rows,), cut = self.rows([(question, candidates)], where)
         limit, again = self.data.max_length, len(listed) - len(candidates)
         notes = [f"{again} of {len(listed)} candidates are duplicates and left out"] if again else []
-        notes += [f"{cut} of {1 + len(rows)} texts cut to their first {limit} tokens"] if cut else []
+        notes += [f"{cut} of {1 + len(rows)} texts {CUT} their first {limit} tokens"] if cut else []
         read = [*rows[0][0], *(token for row in rows for token in row[1])]
         notes += unknown_notes(read, self.tokenizer.UNK)
         return RankInput(question, candidates, rows, tuple(notes), _chosen(given, candidates, where))

@@ -20,10 +20,10 @@ from torch import nn
 from torch.nn import functional
 
 from saccade.data.batching import CLOSING, Corpus
-from saccade.data.config import fit, fit_all
+from saccade.data.config import CUT, fit, fit_all
 from saccade.data.files.records import Name
 from saccade.data.pairs.batch import Batch, collate
-from saccade.data.pairs.records import Pair, PairData, load_splits, pairs_of, read_file
+from saccade.data.pairs.records import GroupedPair, Pair, PairData, load_splits, pairs_of, read_file
 from saccade.data.reading import FaultCounts
 from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
 from saccade.data.tokenizers.writing import WRITING, Writing
@@ -84,6 +84,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     name = "translate"
     Data = PairData
+    record_types = (Pair, GroupedPair)
     network_base = EncoderDecoder
     metrics = TEXT_METRICS
     input = TEXT
@@ -222,7 +223,7 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     def _fitted(self, text: str, ids: list[int], where: str) -> TranslateInput:
         ids, cut = fit(ids, self.data.max_length, self.data.too_long, where)
-        notes = [f"cut to its first {self.data.max_length} tokens"] if cut else []
+        notes = [f"{CUT} its first {self.data.max_length} tokens"] if cut else []
         return TranslateInput(text, ids, (*notes, *unknown_notes(ids, Tokenizer.UNK)))
 
     def constrain(

@@ -72,6 +72,7 @@ class WordVectors(Surveys, Task):
 
     name = "vectors"
     Data = WordData
+    record_types = (Text,)
     network_base = nn.Module
     metrics = VECTOR_METRICS
     input = TEXT

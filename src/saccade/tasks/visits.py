@@ -26,6 +26,7 @@ from numpy import ndarray
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.config import CUT
 from saccade.data.files.records import Fields, Name
 from saccade.data.memory import INPUTS
 from saccade.data.toy.visits import EXAMPLES
@@ -100,6 +101,7 @@ class VisitTask(Scores, Surveys, Task):
 
     name = "visits"
     Data = VisitData
+    record_types = (Patient,)
     network_base = VisitNetwork
     metrics = OUTCOME_METRICS
     input = RECORD
@@ -255,7 +257,7 @@ class VisitTask(Scores, Surveys, Task):
         visits = visits_of(listed, Row({}, where), self.data)
         notes, most = [], self.data.max_visits
         if len(visits) > most:
-            notes.append(f"only the last {most} of {len(visits)} visits are read")
+            notes.append(f"{CUT} the last {most} of {len(visits)} visits")
             visits = visits[-most:]
         there = [code for code in self.data.target if any(code in visit.codes for visit in visits)]
         if there:

@@ -225,7 +225,7 @@ class Trace:
     def show(self, site: str | None = None, head: int | None = None) -> None:
         """Draw the trace: in a notebook the explorer's page, in a terminal a heatmap; all of it, or one site and head as
         in :meth:`only`."""
-        _renderer("notebook" if _in_notebook() else "")(self.only(site, head))
+        _renderer("notebook" if in_notebook() else "")(self.only(site, head))
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows for a trace at the end of a cell; None (its text) where the explorer is not built."""
@@ -286,7 +286,7 @@ def _renderer(ending: str) -> Callable[..., Any]:
     return renderer
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     """Whether this runs in an IPython kernel: Jupyter, Lab, VS Code, Colab. IPython's terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None

@@ -57,6 +57,7 @@ class Outcome:
     progress: Progress
     reason: str
     device: str
+    notes: tuple[str, ...] = ()  # warnings
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class _Loop:
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, with_width(job.settings, job.network)
         settings = self.settings
-        self.stepper = Stepper(job.task, job.network, settings, job.report.say)
+        self.notes: list[str] = []
+        self.stepper = Stepper(job.task, job.network, settings, self._note)
         self._pending = deque[_PendingUpdate]()
         self.device, self.phases = self.stepper.device, self.stepper.phases
         self.progress, self.snapshots = Progress(), Snapshots(settings)
@@ -88,7 +90,7 @@ class _Loop:
             first = self._plan(0)
             self.per_epoch = updates_of(len(first), settings)
             if not resume and (warning := batch_size_warning(settings, first)):
-                job.report.say(warning)
+                self._note(warning)
             self.total = int(min(settings.epochs * self.per_epoch, settings.updates or math.inf))
             records = len(job.train) / max(1, len(first))
         if resume:
@@ -101,6 +103,10 @@ class _Loop:
         self.logs = Logs(job.folder, since=self.progress.update, tensorboard=settings.tensorboard, phases=names)
         self._clock = time.perf_counter()
         self._before, self._first = self.progress.seconds, self.progress.update
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self.job.report.say(text)
 
     def _resume(self) -> None:
         saved = checkpoints(self.job.folder / CHECKPOINTS)
@@ -143,7 +149,7 @@ class _Loop:
             report.end()
             self.logs.close()
         threads = f"{progress.threads} CPU thread{'s' if progress.threads > 1 else ''}"
-        return Outcome(progress, reason, threads if self.device.type == "cpu" else str(self.device))
+        return Outcome(progress, reason, threads if self.device.type == "cpu" else str(self.device), tuple(self.notes))
 
     def _epoch(self, stop_requested: threading.Event) -> None:
         progress, settings = self.progress, self.settings
@@ -342,7 +348,7 @@ class _Loop:
         snapshots = self.snapshots.by_update
         if len(snapshots) < 2:
             if self.settings.average:
-                self.job.report.say(f"nothing to average: {self.snapshots.too_few}, so the saved network stays")
+                self._note(f"nothing to average: {self.snapshots.too_few}, so the saved network stays")
             return
         before = {name: tensor.detach().clone() for name, tensor in self.job.network.state_dict().items()}
         self.job.network.load_state_dict(mean_of([snapshots[update] for update in sorted(snapshots)]))

@@ -1,12 +1,19 @@
-"""Shows the progress of training: a bar with loss and metric in a terminal, a line per validation elsewhere."""
+"""Shows the progress of training: a bar with loss and metric in a terminal or a notebook, a line per validation elsewhere."""
 
 from __future__ import annotations
 
+import sys
+import time
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from saccade.trace.maps import in_notebook
+
+OFTEN = 0.2  # seconds between two updates of a notebook's line
+WIDTH = 30  # of its bar, in characters
 
 
 class Report(Protocol):
@@ -29,18 +36,6 @@ class Silence:
     def say(self, text: str) -> None: ...
     def testing(self, done: int, total: int) -> None: ...
     def end(self) -> None: ...
-
-
-class Notes(Silence):
-    """Prints nothing, and collects the messages that begin with ``prefix``, for JSON output."""
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.notes: list[str] = []
-
-    def say(self, text: str) -> None:
-        if text.startswith(self.prefix):
-            self.notes.append(text)
 
 
 class Terminal:
@@ -118,3 +113,70 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
         self.end()
+
+
+class Notebook(Silence):
+    """A bar that is updated in place in a notebook's output, with a line per validation below it."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name, self.epochs, self.total = name, 0, 0
+        self._figure, self._text, self._began, self._shown = "", "", 0.0, 0.0
+        self._first, self._passing = 0, False  # what was done before; the bar goes at its end
+        self._handle: Any = None
+
+    def begin(self, total: int, done: int, epochs: int) -> None:
+        self.epochs, self._figure = epochs, ""
+        self._open("epoch 1", total, done)
+
+    def update(self, done: int, epoch: int, loss: float) -> None:
+        self._draw(f"epoch {epoch + 1}/{self.epochs}", done, f"loss {loss:.4f}  {self._figure}".rstrip())
+
+    def evaluated(self, epoch: int, update: int, line: str, figure: str) -> None:
+        self._figure = figure
+        print(f"epoch {epoch + 1:>3}/{self.epochs}, update {update:,}: {line}", flush=True)
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def testing(self, done: int, total: int) -> None:
+        if not done:
+            self._open("test", total, 0, passing=True)
+        self._draw("test", done)
+        if done == total:
+            self.end()
+
+    def end(self) -> None:
+        if self._handle is not None:
+            self._text = "" if self._passing else self._text
+            self._show()
+        self._handle = None
+
+    def _open(self, stage: str, total: int, done: int, *, passing: bool = False) -> None:
+        self.total, self._first, self._began, self._passing = total, done, time.monotonic(), passing
+        self._draw(stage, done)
+        show = sys.modules["IPython"].display.display
+        self._handle = show({"text/plain": self._text}, raw=True, display_id=True)
+
+    def _draw(self, stage: str, done: int, more: str = "") -> None:
+        share, spent = done / max(1, self.total), time.monotonic() - self._began
+        left = f", {_clock(spent * (self.total - done) / (done - self._first))} left" if done > self._first else ""
+        filled = round(WIDTH * share)
+        bar = f"{'━' * filled}{'╌' * (WIDTH - filled)} {share:4.0%}"
+        self._text = f"{self.name} {stage}  {bar}  {more}  {_clock(spent)}{left}".strip()
+        if self._handle is not None and time.monotonic() - self._shown > OFTEN:
+            self._show()
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        self._handle.update({"text/plain": self._text}, raw=True)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def progress_report(progress: bool, name: str = "") -> Report:
+    """The report of a call in Python: in a notebook's output, else on standard error; none without ``progress``."""
+    if not progress:
+        return Silence()
+    return Notebook(name) if in_notebook() else Terminal(Console(stderr=True), name)

@@ -238,7 +238,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
     longest = "x" * 997 + "\ty\n"
     assert len(read_pairs(write(tmp_path, "a.tsv", longest))[0].source) == 997
     bomb = write(tmp_path, "b.tsv.gz", gzip.compress(b"a\tb\n" + b"x" * 50_000_000, mtime=0))
-    assert f"{bomb}:2: expected lines of at most 1,000 bytes, found a longer one" == fault(bomb)
+    assert fault(bomb).startswith(f"{bomb}:2: expected lines of at most 1,000 bytes, found a longer one")
 
 
 def test_a_csv_field_that_never_ends_is_refused(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def compare(
     setup, wanted = _enter(bundles, data, metrics, beam, text, device)
     by_length = _buckets(setup, by, edges)
     outputs, notes = _outputs(setup, say)
+    notes = [*setup.notes, *notes]
     if data is None:
         notes = [*filter(None, map(setup.seen, range(1, len(outputs)))), *notes]
     if len(by_length) == 1:

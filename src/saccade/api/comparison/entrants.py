@@ -50,6 +50,7 @@ class ComparisonSetup:
     where: str
     references: References
     metrics: Sequence[str]
+    notes: Sequence[str] = ()  # about the records
 
     @property
     def task(self) -> Task:
@@ -147,9 +148,9 @@ def prepare(
     names = _names(bundles)
     wanted = _metrics(bundles, metrics)
     searches = [_search(bundle, beam) for bundle in bundles]
-    records, where = bundles[0].records_of(data)
+    records, where, notes = bundles[0].records_of(data)
     references = _references(bundles, names, records, text)
-    return ComparisonSetup(bundles, names, searches, records, where, references, wanted)
+    return ComparisonSetup(bundles, names, searches, records, where, references, wanted, notes)
 
 
 def _names(bundles: Sequence[Bundle]) -> list[str]:

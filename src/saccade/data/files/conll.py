@@ -23,8 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.files.lines import Encoding, lines_of, without_end
-from saccade.data.files.records import WIDTH, Fault, fault
+from saccade.data.files.limits import MAX_RECORD, max_record, raised
+from saccade.data.files.lines import LINE_LIMIT, Encoding, lines_of, without_end
+from saccade.data.files.records import LONG, WIDTH, Fault, fault
 from saccade.errors import InputError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -112,7 +113,8 @@ class _Reader:
         self.runs = runs  # of tabs divide columns as one does
         self.width = width  # of a CoNLL file, as many columns as its first word has
         self.documents, self.document = 0, None if universal else ""
-        self.sentence, self.fault = Sentence(), None
+        self.sentence, self.fault, self.size = Sentence(), None, 0
+        self.longest = max_record(LINE_LIMIT)
 
     sentence: Sentence
     fault: Fault | None
@@ -120,6 +122,7 @@ class _Reader:
 
     def broken(self, found: Fault) -> None:
         self.fault = self.fault or found
+        self.sentence = Sentence()  # the rest of it is not kept
 
     def read(self, number: int, text: str) -> None:
         cells = _cells(text, self.runs)
@@ -171,9 +174,18 @@ class _Reader:
         elif tag.split() != [tag] or (self.universal and tag == "_"):
             expected = "a tag" if tag in ("", "_") else "a tag without blanks"
             self.broken(fault(number, NO_TAG, self.path, expected=expected, found=repr(tag[:40])))
-        self.sentence.words.append(word)
-        self.sentence.tags.append(tag)
-        self.sentence.lines.append(number)
+        self.size += len(word) + len(tag) + 2
+        if self.size > self.longest and self.fault is None:
+            first = self.sentence.lines[0] if self.sentence.lines else number
+            expected, hint = (
+                f"a blank line after at most {self.longest:,} bytes of words",
+                raised(MAX_RECORD, self.longest),
+            )
+            self.broken(fault(first, LONG, self.path, expected=expected, found="a longer sentence", hint=hint))
+        if self.fault is None:
+            self.sentence.words.append(word)
+            self.sentence.tags.append(tag)
+            self.sentence.lines.append(number)
 
     def end(self) -> Iterator[Sentence | Fault]:
         """The sentence that a blank line closes, if there is one."""
@@ -182,4 +194,4 @@ class _Reader:
         elif self.sentence.words:
             self.sentence.document = self.document or None
             yield self.sentence
-        self.sentence, self.fault = Sentence(), None
+        self.sentence, self.fault, self.size = Sentence(), None, 0

@@ -1,7 +1,8 @@
 """Reads the lines of a text file, plain, gzipped or xz'd, in bounded memory, whatever the file holds.
 
 A plain file is read up to the size it has when it is opened; a last line that this cuts through is a fault. A line of more than
-LINE_LIMIT bytes is a fault too, and is skipped without being held in memory.
+LINE_LIMIT bytes is a fault too, and is skipped without being held in memory. The bounds of :mod:`saccade.data.files.limits`
+hold; they raise LINE_LIMIT where the user has set one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL, Fault, fault
 from saccade.errors import InputError
 
@@ -74,18 +76,24 @@ def text_lines(path: Path) -> Iterator[str]:
         yield line.text
 
 
-def lines_of(path: Path, encoding: Encoding = "utf-8") -> Iterator[Line]:
-    """The lines of a text file with their ends and their faults."""
+def lines_of(
+    path: Path, encoding: Encoding = "utf-8", *, longest: int | None = None, bounded: bool = True
+) -> Iterator[Line]:
+    """The lines of a text file with their ends and their faults. They have at most ``longest`` bytes: the user's bound, else
+    LINE_LIMIT. The whole file is ``bounded`` unless the caller keeps little of it."""
     number, encoding = 0, codec_of(encoding)
+    longest, total = longest or max_record(LINE_LIMIT), Total(path)
     with opened(path) as file:
         left = _size(file, path)
-        while raw := _line(file, left, path, number + 1):
+        while raw := _line(file, left, path, number + 1, longest):
             number += 1
             left = None if left is None else left - len(raw)
-            if len(raw) > LINE_LIMIT:
-                expected = f"lines of at most {LINE_LIMIT:,} bytes"
-                yield Line(number, "", fault(number, LONG, path, expected=expected, found="a longer one"))
-                left = _skip(file, raw, left, path, number)
+            if bounded:
+                total.add(len(raw), number)
+            if len(raw) > longest:
+                expected, hint = f"lines of at most {longest:,} bytes", raised(MAX_RECORD, longest)
+                yield Line(number, "", fault(number, LONG, path, expected=expected, found="a longer one", hint=hint))
+                left = _skip(file, raw, left, path, number, longest)
             elif left == 0 and raw[-1] != 0x0A and _size(file, path) != file.tell():
                 expected, found = "a whole last line", "one that is still being written"
                 hint = "the file grew while it was read"
@@ -108,9 +116,9 @@ def parallel_lines(paths: Sequence[Path], encoding: Encoding = "utf-8") -> Itera
         yield lines
 
 
-def _line(file: BinaryIO, left: int | None, path: Path, number: int) -> bytes:
+def _line(file: BinaryIO, left: int | None, path: Path, number: int, longest: int) -> bytes:
     try:
-        return file.readline(LINE_LIMIT + 1 if left is None else min(LINE_LIMIT + 1, left))
+        return file.readline(longest + 1 if left is None else min(longest + 1, left))
     except BROKEN as error:
         raise _damaged(path, error, number) from error
 
@@ -164,7 +172,7 @@ def _size(file: BinaryIO, path: Path) -> int | None:
     return None if path.suffix.lower() in OPENERS else os.fstat(file.fileno()).st_size
 
 
-def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int) -> int | None:
+def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int, longest: int) -> int | None:
     """Skip the rest of an over-long line."""
     skipped = 0
     while raw and raw[-1] != 0x0A and left != 0:
@@ -172,9 +180,9 @@ def _skip(file: BinaryIO, raw: bytes, left: int | None, path: Path, number: int)
         skipped += len(raw)
         left = None if left is None else left - len(raw)
         if skipped > SKIP_LIMIT:
-            expected = f"lines of at most {LINE_LIMIT:,} bytes"
-            found = f"one that does not end within {SKIP_LIMIT:,}"
-            raise InputError(path, line=number, expected=expected, found=found)
+            expected = f"lines of at most {longest:,} bytes"
+            found, hint = f"one that does not end within {SKIP_LIMIT:,}", raised(MAX_RECORD, skipped)
+            raise InputError(path, line=number, expected=expected, found=found, hint=hint)
     return left
 
 

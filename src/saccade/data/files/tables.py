@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from saccade.data.files import lines
+from saccade.data.files.limits import max_record
 from saccade.data.files.lines import Encoding, Line, lines_of, without_end
 from saccade.data.files.records import (
     HEADER,
@@ -96,6 +97,7 @@ class _Feed:
 
     def __init__(self, path: Path, encoding: Encoding) -> None:
         self.lines, self.again = lines_of(path, encoding), deque[Line]()
+        self.longest = max_record(lines.LINE_LIMIT)
         self.row: list[Line] = []
         self.size = 0
 
@@ -106,7 +108,7 @@ class _Feed:
         line = self.again.popleft() if self.again else next(self.lines)
         self.row.append(line)
         self.size += len(line.text)
-        if len(self.row) > ROW_LINES or (len(self.row) > 1 and self.size > lines.LINE_LIMIT):
+        if len(self.row) > ROW_LINES or (len(self.row) > 1 and self.size > self.longest):
             raise _Endless
         return line.text
 
@@ -120,7 +122,7 @@ class _Feed:
 def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
     """The rows of a CSV that are not blank."""
     # The module's own limit, 131,072 characters, is less than what a line may hold.
-    csv.field_size_limit(max(csv.field_size_limit(), 2 * lines.LINE_LIMIT))
+    csv.field_size_limit(max(csv.field_size_limit(), 2 * max_record(lines.LINE_LIMIT)))
     feed = _Feed(path, encoding)
     divider = _divided_by(path, encoding)
     reader = csv.reader(feed, strict=True, delimiter=divider)
@@ -160,7 +162,7 @@ def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
     if first.fault is not None:
         return first.fault
     if isinstance(error, _Endless):
-        found = f"one that runs on after {ROW_LINES:,} lines or {lines.LINE_LIMIT:,} characters"
+        found = f"one that runs on after {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
     if "new-line character" in found:
         return lone_return(first.number, path)
     reason, hint = NO_ROW, None

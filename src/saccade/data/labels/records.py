@@ -20,8 +20,9 @@ from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import FORMATS, scan_fields
 from saccade.data.files.hub import on_hub
+from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
 from saccade.data.files.lines import codec_of, opened
-from saccade.data.files.records import NOT_TEXT, NOT_UTF8, NUL, Fault, Fields, fault, kind_of, label_of
+from saccade.data.files.records import LONG, NOT_TEXT, NOT_UTF8, NUL, Fault, Fields, fault, kind_of, label_of
 from saccade.data.files.semeval import BLOCKS, scan_blocks
 from saccade.data.memory import WHERE, fields_in, group_of, records_in
 from saccade.data.reading import FaultCounts, load_splits, own_format, read_records
@@ -71,6 +72,8 @@ class LabelColumns(ColumnNames):
 class LabelledData(DataConfig):
     """The ``data`` part of a recipe for texts with a label each: files, or folders with one folder per label."""
 
+    rereads: ClassVar[tuple[str, ...]] = (*DataConfig.rereads, "columns", "max_length", "too_long", "keep")
+
     source: Literal["opinions", "contrasts", "verbs", "needles"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "lines", "aspects", "relations"] | None = None
     columns: LabelColumns = field(default_factory=LabelColumns)
@@ -109,16 +112,20 @@ def load_labelled(data: LabelledData, folder: Path, seed: int) -> Splits:
     return load_splits(data, folder, seed, lambda values: Labelled(*values), lambda path, split: gather(path, data))
 
 
-def read_file(path: Path, data: LabelledData) -> list[Labelled]:
-    """The records of one more file or folder, read strictly."""
+def read_file(path: Path, data: LabelledData, dropped: FaultCounts | None = None) -> list[Labelled]:
+    """The records of one more file or folder, read strictly unless ``dropped`` counts malformed ones."""
     known = FORMATS if data.format in BLOCKS else (*FORMATS, "txt")  # the blocks of one release stand in .TXT files
     columns = replace(data.columns, group=None)
-    return gather(path, replace(data, format=own_format(path, data, known), columns=columns), strict=True)[0]
+    settings = replace(data, format=own_format(path, data, known), columns=columns)
+    return gather(path, settings, dropped, strict=dropped is None)[0]
 
 
-def gather(path: str | Path, data: LabelledData, *, strict: bool = False) -> tuple[list[Labelled], list[str]]:
+def gather(
+    path: str | Path, data: LabelledData, dropped: FaultCounts | None = None, *, strict: bool = False
+) -> tuple[list[Labelled], list[str]]:
     """The records of a file or folder, and warnings about them."""
-    return read_records(path, scan(path, data), data, strict=strict, expected="at least one text with its label")
+    expected = "at least one text with its label"
+    return read_records(path, scan(path, data), data, dropped, strict=strict, expected=expected)
 
 
 def scan(path: str | Path, data: LabelledData) -> Iterator[Labelled | Fault]:
@@ -164,6 +171,7 @@ def record_of(
 
 def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
     """One folder per label, one file per text. Folders that ``data.labels`` does not list are skipped, and counted."""
+    total = Total(folder)
     inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     labels = [entry for entry in inside if entry.is_dir()]
     if not labels:
@@ -173,7 +181,9 @@ def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
         listed = data.labels is None or label.name in data.labels
         for number, file in enumerate(files, start=1):
             if listed:
-                yield _document(file, label.name, number, data)
+                document = _document(file, label.name, number, data)
+                total.add(0 if isinstance(document, Fault) else len(document.source))
+                yield document
             else:
                 expected, reason = f"one of {', '.join(data.labels or ())}", f"of {label.name!r}, not among data.labels"
                 named = f"{label.name}/{file.name}"
@@ -182,7 +192,10 @@ def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
 
 def _document(file: Path, label: str, number: int, data: LabelledData) -> Labelled | Fault:
     with opened(file) as stream:
-        raw = stream.read()
+        raw = stream.read(max_record() + 1)
+    if len(raw) > max_record():
+        most, remedy = f"a text of at most {max_record():,} bytes", raised(MAX_RECORD, max_record())
+        return fault(number, LONG, file, expected=most, found="a longer one", hint=remedy, name=f"{label}/{file.name}")
     reason, expected, found, hint = EMPTY, "a text", "nothing", None
     try:
         text = raw.decode("utf-8-sig" if codec_of(data.encoding) == "utf-8" else data.encoding).strip()

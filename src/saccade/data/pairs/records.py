@@ -100,6 +100,8 @@ class PairData(DataConfig):
     """The ``data`` part of a recipe for pairs of texts: a file of pairs, or two files whose lines belong together."""
 
     paths: ClassVar[tuple[str, ...]] = (*DataConfig.paths, "spelling.words")
+    rereads: ClassVar[tuple[str, ...]] = (*DataConfig.rereads, "columns", "max_length", "too_long")
+    most_files: ClassVar[float] = 2  # line-aligned
 
     source: Literal["dates", "spelling", "phonemes", "copies"] | None = None
     train: str | PairFiles | None = None  # type: ignore[assignment]
@@ -151,10 +153,12 @@ def load_splits(data: PairData, folder: Path, seed: int) -> Splits:
     return reading.load_splits(data, folder, seed, lambda values: Pair(*values), read)
 
 
-def read_file(path: Path, data: PairData) -> list[Pair]:
-    """The pairs of one more file, by the recipe's columns, and by its format where the suffix does not tell; read strictly."""
+def read_file(path: Files, data: PairData, dropped: FaultCounts | None = None) -> list[Pair]:
+    """The pairs of one more file, by the recipe's columns, and by its format where the suffix does not tell; or of two
+    line-aligned files. Read strictly unless ``dropped`` counts malformed ones."""
     settings = replace(data, columns=replace(data.columns, group=None), format=None)
-    return gather(path, settings, format=own_format(path, data, FORMATS), strict=True)[0]
+    format = None if isinstance(path, tuple) else own_format(path, data, FORMATS)
+    return gather(path, settings, dropped, format=format, strict=dropped is None)[0]
 
 
 def read_pairs(
@@ -169,7 +173,7 @@ def read_pairs(
 
 
 def gather(
-    path: Files, data: PairData, *, format: str | None = None, strict: bool = False
+    path: Files, data: PairData, dropped: FaultCounts | None = None, *, format: str | None = None, strict: bool = False
 ) -> tuple[list[Pair], list[str]]:
     """All pairs of a file or of two, and warnings about them; ``strict`` reading drops no fault."""
     group = data.columns.group
@@ -177,7 +181,9 @@ def gather(
     format = format or (None if isinstance(path, tuple) else data.format)
     items = scan(path, columns=data.columns, format=format, encoding=data.encoding)
     records = (item if isinstance(item, Fault) else item.record for item in items)
-    pairs, notes = read_records(first, records, data, strict=strict, called="pairs", expected="at least one pair")
+    pairs, notes = read_records(
+        first, records, data, dropped, strict=strict, called="pairs", expected="at least one pair"
+    )
     if group is not None and not any(isinstance(pair, GroupedPair) for pair in pairs):
         expected = f"a record with {group!r}"
         raise InputError(first, field="columns.group", expected=expected, found="none that has it")

@@ -86,14 +86,16 @@ def load_points(data: PointData, folder: Path, seed: int) -> Splits:
     return load_splits(data, folder, seed, lambda drawn: Points(*drawn), read, independent=True)
 
 
-def read_file(path: Path, data: PointData) -> list[Points]:
-    """The records of one more file, read strictly."""
-    return gather(path, data, strict=True)[0]
+def read_file(path: Path, data: PointData, dropped: FaultCounts | None = None) -> list[Points]:
+    """The records of one more file, read strictly unless ``dropped`` counts malformed ones."""
+    return gather(path, data, dropped, strict=dropped is None)[0]
 
 
-def gather(path: str | Path, data: PointData, *, strict: bool = False) -> tuple[list[Points], list[str]]:
+def gather(
+    path: str | Path, data: PointData, dropped: FaultCounts | None = None, *, strict: bool = False
+) -> tuple[list[Points], list[str]]:
     """The records of a JSONL file (also gzipped or xz'd), and warnings about them."""
-    return read_records(path, scan(path, data), data, strict=strict, expected="at least one record")
+    return read_records(path, scan(path, data), data, dropped, strict=strict, expected="at least one record")
 
 
 def scan(path: str | Path, data: PointData) -> Iterator[Points | Fault]:

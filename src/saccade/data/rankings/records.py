@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
@@ -77,6 +77,8 @@ class RankColumns(ColumnNames):
 class RankedData(DataConfig):
     """The ``data`` part of a recipe for questions with candidates: files, or folders with a.toks, b.toks and sim.txt."""
 
+    rereads: ClassVar[tuple[str, ...]] = (*DataConfig.rereads, "columns", "max_length", "too_long")
+
     source: Literal["facts"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "toks"] | None = None
     columns: RankColumns = field(default_factory=RankColumns)
@@ -135,16 +137,18 @@ def without_unanswered(splits: Splits, data: RankedData) -> Splits:
     return replace(splits, train=kept, notes=(*splits.notes, note))
 
 
-def read_file(path: Path, data: RankedData) -> list[Ranked]:
+def read_file(path: Path, data: RankedData, dropped: FaultCounts | None = None) -> list[Ranked]:
     """The records of one more file or folder, read strictly."""
     format = None if path.is_dir() else own_format(path, data, TABLES)
-    return gather(path, replace(data, format=format), strict=True)[0]
+    return gather(path, replace(data, format=format), dropped, strict=dropped is None)[0]
 
 
-def gather(path: str | Path, data: RankedData, *, strict: bool = False) -> tuple[list[Ranked], list[str]]:
+def gather(
+    path: str | Path, data: RankedData, dropped: FaultCounts | None = None, *, strict: bool = False
+) -> tuple[list[Ranked], list[str]]:
     """The records of a file or folder, and warnings about them."""
     expected = "at least one question with a candidate"
-    rows, notes = read_records(path, scan(path, data), data, strict=strict, called="rows", expected=expected)
+    rows, notes = read_records(path, scan(path, data), data, dropped, strict=strict, called="rows", expected=expected)
     return collected(rows), notes
 
 

@@ -24,7 +24,9 @@ from saccade.data.files import fields as columnar
 from saccade.data.files.conll import NO_TAG, Sentence, scan_conll
 from saccade.data.files.fields import scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.records import NOT_TEXT, Fault, Fields, Name, fault, kind_of, label_of
+from saccade.data.files.limits import MAX_RECORD, max_record, raised
+from saccade.data.files.lines import LINE_LIMIT
+from saccade.data.files.records import LONG, NOT_TEXT, Fault, Fields, Name, fault, kind_of, label_of
 from saccade.data.memory import WHERE, columns_in, fields_in, group_of, missing, records_in, rows_of_table
 from saccade.data.reading import FaultCounts, load_splits, own_format, read_records
 from saccade.data.splits import Splits
@@ -86,6 +88,8 @@ class TagColumns(ColumnNames):
 class TaggedData(DataConfig):
     """The ``data`` part of a recipe for sentences with a tag per word."""
 
+    rereads: ClassVar[tuple[str, ...]] = (*DataConfig.rereads, "columns", "max_length", "too_long")
+
     source: Literal["repeats"] | None = None
     format: Literal["conll", "conllu", "csv", "jsonl", "parquet"] | None = None
     columns: TagColumns = field(default_factory=TagColumns)
@@ -121,18 +125,21 @@ def load_tagged(data: TaggedData, folder: Path, seed: int) -> Splits:
     return load_splits(data, folder, seed, lambda values: Tagged(*values), lambda path, split: gather(path, data))
 
 
-def read_file(path: Path, data: TaggedData) -> list[Tagged]:
-    """The records of one more file, read strictly."""
+def read_file(path: Path, data: TaggedData, dropped: FaultCounts | None = None) -> list[Tagged]:
+    """The records of one more file, read strictly unless ``dropped`` counts malformed ones."""
     format = own_format(path, data, SUFFIXES)
     sentence = data.columns.sentence if format_of(path, format) == "csv" else None
     columns = replace(data.columns, group=None, sentence=sentence)
-    return gather(path, replace(data, format=format, columns=columns), strict=True)[0]
+    return gather(path, replace(data, format=format, columns=columns), dropped, strict=dropped is None)[0]
 
 
-def gather(path: str | Path, data: TaggedData, *, strict: bool = False) -> tuple[list[Tagged], list[str]]:
+def gather(
+    path: str | Path, data: TaggedData, dropped: FaultCounts | None = None, *, strict: bool = False
+) -> tuple[list[Tagged], list[str]]:
     """The records of a file, and warnings about them."""
     expected = "at least one sentence with its tags"
-    records, notes = read_records(path, scan(path, data), data, strict=strict, called="sentences", expected=expected)
+    items = scan(path, data)
+    records, notes = read_records(path, items, data, dropped, strict=strict, called="sentences", expected=expected)
     if data.columns.group is None and len({record.group for record in records}) < FEW_DOCUMENTS:
         records = [replace(record, group=None) for record in records]
     return records, notes
@@ -302,7 +309,7 @@ def sentences_of(rows: Iterable[Fields | Fault], where: str | Path, column: Name
     first, broken = None, None  # the first row of the sentence, and its first fault
     words: list[Any] = []
     tags: list[Any] = []
-    name, group = None, None
+    name, group, size, longest = None, None, 0, max_record(LINE_LIMIT)
     for row in rows:
         if isinstance(row, Fault):
             if row.skipped:
@@ -317,14 +324,19 @@ def sentences_of(rows: Iterable[Fields | Fault], where: str | Path, column: Name
             if first is not None:
                 yield broken or replace(first, values=(words, tags, group))
             first, broken = row, broken if first is None else None
-            words, tags, name, group = [], [], row_name, row_group
+            words, tags, name, group, size = [], [], row_name, row_group, 0
             if given and (name, group) in seen:
                 expected = "the rows of a sentence one after another, in the order of its words"
                 found, hint = f"{name!r} again after another sentence", "sort the rows; is there a column of groups?"
                 raise row.fault(UNEVEN, where, column, expected, found, hint=hint).error
             seen.add((name, group))
-        words.append(word)
-        tags.append(None if missing(tag) else tag)
+        size += len(str(word)) + len(str(tag)) + 2
+        if size > longest and broken is None:
+            expected, hint = f"another sentence after at most {longest:,} bytes of words", raised(MAX_RECORD, longest)
+            broken = first.fault(LONG, where, column, expected, "a longer one", hint=hint)
+        if broken is None:
+            words.append(word)
+            tags.append(None if missing(tag) else tag)
         group = row_group if group is None else group
     if first is not None:
         yield broken or replace(first, values=(words, tags, group))

@@ -11,19 +11,21 @@ at a line's end. That is all: "Mr. Smith" is cut in two. The next-sentence task 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from saccade.data.config import DataConfig, check_least
 from saccade.data.files.fields import format_of, scan_fields
 from saccade.data.files.hub import on_hub
+from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
 from saccade.data.files.lines import lines_of, suffix_of, without_end
-from saccade.data.files.records import Fault, Fields
+from saccade.data.files.records import LONG, Fault, Fields, fault
 from saccade.data.memory import WHERE, fields_in, records_in
-from saccade.data.reading import FaultCounts, load_splits, read_records
+from saccade.data.reading import FaultCounts, Files, load_splits, read_records
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import Kind, TokenizerConfig
 from saccade.data.toy.agreement import Agreement
@@ -47,6 +49,9 @@ class Text:
 @dataclass(frozen=True)
 class TextFiles(DataConfig):
     """Which texts are read: files or folders, or lists of them."""
+
+    rereads: ClassVar[tuple[str, ...]] = (*DataConfig.rereads, "column", "unit")
+    most_files: ClassVar[float] = math.inf
 
     train: str | tuple[str, ...] | None = None  # type: ignore[assignment]
     valid: str | tuple[str, ...] | None = None  # type: ignore[assignment]
@@ -167,20 +172,21 @@ def load_texts(data: TextFiles, folder: Path, seed: int) -> Splits:
     return load_splits(data, folder, seed, Text, lambda files, split: gather(files, data), independent=True)
 
 
-def read_texts(path: str | Path, data: TextFiles) -> list[Text]:
-    """The texts of a file, a folder or a dataset, read strictly."""
-    return gather(path, data, strict=True)[0]
+def read_texts(path: Files, data: TextFiles, dropped: FaultCounts | None = None) -> list[Text]:
+    """The texts of a file, a folder, a dataset or several, read strictly unless ``dropped`` counts malformed ones."""
+    return gather(path, data, dropped, strict=dropped is None)[0]
 
 
 def gather(
-    files: str | Path | tuple[str | Path, ...], data: TextFiles, *, strict: bool = False
+    files: Files, data: TextFiles, dropped: FaultCounts | None = None, *, strict: bool = False
 ) -> tuple[list[Text], list[str]]:
     """The texts of a file, a folder, a dataset or several of these, and warnings about them."""
     texts: list[Text] = []
     notes: list[str] = []
     for path in files if isinstance(files, tuple) else (files,):
-        items = scan(path, data)
-        part, about = read_records(path, items, data, strict=strict, called="texts", expected="at least one text")
+        part, about = read_records(
+            path, scan(path, data), data, dropped, strict=strict, called="texts", expected="at least one text"
+        )
         texts += part
         notes += about
     return texts, notes
@@ -192,8 +198,11 @@ def scan(path: str | Path, data: TextFiles) -> Iterator[Text | Fault]:
         files = [file for file in sorted(Path(path).rglob("*")) if file.is_file() and suffix_of(file) in FORMATS]
         if not files:
             raise InputError(path, expected=f"a folder with files ({', '.join(FORMATS)})", found="none of them")
+        total = Total(path)
         for file in files:
-            yield from scan(file, data)
+            for text in scan(file, data):
+                total.add(0 if isinstance(text, Fault) else len(text.source))
+                yield text
         return
     records = records_of(_fields(path, data), str(data.column), path)
     for record in records:
@@ -223,9 +232,17 @@ def _plain(path: Path, data: TextFiles) -> Iterator[Fields | Fault]:
         for line in lines:
             yield line.fault or Fields(line.number, (without_end(line.text),))
         return
-    whole = list(lines)
-    broken = next((line.fault for line in whole if line.fault is not None), None)
-    yield broken or Fields(1, ("\n".join(without_end(line.text) for line in whole),))
+    texts: list[str] = []
+    size, most = 0, max_record()
+    for line in lines:
+        size += len(line.text)
+        if line.fault is not None or (data.unit == "file" and size > most):
+            hint = raised(MAX_RECORD, most)
+            long = fault(1, LONG, path, expected=f"a text of at most {most:,} bytes", found="a longer one", hint=hint)
+            yield line.fault or long
+            return
+        texts.append(without_end(line.text))
+    yield Fields(1, ("\n".join(texts),))
 
 
 def records_of(items: Iterable[Fields | Fault], column: str, where: str | Path) -> Iterator[Text | Fault]:

@@ -166,7 +166,7 @@ def _of_file(path: Path, words: Mapping[str, int]) -> dict[str, Matrix]:
 def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
     """Line, word and numbers, still as text, of every line."""
     width, counted, seen = None, None, 0
-    for line in lines_of(path):
+    for line in lines_of(path, bounded=False):
         text = line.text.rstrip("\r\n \t").replace("\t", " ")
         if line.fault is not None and line.fault.reason != NOT_UTF8:
             raise line.fault.error

@@ -77,6 +77,10 @@ class VisitData(DataConfig):
     """The ``data`` part of a recipe for patients. ``outcomes`` and ``names`` are looked for beside the file of visits."""
 
     paths: ClassVar[tuple[str, ...]] = (*DataConfig.paths, "outcomes", "names")
+    rereads: ClassVar[tuple[str, ...]] = (
+        *DataConfig.rereads, "columns", "separator", "outcomes", "outcome_time", "names", "name_columns", "min_visits",
+        "max_visits", "too_long",
+    )  # fmt: skip
 
     source: Literal["visits"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "omop", "mimic"] | None = None
@@ -340,16 +344,18 @@ def load_visits(data: VisitData, folder: Path, seed: int) -> Splits:
     )
 
 
-def read_file(path: Path, data: VisitData) -> list[Patient]:
-    """The patients of one more file or folder, read strictly."""
-    return gather(path, data, strict=True)[0]
+def read_file(path: Path, data: VisitData, dropped: FaultCounts | None = None) -> list[Patient]:
+    """The patients of one more file or folder, read strictly unless ``dropped`` counts malformed ones."""
+    return gather(path, data, dropped, strict=dropped is None)[0]
 
 
-def gather(path: str | Path, data: VisitData, *, strict: bool = False) -> tuple[list[Patient], list[str]]:
+def gather(
+    path: str | Path, data: VisitData, dropped: FaultCounts | None = None, *, strict: bool = False
+) -> tuple[list[Patient], list[str]]:
     """The patients of a file or folder, and warnings about them."""
     file, found = scan(path, data)
     expected = "a patient with visits and an outcome"
-    return read_records(file, found, data, strict=strict, expected=expected, called="rows and patients")
+    return read_records(file, found, data, dropped, strict=strict, expected=expected, called="rows and patients")
 
 
 def scan(path: str | Path, data: VisitData) -> tuple[Path, Iterator[Patient | Fault]]:

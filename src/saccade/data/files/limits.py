@@ -1,0 +1,63 @@
+"""Bounds what is read into memory: a small compressed file may hold gigabytes. Whoever has the memory raises the bounds.
+
+    SACCADE_MAX_RECORD    bytes of one record: by default 1 MiB for a line, a row of a table or a sentence of tagged words, and
+                          64 MiB for a cell of Parquet or a text that is a file of its own
+    SACCADE_MAX_DATA      bytes of one file or folder, unpacked, with 200 more per line, row or text: by default 2 GiB
+
+Both are environment variables, since they depend on the machine: 500MB, 8GB.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from saccade.errors import InputError, SaccadeError
+
+MAX_RECORD, MAX_DATA = "SACCADE_MAX_RECORD", "SACCADE_MAX_DATA"
+RECORD, DATA = 64 << 20, 2 << 30
+ENTRY = 200  # bytes of memory that a record takes beside its text
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def max_record(default: int | None = None) -> int:
+    """The most bytes of one record; ``default`` is what holds unless the user has set a bound."""
+    return _set(MAX_RECORD, RECORD if default is None else default)
+
+
+def max_data() -> int:
+    """The most bytes of one file."""
+    return _set(MAX_DATA, DATA)
+
+
+def raised(name: str, needed: int) -> str:
+    """The hint how to raise a bound to more than ``needed`` bytes."""
+    megabytes = max(1, -(-needed * 2 >> 20))
+    size = f"{megabytes}MB" if megabytes < 4096 else f"{megabytes >> 10}GB"
+    return f"if this is meant and fits into memory, raise the bound: export {name}={size}"
+
+
+class Total:
+    """Counts what is read of a file or folder; an InputError where it is too much."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path, self.bytes, self.most = path, 0, max_data()
+
+    def add(self, size: int, line: int | None = None, entries: int = 1) -> None:
+        """Count a line, a row or a text of ``size`` bytes."""
+        self.bytes += size + entries * ENTRY
+        if self.bytes > self.most:
+            expected = f"at most {self.most:,} bytes, unpacked and with {ENTRY} more per record"
+            hint = raised(MAX_DATA, self.most)
+            raise InputError(self.path, line=line, expected=expected, found="more", hint=hint)
+
+
+def _set(name: str, default: int) -> int:
+    given = os.environ.get(name, "").strip()
+    if not given:
+        return default
+    size = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", given, re.IGNORECASE)
+    if size is None or not int(size[1]):
+        raise SaccadeError(f"{name}: expected a size such as 500MB or 8GB, found {given!r}")
+    return int(size[1]) * UNITS[size[2].upper()]
