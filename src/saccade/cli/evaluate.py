@@ -31,7 +31,8 @@ def evaluate(
     evaluation = bundle.evaluation(data, metrics=metric, search=options.search(bundle))
     if as_json:
         result = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
-        print(json.dumps(result | ({"details": evaluation.details} if evaluation.details else {})))
+        more = {"details": evaluation.details, "baselines": evaluation.baselines}
+        print(json.dumps(result | {name: value for name, value in more.items() if value}))
         return
     width = max(12, *map(len, evaluation.figures))
     for name, figure in evaluation.figures.items():

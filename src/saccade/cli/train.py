@@ -126,10 +126,11 @@ def _reporting(as_json: bool) -> Any:
     from rich.console import Console
 
     from saccade.api.calibration import UNCALIBRATED
+    from saccade.task import UNBEATEN
     from saccade.training.report import Notes, Terminal
 
     console = Console()
-    return lambda name: Notes(UNCALIBRATED) if as_json else Terminal(console, name.partition(" ")[0])
+    return lambda name: Notes((UNCALIBRATED, UNBEATEN)) if as_json else Terminal(console, name.partition(" ")[0])
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:

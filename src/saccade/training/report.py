@@ -32,14 +32,14 @@ class Silence:
 
 
 class Notes(Silence):
-    """Prints nothing, and collects the messages that begin with ``prefix``, for JSON output."""
+    """Prints nothing, and collects the messages that begin with one of ``prefixes``, for JSON output."""
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self.prefixes = prefixes
         self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        if text.startswith(self.prefix):
+        if text.startswith(self.prefixes):
             self.notes.append(text)
 
 
