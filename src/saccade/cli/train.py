@@ -127,10 +127,11 @@ def _reporting(as_json: bool) -> Any:
 
     from saccade.api.calibration import UNCALIBRATED
     from saccade.task import UNBEATEN
+    from saccade.training.devices import BUSY
     from saccade.training.report import Notes, Terminal
 
     console = Console()
-    return lambda name: Notes((UNCALIBRATED, UNBEATEN)) if as_json else Terminal(console, name.partition(" ")[0])
+    return lambda name: Notes((UNCALIBRATED, UNBEATEN, BUSY)) if as_json else Terminal(console, name.partition(" ")[0])
 
 
 def _show_sweep(sweep: Any, as_json: bool) -> None:
