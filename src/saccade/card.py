@@ -47,6 +47,8 @@ def write_card(name: str, config: Mapping[str, Any], sample: Any, remarks: Seque
         if split in figures:
             shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures[split].items())
             lines.append(f"- Metrics on {split}: {shown}")
+    for name, reached in figures.get("baselines", {}).items():
+        lines.append(f"- Trivial baseline on test, {name}: {', '.join(f'{m} {v:.4f}' for m, v in reached.items())}")
     for metric, signature in figures.get("signatures", {}).items():
         lines.append(f"- {metric} signature: `{signature}`")
     lines += [f"- {remark}" for remark in remarks]

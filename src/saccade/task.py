@@ -11,7 +11,7 @@ derives from :class:`Task` and implements:
     figures   evaluate
 
 Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
-:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
+:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`HasBaselines`, :class:`Surveys`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
 
 Progress = Callable[[int, int], None]  # inputs done, inputs in total
+
+UNBEATEN = "the network does not beat the trivial baseline"  # how a note on it begins
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,27 @@ class Evaluation:
     details: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: Confusion | None = None
     lost: tuple[str, ...] = ()
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same metrics of trivial predictors
+
+    def beside(self, baselines: Mapping[str, Mapping[str, float]]) -> Evaluation:
+        """The evaluation with the metrics of trivial predictors by name, and notes on them and on those not beaten."""
+        known = {
+            name: {metric: figures[metric] for metric in self.figures if metric in figures}
+            for name, figures in baselines.items()
+        }
+        shown = [f"{name}: {in_words(figures)}" for name, figures in known.items() if figures]
+        if not shown:
+            return self
+        notes = [f"trivial baselines: {'; '.join(shown)}"]
+        for name, figures in known.items():
+            behind = [f"{metric} {self.figures[metric]:.4f}" for metric in figures if not self._beats(metric, figures)]
+            if behind:
+                notes.append(f"{UNBEATEN} {name}: it has only {', '.join(behind)}")
+        return replace(self, baselines=known, notes=(*self.notes, *notes))
+
+    def _beats(self, metric: str, other: Mapping[str, float]) -> bool:
+        ours, theirs = self.figures[metric], other[metric]
+        return ours > theirs if self.higher_is_better.get(metric, True) else ours < theirs
 
     @classmethod
     def of(
@@ -181,6 +204,15 @@ class Scored:
     def steps(self) -> tuple[int, ...]:
         """The rows of a map that predict the tokens."""
         return self.places or tuple(range(self.first, self.first + len(self.log_probs)))
+
+
+def in_words(figures: Mapping[str, float]) -> str:
+    """Metrics with their names.
+
+    >>> in_words({"accuracy": 0.5, "f1": 1 / 3})
+    'accuracy 0.5000, f1 0.3333'
+    """
+    return ", ".join(f"{name} {figure:.4f}" for name, figure in figures.items())
 
 
 @contextmanager
@@ -640,6 +672,17 @@ class Scores(ABC):
     @abstractmethod
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """A function of a lens: the probability of ``output`` for the input ``given``. ``ended``: its end counts as a token."""
+
+
+class HasBaselines(ABC):
+    """Outputs can be predicted without a network, by rules so simple that a network has to beat them."""
+
+    @abstractmethod
+    def baselines(
+        self, train: Sequence[Any], records: Sequence[Any], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The metrics on ``records`` of each trivial predictor by its name, learnt from the ``train`` records alone, without
+        metrics that need more than outputs."""
 
 
 class Surveys:

@@ -263,7 +263,7 @@ def test_the_recipe_for_a_small_file_learns_it(command, meals, shapes_unchecked)
 def test_few_held_out_records_and_labels_without_any_are_noted(command, meals) -> None:
     notes = json.loads(command("data", *meals, "--json")[1])["notes"]
     (rough,) = notes
-    assert rough.startswith("valid and test: about 7 texts held out of train") and "data.hold_out to 0.2" in rough
+    assert rough.startswith("valid and test: about 22 texts held out of train") and "data.hold_out to 0.2" in rough
     Path("meals.csv").write_text(Path("meals.csv").read_text() + "so so,meh\n" * 11)
     notes = json.loads(command("data", *meals, "--test", "meals.csv", "--json")[1])["notes"]
     assert "valid may have no text of meh" in notes

@@ -7,7 +7,7 @@ from saccade.models.transformer import Config, Transformer
 from saccade.nn.recurrent import Recurrent
 from saccade.training import devices
 from saccade.training.config import Train
-from saccade.training.devices import WORK_A_THREAD, choose_threads
+from saccade.training.devices import WORK_A_THREAD, CoreWatch, choose_threads
 
 
 def test_small_recurrent_steps_get_one_thread():
@@ -48,3 +48,41 @@ def test_every_recurrent_cell_is_known_by_what_it_is(many_cores, cell):
 @pytest.mark.parametrize("cell", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
 def test_a_single_cell_is_a_recurrence_too(many_cores, cell):
     assert choose_threads(Train(), cell(7, 9), records=3) == 1
+
+
+class Clock:
+    """Seconds that pass only when a test says so: of the wall, and of the thread while it has a core."""
+
+    def __init__(self) -> None:
+        self.wall = self.busy = 0.0
+
+    def pass_by(self, wall: float, busy: float) -> None:
+        self.wall, self.busy = self.wall + wall, self.busy + busy
+
+
+def watched(monkeypatch, threads: int, busy: float, updates: int = 11) -> CoreWatch:
+    """A watch of updates of one second, in which the training thread had a core for ``busy`` seconds."""
+    clock, watch = Clock(), CoreWatch(threads)
+    monkeypatch.setattr(devices.time, "perf_counter", lambda: clock.wall)
+    monkeypatch.setattr(devices.time, "thread_time", lambda: clock.busy)
+    for _ in range(updates):
+        with watch.update():
+            clock.pass_by(1.0, busy)
+        clock.pass_by(100.0, 0.0)  # validation, checkpoints: not an update
+    return watch
+
+
+def test_a_busy_machine_is_told_with_the_time_of_an_update_and_what_to_set(monkeypatch) -> None:
+    watch = watched(monkeypatch, threads=2, busy=0.125)
+    assert watch.done
+    assert "8.0 times" in watch.note and "train.threads: 1" in watch.note and "1 s" in watch.note
+    assert "train.threads" not in watched(monkeypatch, threads=1, busy=0.125).note
+
+
+def test_a_free_machine_is_not_mentioned(monkeypatch) -> None:
+    assert watched(monkeypatch, threads=2, busy=0.9).note == ""
+
+
+def test_a_few_or_a_moment_of_updates_tell_nothing_yet(monkeypatch) -> None:
+    assert not watched(monkeypatch, threads=2, busy=0.1, updates=3).done
+    assert not CoreWatch(2).done

@@ -19,7 +19,7 @@ from saccade.errors import Interrupted, SaccadeError
 from saccade.storage import load_tensors
 from saccade.task import Loss
 from saccade.tasks.translate import Translate
-from saccade.training import stepping
+from saccade.training import devices, stepping
 from saccade.training.report import Silence, Terminal
 from tests.tiny import tiny
 from tests.training.recorders import Repeater
@@ -471,3 +471,15 @@ def test_labels_that_look_like_markup_are_printed_as_they_are() -> None:
         shown = screen.file.getvalue()  # type: ignore[attr-defined]
         assert "labels [red] 3, [/blue] 4" in shown and "best of [/blue]" in shown
         assert not terminal or "train.freeze=[red],[/blue] epoch" in shown
+
+
+def test_a_busy_machine_is_told_once_and_changes_no_number(whole, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(devices, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(devices, "FREE", 2.0)  # no thread has a core for twice the time
+    said: list[str] = []
+    report = Silence()
+    monkeypatch.setattr(report, "say", said.append)
+    api.train(tiny(), folder=tmp_path / "busy", report=report)
+    assert sum(text.startswith(devices.BUSY) for text in said) == 1
+    assert losses(tmp_path / "busy") == losses(whole)
+    assert all(torch.equal(tensor, weights(whole)[name]) for name, tensor in weights(tmp_path / "busy").items())

@@ -35,7 +35,16 @@ from saccade.nn.search.graph_cache import GraphCache
 from saccade.plugins import Trust, is_own, trusted
 from saccade.recipes.recipe import Recipe, change_reading, from_plain
 from saccade.storage import StoredTensor
-from saccade.task import Calibrates, Evaluation, OutputConstraints, Prediction, Steers, Task
+from saccade.task import (
+    Calibrates,
+    Evaluation,
+    HasBaselines,
+    OutputConstraints,
+    Prediction,
+    Steers,
+    Task,
+    in_words,
+)
 from saccade.tasks import task_class
 from saccade.tasks.decoding import PREDICTED_TOGETHER, inputs_together
 from saccade.trace.lens import Lens
@@ -208,10 +217,35 @@ class Bundle:
         search: Search | None = None,
         **overrides: Any,
     ) -> Evaluation:
-        """As :meth:`evaluate`, with signatures, outputs and notes."""
+        """As :meth:`evaluate`, with signatures, outputs, notes and, where the task has them, the metrics of trivial baselines:
+        those kept from training for the run's own test set, else computed if the training records are still there."""
         if overrides:
             return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
         records, where, notes = self.records_of(data)
+        evaluation = self._evaluated(records, where, notes, metrics, search)
+        if not isinstance(self.task, HasBaselines):
+            return evaluation
+        kept: Mapping[str, Mapping[str, float]] = self.figures.get("baselines", {})
+        named = [name for name in evaluation.figures if name in self.task.output_metrics]
+        if data is None and kept and all(name in figures for figures in kept.values() for name in named):
+            return evaluation.beside(kept)
+        train = self._training_records()
+        if train is not None:
+            return evaluation.beside(self.task.baselines(train, records, list(evaluation.figures)))
+        shown = "; ".join(f"{name}: {in_words(figures)}" for name, figures in kept.items())
+        note = "trivial baselines: not computed, since the training records are not there"
+        return replace(
+            evaluation, notes=(*evaluation.notes, note + (f"; on its own test set {shown}" if shown else ""))
+        )
+
+    def _evaluated(
+        self,
+        records: Sequence[Any],
+        where: str,
+        notes: Sequence[str],
+        metrics: Sequence[str] | None,
+        search: Search | None,
+    ) -> Evaluation:
         how = self._searching(search)
         with threads(self._threads(len(records), how)):
             corpus = self.task.corpus(records, where)
@@ -233,6 +267,17 @@ class Bundle:
         other = copy(self)
         other.recipe, other.task, task.untrained = recipe, task, self.task.untrained
         return other
+
+    def _training_records(self) -> Sequence[Any] | None:
+        """The records that the run was trained on; None if they were given in memory, have moved or have changed."""
+        recipe = self.recipe
+        if getattr(recipe.data, "train", None) == IN_MEMORY:
+            return None
+        try:
+            splits: Splits = self.task.load(recipe.data, recipe.folder, recipe.train.seed)
+        except SaccadeError:
+            return None
+        return splits.train if checksum_of_data(self.folder) in (None, fingerprint(splits)) else None
 
     def _threads(self, inputs: int, how: Search) -> int:
         """As many as in training, or more where a batch of hypotheses is large enough to use them."""

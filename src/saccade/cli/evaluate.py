@@ -81,7 +81,8 @@ def evaluate(
         _draw(evaluation, picture, f"{bundle.recipe.name} · {', '.join(map(str, files)) if files else 'test'}")
     if as_json:
         result = {"figures": evaluation.figures, "signatures": evaluation.signatures, "notes": evaluation.notes}
-        print(json.dumps(result | evaluation.parts))
+        baselines = {"baselines": evaluation.baselines} if evaluation.baselines else {}
+        print(json.dumps(result | evaluation.parts | baselines))
         return
     width = max(12, *map(len, evaluation.figures))
     for name, value in evaluation.figures.items():

@@ -29,12 +29,14 @@ from saccade.data.labels.batch import IGNORED, Batch
 from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.data.labels.nested_batch import NestedBatch
 from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
+from saccade.data.rankings.word_overlap import words
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
 from saccade.data.toy import examples
 from saccade.errors import InputError, preview
 from saccade.kinds import PAIR
+from saccade.metrics.baselines import linear, most_frequent
 from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
 from saccade.metrics.labels import (
     CLASSIFIER_METRICS,
@@ -55,6 +57,7 @@ from saccade.task import (
     Detail,
     Evaluation,
     FineTunes,
+    HasBaselines,
     Loss,
     Prediction,
     Progress,
@@ -84,7 +87,7 @@ class LabelDetail(Detail):
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
+class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
     """The task: a tokenizer, the labels, and the rule for over-long texts."""
 
     name = "classify"
@@ -348,6 +351,24 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         scores = {name: scores[name] for name in metrics}
         return Evaluation.of(scores, outputs, [corpus.cut], by_tag([outputs], [true]), confusion)
 
+    def baselines(
+        self, train: Sequence[Labelled], records: Sequence[Labelled], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The most frequent label for every text, and logistic regression of tf-idf; the words of a second text are features
+        of their own."""
+        labels, truth = [record.target for record in train], [record.target for record in records]
+        named = [name for name in metrics if name in LABEL_METRICS]
+        if not named:
+            return {}
+        predicted = {
+            "most frequent label": [most_frequent(labels)] * len(records),
+            "tf-idf + logistic regression": linear(list(map(_features, train)), labels, list(map(_features, records))),
+        }
+        return {
+            name: {metric: score.value for metric, score in label_scores(named, outputs, truth).items()}
+            for name, outputs in predicted.items()
+        }
+
     @torch.no_grad()
     def logits_of(self, network: Classifier, corpus: Corpus) -> Float[Tensor, "N C"]:
         device = next(network.parameters()).device
@@ -374,6 +395,12 @@ def _check_marks_whole(data: LabelledData) -> None:
     if data.format == "relations" and data.tokens.kind == "words" and not set(ENTITY_MARKS) <= set(whole):
         expected = f"{json.dumps(ENTITY_MARKS)}, the marks of relations"
         raise InputError("recipe", field="data.tokens.whole", expected=expected, found=json.dumps(whole))
+
+
+def _features(record: Labelled) -> list[str]:
+    """The words of a record's texts; those of a second text differ from the same words in the first."""
+    first, *second = texts_of(record.source)
+    return [*words(first), *(f"{word} 2" for text in second for word in words(text))]
 
 
 def _name(record: Labelled, number: int, where: str = "") -> str:

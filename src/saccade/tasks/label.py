@@ -37,6 +37,7 @@ from saccade.data.tokenizers.words import WordReader
 from saccade.data.toy.repeats import EXAMPLES
 from saccade.errors import InputError, preview
 from saccade.kinds import WORDS
+from saccade.metrics.baselines import tags_by_word
 from saccade.metrics.labels import (
     SPAN_METRICS,
     TAG_METRICS,
@@ -57,6 +58,7 @@ from saccade.task import (
     Detail,
     Evaluation,
     FineTunes,
+    HasBaselines,
     Loss,
     Prediction,
     Progress,
@@ -117,7 +119,7 @@ class TagDetail(Detail):
         return [f"{token['text']:<{width}}  {token['tag']}" for token in self.tokens]
 
 
-class Label(FineTunes, Scores, Surveys, Task):
+class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
     """The task: how words become ids, the tags, and the rule for over-long sentences."""
 
     name = "label"
@@ -441,6 +443,16 @@ class Label(FineTunes, Scores, Surveys, Task):
         scores = {name: self.statistics(name, outputs, corpus.records) for name in metrics}
         details, confusion, note = self._details(predicted, [list(record.target) for record in corpus.records])
         return Evaluation.of(scores, outputs, [corpus.cut, note], details, confusion)
+
+    def baselines(
+        self, train: Sequence[Tagged], records: Sequence[Tagged], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The most frequent tag of each word."""
+        known = [(record.source, record.target) for record in train]
+        outputs = [" ".join(tags) for tags in tags_by_word(known, [record.source for record in records])]
+        return {
+            "most frequent tag of each word": {name: self.statistics(name, outputs, records).value for name in metrics}
+        }
 
     def _details(
         self, predicted: list[list[str]], true: list[list[str]]

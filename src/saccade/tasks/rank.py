@@ -45,6 +45,7 @@ from saccade.task import (
     Detail,
     Evaluation,
     FineTunes,
+    HasBaselines,
     Loss,
     Prediction,
     Progress,
@@ -75,7 +76,7 @@ class RankDetail(Detail):
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-class Rank(FineTunes, Scores, Surveys, Task):
+class Rank(FineTunes, HasBaselines, Scores, Surveys, Task):
     """The task: a tokenizer, word frequencies, and the rule for over-long texts."""
 
     name = "rank"
@@ -387,6 +388,15 @@ class Rank(FineTunes, Scores, Surveys, Task):
             left = len(corpus) - answered
             notes.append(f"{left:,} of {len(corpus):,} questions have no relevant candidate and are left out")
         return Evaluation.of(figures, outputs, notes)
+
+    def baselines(
+        self, train: Sequence[Ranked], records: Sequence[Ranked], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The words that question and candidate share, weighted by their rarity (idf)."""
+        shared, relevance = _shared(train), [record.target for record in records]
+        outputs = [[shared.features(record.source, text)[1] for text in record.candidates] for record in records]
+        scores = ranking_scores(metrics, outputs, relevance)
+        return {"shared words, by idf": {name: score.value for name, score in scores.items()}}
 
     @property
     def output_metrics(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from saccade.task import (
     Calibrates,
     Evaluation,
     FineTunes,
+    HasBaselines,
     Loss,
     OutputConstraints,
     Prediction,
@@ -297,6 +298,11 @@ def _one_spelling(task: Any, prediction: Prediction, scored: Scored) -> bool:
 def _capabilities(subject: _Subject) -> None:
     if isinstance(subject.task, Calibrates):
         _calibrates(subject)
+    if isinstance(subject.task, HasBaselines):
+        splits, metrics = subject.splits, list(subject.metrics)
+        for name, figures in subject.task.baselines(splits.train, splits.test, metrics).items():
+            odd = [metric for metric in figures if metric not in metrics or not math.isfinite(figures[metric])]
+            demand(not odd, f"the baseline {name!r} has no number for the metrics that were asked for: {figures}")
     if isinstance(subject.task, Steers):
         nothing = [OutputConstraints()] * len(subject.inputs)
         free = subject.task.predict(subject.network, subject.inputs, how=Search(), constraints=nothing)

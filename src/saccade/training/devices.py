@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +22,9 @@ PRECISION = {"32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "16": "16
 # Multiply-adds of one recurrent step below which a second thread costs more than it saves. Measured with
 # benchmarks/threads/run.py: a step of batch × hidden × 3·hidden.
 WORK_A_THREAD = 20_000_000
+# The first updates are watched for so long; a main thread that runs for less than this share of the time lacks a core.
+WATCHED_UPDATES, WATCHED_SECONDS, FREE = 10, 5.0, 0.6
+BUSY = "other processes use the CPU"  # how a note on it begins
 
 
 def make_fabric(train: Train) -> Fabric:
@@ -51,6 +56,45 @@ def choose_threads(train: Train, network: nn.Module, records: float) -> int:
     if not widest:
         return cores()
     return max(1, min(cores(), int(records * widest / WORK_A_THREAD)))
+
+
+class CoreWatch:
+    """Measures during the first updates whether the CPU is free for them.
+
+    The thread that trains computes all the time, unless other processes have its core. The number of threads is not changed
+    then: it changes the order of sums, so the same seed would give other numbers.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.updates, self.wall, self.busy = threads, 0, 0.0, 0.0
+
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Time an update inside the block."""
+        wall, busy = time.perf_counter(), time.thread_time()
+        yield
+        self.updates += 1
+        self.wall += time.perf_counter() - wall
+        self.busy += time.thread_time() - busy
+
+    @property
+    def done(self) -> bool:
+        """Whether enough was seen."""
+        return self.updates >= WATCHED_UPDATES and self.wall >= WATCHED_SECONDS
+
+    @property
+    def note(self) -> str:
+        """What to say of a busy machine; empty where the CPU is free."""
+        share = self.busy / self.wall if self.wall else 1.0
+        if share >= FREE:
+            return ""
+        slower = (
+            f"an update takes {self.wall / self.updates:.2g} s, at least {1 / share:.1f} times as long as on a free one"
+        )
+        if self.threads == 1:
+            return f"{BUSY}: {slower}"
+        advice = "threads wait for one another, so train.threads: 1 may be several times as quick (with other rounding)"
+        return f"{BUSY} for whose cores {self.threads} threads were planned: {slower}; {advice}"
 
 
 def cores() -> int:

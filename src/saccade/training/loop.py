@@ -23,7 +23,7 @@ from saccade.errors import Interrupted, SaccadeError
 from saccade.task import Evaluation, Task
 from saccade.training.averaging import Snapshots, mean_of
 from saccade.training.config import Train, batch_size_warning
-from saccade.training.devices import choose_threads
+from saccade.training.devices import CoreWatch, choose_threads
 from saccade.training.evaluation import corpus_loss
 from saccade.training.logs import Logs
 from saccade.training.optimisers import learning_rate, with_width
@@ -97,6 +97,7 @@ class _Loop:
             self._resume()
         else:
             self.progress.threads = choose_threads(settings, job.network, records)
+        self._cores = CoreWatch(self.progress.threads) if self.device.type == "cpu" else None
         if self.device.type == "cpu":
             torch.set_num_threads(self.progress.threads)
         names = [phase.name for phase in self.phases]
@@ -160,7 +161,7 @@ class _Loop:
             chosen = list(islice(batches, settings.accumulate))
             if not chosen:
                 break
-            self._update(chosen)
+            self._update_watched(chosen)
             self.snapshots.after_update(self.job.network, progress)
             if stop_requested.is_set():
                 self._save()
@@ -201,6 +202,18 @@ class _Loop:
         every = self.settings.evaluate_every
         if every and self.progress.batch and self.progress.update % every == 0:
             self._validate()
+
+    def _update_watched(self, batches: Sequence[tuple[Any, Sequence[int]]]) -> None:
+        """An update; the first ones tell whether the CPU is free."""
+        if self._cores is None:
+            self._update(batches)
+            return
+        with self._cores.update():
+            self._update(batches)
+        if self._cores.done:
+            if note := self._cores.note:
+                self._note(note)
+            self._cores = None
 
     def _update(self, batches: Sequence[tuple[Any, Sequence[int]]]) -> None:
         progress, settings = self.progress, self.settings

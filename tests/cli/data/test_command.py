@@ -39,7 +39,7 @@ def test_the_page_says_what_is_there_and_what_to_do(data):
     assert '  4  pairs repeat an earlier one (line 5: "The dog is in the house." → ' in out
     assert "  0  targets are identical to their source\n" in out
     assert "\nIt would train.\n" in out and "note: pairs.tsv: 1 malformed line" in out
-    assert "  data:\n    train: pairs.tsv\n    faults: drop\n" in out
+    assert "  data:\n    train: pairs.tsv\n    hold_out: 0.15\n    faults: drop\n" in out
     following = ["saccade data pairs.tsv --recipe my.yaml", "saccade train my.yaml"]
     assert out.endswith("Next:\n" + "".join(f"  {command}\n" for command in following))
     assert max(map(len, out.splitlines())) <= 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from saccade.data.labels.classes import Classes
@@ -111,3 +113,30 @@ def test_a_dataframe_written_with_its_index_is_read_by_its_names_and_trained_wit
     splits = load_labelled(by_number, tmp_path, seed=1)
     assert {record.target for part in (splits.train, splits.valid, splits.test) for record in part} == {"a", "b"}
     assert any("1 header row" in note for note in splits.notes)
+
+
+def test_the_recipe_of_few_texts_keeps_the_last_network_and_that_of_many_the_best(table) -> None:
+    few, many = (planned(table([(f"text {n} is good", "ab"[n % 2]) for n in range(count)])) for count in (301, 2301))
+    written = few.recipe()
+    assert written["model"]["encoder"] == "none" and written["data"]["tokens"]["min_count"] == 1
+    assert written["train"]["keep"] == "last" and "watch" not in written["train"]
+    assert written["data"]["hold_out"] == 0.15 and "hold_out" not in many.recipe()["data"]
+    assert many.recipe()["train"]["watch"] == "accuracy" and "encoder" not in many.recipe()["model"]
+
+
+@pytest.mark.parametrize("records", [23, 301, 1999])
+def test_few_texts_are_trained_on_for_enough_updates(table, records) -> None:
+    rows = [(f"text {n} is good", "ab"[n % 2]) for n in range(records)]
+    train = planned(table(rows)).recipe()["train"]
+    updates = train["epochs"] * math.ceil(0.7 * records / train["batch_records"])
+    assert 100 <= updates <= 700
+
+
+def test_no_text_is_cut_unless_a_few_are_far_longer_and_then_it_is_said(table) -> None:
+    rows = [(f"{'word ' * (n % 7)}text {n}", "ab"[n % 2]) for n in range(301)]
+    longer = [(f"{'word ' * 47}text {n}", "ab"[n % 2]) for n in range(3)]  # not far from the rest
+    assert planned(table([*rows, *longer])).recipe()["data"]["max_length"] >= 49
+    far = planned(table([*rows, ("word " * 998 + "end x", "a")]))
+    assert far.recipe()["data"]["max_length"] == 8
+    assert any("1 text longer" in note and "1,000" in note and "8 words" in note for note in far.notes)
+    assert not any("longer than" in note for note in planned(table([*rows, *longer])).notes)

@@ -43,7 +43,17 @@ def test_the_recipe_holds_out_so_much_that_some_question_has_an_answer(table, tm
     (tmp_path / "my.yaml").write_text(dump_yaml(found.recipe(tmp_path)))
     splits = load_ranked(read_recipe(tmp_path / "my.yaml").data, tmp_path, SEED)
     assert all(any(each.answered for each in part) for part in (splits.train, splits.valid, splits.test))
-    assert "hold_out" not in planned(table(PLAIN)).recipe()["data"]
+    assert planned(table(PLAIN)).recipe()["data"]["hold_out"] == 0.15
+
+
+def test_a_ranker_is_chosen_by_many_validation_questions_or_by_none(table) -> None:
+    def written(questions: int) -> dict[str, object]:
+        rows = [(f"question {n}", f"answer {n} {m}", int(m == 0)) for n in range(questions) for m in range(3)]
+        return planned(table(rows)).recipe()["train"]
+
+    few, some, many = written(37), written(250), written(901)
+    assert few["keep"] == "last" and "watch" not in few and "stop_after" not in few
+    assert some["watch"] == "loss" and many["watch"] == "map" and "keep" not in some
 
 
 def test_held_out_questions_without_any_answer_are_told_before_training(table, tmp_path) -> None:

@@ -26,7 +26,7 @@ from saccade.data.survey.survey import (
     Survey,
     epochs_for,
     listed,
-    rounded_up,
+    longest_of,
     several,
 )
 from saccade.data.survey.tallies import hashes
@@ -34,6 +34,7 @@ from saccade.data.survey.tallies import hashes
 FEW = 10  # records of a label below which little can be learnt of it
 FINE = 100  # held-out records from which on accuracy tells one state of the network from another
 ABSENT = 0.1  # the probability that no record of a label is held out, from which on it is noted
+SMALL, FEW_UPDATES = 2000, 200  # texts up to which a network without an encoder learns more, and its updates
 BATCH, UPDATES, PATIENCE, MOST_EPOCHS = 32, 300, 60, 100  # PATIENCE: updates without a better metric
 DIRECTED = re.compile(r"\S+\(e[12], ?e[12]\)")  # a relation and its direction: Cause-Effect(e1,e2)
 
@@ -164,31 +165,45 @@ class LabelSurvey(Survey):
     def recommend(self) -> dict[str, Any]:
         # Marks around nouns can only be kept whole among words.
         characters = any(side.unspaced for side in self.train.sides.values()) and not self.marks
-        lengths = self.train.characters if characters else self.train.words
+        records, share = self.train.records, self.data.hold_out
+        few = records < SMALL
         data: dict[str, Any] = {"columns": {"group": self.data.columns.text}} if self.wants_group else {}
         data |= {"labels": list(self.counts)} if self.rare else {}
-        data["tokens"] = {"kind": "characters"} if characters else {"kind": "words", "lower": True, "min_count": 2}
+        words = {"kind": "words", "lower": True, "min_count": 1 if few else 2}
+        data["tokens"] = {"kind": "characters"} if characters else words
         data["tokens"] |= {"whole": list(MARKS)} if self.marks else {}
-        data |= {"max_length": rounded_up(lengths.within(0.95)), "too_long": "truncate"}
+        data |= {"max_length": longest_of(self._measured(data["tokens"]["kind"])), "too_long": "truncate"}
         data |= {"balance": "weights"} if self.imbalance > UNEVEN else {}
         models: dict[str, dict[str, Any]] = {
             "aspects": {"name": "atae_lstm", "variant": "atae", "scorer": "summed"},
             "relations": {"name": "att_blstm"},
         }
         model = models.get(self.data.format or "", {"name": "attentive_classifier"})
-        records, share = self.train.records, self.data.hold_out
+        model = {**model, "embedding": 128, "hidden": 128, "dropout": 0.3}
         epochs, per_epoch = epochs_for(records, share, batch=BATCH, updates=UPDATES, fewest=10, most=MOST_EPOCHS)
-        train = {
-            "epochs": epochs,
-            "batch_records": BATCH,
-            "lr": 0.003 if epochs > 10 else 0.001,  # few updates per epoch: larger steps
-            # Of few records many states have the best accuracy there is, and the first of them has hardly learnt.
-            "watch": "accuracy" if share * records >= FINE else "loss",
-            "stop_after": min(max(3, math.ceil(PATIENCE / per_epoch)), epochs // 2),
-        }
+        train: dict[str, Any] = {"epochs": epochs, "batch_records": BATCH}
+        if few and not characters and model["name"] == "attentive_classifier":
+            # An encoder would learn few texts by heart, and few validation records would choose among its states by chance:
+            # attention over the words, held back by weight decay, for as many updates as it needs (benchmarks/first_results).
+            epochs, _ = epochs_for(records, share, batch=BATCH, updates=FEW_UPDATES, fewest=10, most=MOST_EPOCHS)
+            model = {
+                "name": "attentive_classifier",
+                "encoder": "none",
+                "embedding": 128,
+                "attention": 2,
+                "dropout": 0.3,
+            }
+            train |= {"epochs": epochs, "optimiser": "adamw", "weight_decay": 3.0, "lr": 0.005, "schedule": "linear"}
+            train |= {"keep": "last", "threads": 1}  # so small a network gains nothing by a second thread
+        else:
+            train |= {
+                "lr": 0.003 if epochs > 10 else 0.001,  # few updates per epoch: larger steps
+                # Of few records many states have the best accuracy there is, and the first of them has hardly learnt.
+                "watch": "accuracy" if share * records >= FINE else "loss",
+                "stop_after": min(max(3, math.ceil(PATIENCE / per_epoch)), epochs // 2),
+            }
         relations = self.data.format == "relations" or (self.marks and any(map(DIRECTED.fullmatch, self.counts)))
         metrics = ["relation_f1"] * relations + ["accuracy", "f1"]
-        model = {**model, "embedding": 128, "hidden": 128, "dropout": 0.3}
         return {"data": data, "model": model, "train": train, "metrics": metrics}
 
 

@@ -14,7 +14,7 @@ from saccade.data.files.records import NO_KEY, Fault
 from saccade.data.files.tables import TABLES, Row, bare
 from saccade.data.pairs.records import Found, PairFiles, format_of, header_of, scan, without_header
 from saccade.data.survey.columns import UnknownColumns, samples_of
-from saccade.data.survey.survey import Entry, Part, Survey, several
+from saccade.data.survey.survey import Entry, Part, Survey, epochs_for, several
 from saccade.data.survey.tallies import Lengths, with_several
 from saccade.errors import InputError
 
@@ -28,6 +28,7 @@ FEW_PAIRS = 1000
 ROOMY = 40  # tokens that are allowed in any case: later texts may be longer than those at hand
 SENTENCE = 4  # words: from this median on, texts are sentences rather than names, dates or terms
 LARGEST_WORDS = 30_000  # a larger vocabulary of words is better split into subwords
+SMALL, UPDATES, MOST_EPOCHS = 20_000, 1500, 60  # pairs up to which a smaller network does, and its updates
 BATCHED = 64  # pairs of median length that a batch should hold
 
 
@@ -174,10 +175,16 @@ class PairSurvey(Survey):
             batch = max(batch, power_of_two(limit + 1))
         data: dict[str, Any] = {"tokens": tokens, "max_length": limit, "too_long": too_long}
         metrics = ["exact_match", "cer"] if kind == "characters" else ["bleu", "chrf"]
-        return {
-            "data": data, "model": {"name": "rnnsearch"}, "train": {"batch_tokens": batch}, "search": {"beam": 5},
-            "metrics": metrics,
-        }  # fmt: skip
+        model: dict[str, Any] = {"name": "rnnsearch"}
+        train: dict[str, Any] = {"batch_tokens": batch}
+        if self.train.records < SMALL:  # a smaller network, larger steps, and as many updates as it needs
+            length = (self.train.characters if kind == "characters" else self.train.words).mean + 1
+            pairs = max(1, round(batch / length))
+            records, share = self.train.records, self.data.hold_out
+            epochs, _ = epochs_for(records, share, batch=pairs, updates=UPDATES, fewest=10, most=MOST_EPOCHS)
+            model |= {"hidden": 128, "embedding": 128, "maxout": 64, "dropout": 0.3}
+            train |= {"epochs": epochs, "lr": 0.003, "stop_after": 4}
+        return {"data": data, "model": model, "train": train, "search": {"beam": 5}, "metrics": metrics}
 
 
 def limits_for(longer: Lengths) -> tuple[int, Literal["error", "truncate"], int]:

@@ -14,12 +14,25 @@ from saccade.data.files.records import Fault
 from saccade.data.rankings.records import Ranked, Row, collected, scan
 from saccade.data.splits import hold_out
 from saccade.data.survey.columns import has_columns
-from saccade.data.survey.survey import Entry, Part, Section, Survey, epochs_for, percent, rounded_up, several
+from saccade.data.survey.survey import (
+    ROUGH,
+    Entry,
+    Part,
+    Section,
+    Survey,
+    epochs_for,
+    longest_of,
+    percent,
+    rounded_up,
+    several,
+)
 from saccade.data.survey.tallies import Lengths
 from saccade.errors import SaccadeError
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)  # of data.hold_out that are tried where the usual one holds out no answer
 UPDATES, BATCH, MOST_EPOCHS = 600, 16, 60
+FEW_UPDATES = 200  # without enough questions to stop by
+FINE = 50  # validation questions from which on their map tells one state of the network from another
 
 
 class RankingSurvey(Survey):
@@ -91,11 +104,9 @@ class RankingSurvey(Survey):
                 self.unheld += f" (data.hold_out: {share:g} holds some out)"
             return
 
-    def longer(self, kind: str, limit: int) -> int:
+    def _measured(self, kind: str) -> list[Lengths]:
         sides = self.train.sides.values()
-        return sum(
-            (each.character_lengths if kind == "characters" else each.word_lengths).above(limit) for each in sides
-        )
+        return [each.character_lengths if kind == "characters" else each.word_lengths for each in sides]
 
     # The report -------------------------------------------------------------------------------------------------------
 
@@ -147,23 +158,29 @@ class RankingSurvey(Survey):
     def recommend(self) -> dict[str, Any]:
         asked, said = self.train.sides.values()
         characters = asked.unspaced or said.unspaced
-        questions, candidates = (side.character_lengths if characters else side.word_lengths for side in (asked, said))
-        longest = rounded_up(max(candidates.within(0.95), questions.longest))
-        # A question is never split over batches: the largest must fit into one.
-        room = rounded_up(self.sizes.longest * (questions.longest + longest), step=1024, least=4096)
-        epochs, _ = epochs_for(
-            self.train.records, self.data.hold_out, batch=BATCH, updates=UPDATES, fewest=10, most=MOST_EPOCHS
-        )
-        tokens = {"kind": "characters"} if characters else {"kind": "words", "lower": True, "min_count": 2}
+        kind = "characters" if characters else "words"
+        questions, candidates = self._measured(kind)
+        longest = longest_of([questions, candidates])
+        # A question is never split over batches: the largest must fit into one, and so must several of usual size.
+        usual = BATCH * self.sizes.mean * (questions.within(0.95) + candidates.within(0.95))
+        largest = self.sizes.longest * (min(questions.longest, longest) + longest)
+        room = rounded_up(max(largest, round(usual)), step=1024, least=4096)
+        records, share = self.train.records, self.data.hold_out
+        epochs, _ = epochs_for(records, share, batch=BATCH, updates=UPDATES, fewest=10, most=MOST_EPOCHS)
+        chosen = share * (records - self.numbers["unanswered"])  # validation questions that count in a metric
+        train: dict[str, Any] = {"epochs": epochs, "batch_records": BATCH, "batch_tokens": room, "lr": 0.001}
+        if chosen < ROUGH:  # they would choose a network by chance
+            epochs, _ = epochs_for(records, share, batch=BATCH, updates=FEW_UPDATES, fewest=5, most=MOST_EPOCHS)
+            train |= {"epochs": epochs, "schedule": "linear", "keep": "last"}
+        else:
+            train |= {"watch": "map" if chosen >= FINE else "loss", "stop_after": max(3, epochs // 4)}
+        tokens = {"kind": kind} if characters else {"kind": kind, "lower": True, "min_count": 2}
         return {
             "data": {"tokens": tokens, "max_length": longest, "too_long": "truncate"},
             "model": {
                 "name": "siamese", "embedding": 64, "encoder": "gru", "hidden": 64, "compare": "alignment", "overlap": True,
                 "dropout": 0.3,
             },
-            "train": {
-                "epochs": epochs, "batch_records": BATCH, "batch_tokens": room, "lr": 0.001, "watch": "map",
-                "stop_after": max(3, epochs // 4),
-            },
+            "train": train,
             "metrics": ["map", "mrr", "precision_at_1"],
         }  # fmt: skip

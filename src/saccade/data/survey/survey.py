@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -37,8 +37,10 @@ from saccade.errors import InputError
 
 CHUNK, CHUNK_SIZE = 2000, 1 << 22  # records that are counted together, unless they have more characters than this
 OFTEN = 0.2  # a larger share of malformed lines is not dropped: the file has to be fixed
-ROUGH = 30  # records: a metric on fewer is rough
+ROUGH = 30  # records: a metric on fewer is rough, and chooses no network
+HELD, MOST_HELD = 100, 0.15  # records that a split held out should have, and the largest share of few records
 SHOWN = 44  # characters of an example
+FAR = 100  # words or characters: shorter texts are never far longer than the rest
 LISTED = 8  # names that a note lists
 SEPARATOR = "\x1f"  # between the texts or words of an entry's key
 
@@ -276,6 +278,9 @@ class Survey(ABC):
         self.unmet = len(np.setdiff1d(keys, held_out))
         self.different, self.units = len(np.unique(keys)), len(np.unique(hashes(train.units)))
         self._find_examples()
+        if self.drawn and not self.has_recipe:
+            share = max(self.data.hold_out, min(MOST_HELD, math.ceil(100 * HELD / train.records) / 100))
+            self.data = replace(self.data, hold_out=share)
         self.finish()
         return self
 
@@ -444,13 +449,25 @@ class Survey(ABC):
         if unnamed:
             columns = f"column{'s' * (len(unnamed) > 1)} {listed(map(str, unnamed))}"
             found.append(f"the header has no name for {columns}: read only where a role is given by that number")
-        found += self._too_long(self.shortened) if self.has_recipe else []
+        found += self._too_long(self.shortened) if self.has_recipe else self._cut()
         found += self.own_notes()
         for part in self.tests:
             if part.near and (not self.has_recipe or self.data.overlap == "keep"):
                 met = f"{part.near:,} of {several(part.records, self.unit)} of {part.name} are in the training file too"
                 found.append(f"{met}, so scores on it are too optimistic (data.overlap can drop them)")
         return found + (self._held_out() if self.drawn and not self.problems else [])
+
+    def _cut(self) -> list[str]:
+        """That the recipe which is written here cuts a few texts."""
+        if not (limited := self._limited):
+            return []
+        count, limit, kind = limited
+        fate = {"truncate": "their ends are cut off", "split": "they are read in parts"}[self.shortened]
+        longest = max((each.longest for each in self._measured(kind)), default=0)
+        what = (
+            f"{several(count, self.unit)} longer than the recipe's max_length of {limit} {kind} (longest: {longest:,})"
+        )
+        return [f"{what}: {fate}; a longer limit costs time and memory"] if count else []
 
     def _held_out(self) -> list[str]:
         """That few records will be held out."""
@@ -512,16 +529,22 @@ class Survey(ABC):
 
     def _limits(self) -> Iterator[Section]:
         """What the recommended ``max_length`` would cut."""
+        if limited := self._limited:
+            count, limit, kind = limited
+            yield Section("Limits", [(f"{count:,}", f"{self.unit}s exceed the recipe's max_length of {limit} {kind}")])
+
+    @cached_property
+    def _limited(self) -> tuple[int, int, str] | None:
+        """How many texts exceed the recommended ``max_length``, that, and what it counts."""
         data = {} if self.has_recipe else self.recommend()["data"]
         kind = data.get("tokens", {}).get("kind")
-        if "max_length" in data and kind in ("characters", "words"):
-            limit = data["max_length"]
-            text = f"{self.unit}s exceed the recipe's max_length of {limit} {kind}"
-            yield Section("Limits", [(f"{self.longer(kind, limit):,}", text)])
+        if "max_length" not in data or kind not in ("characters", "words"):
+            return None
+        return sum(each.above(data["max_length"]) for each in self._measured(kind)), data["max_length"], kind
 
-    def longer(self, kind: str, limit: int) -> int:
-        """How many records have more characters or words than a limit."""
-        return (self.train.characters if kind == "characters" else self.train.words).above(limit)
+    def _measured(self, kind: str) -> Sequence[Lengths]:
+        """The lengths that ``data.max_length`` bounds, in characters or words."""
+        return [self.train.characters if kind == "characters" else self.train.words]
 
     def _unseen(self, part: Part) -> float:
         """The share of a held-out file's words that training lacks, on its first side."""
@@ -617,6 +640,12 @@ def quoted(text: str) -> str:
 def rounded_up(length: int, step: int = 8, least: int = 8) -> int:
     """A multiple of ``step`` that is no less."""
     return max(least, math.ceil(length / step) * step)
+
+
+def longest_of(lengths: Sequence[Lengths]) -> int:
+    """``data.max_length`` that cuts no text, unless a few are far longer than the rest: then 99 % of them are whole."""
+    usual, longest = (max(length) for length in zip(*((e.within(0.99), e.longest) for e in lengths), strict=True))
+    return rounded_up(usual if longest > 2 * usual and longest > FAR else longest)
 
 
 def epochs_for(records: int, hold_out: float, *, batch: int, updates: int, fewest: int, most: int) -> tuple[int, int]:
