@@ -175,10 +175,11 @@ def test_training_takes_lists_dicts_and_frames(tmp_path):
     recipe = tiny("train.updates=1")
     for number, data in enumerate((pairs, dicts, Frame(), {"train": pairs, "valid": pairs[:3]})):
         bundle = api.train(recipe, data, folder=tmp_path / str(number))
+        assert bundle.evaluate().keys() == bundle.figures["test"].keys()  # on what was held out of it
         with pytest.raises(
             SaccadeError, match=r"trained on data given in memory, .* pass records: --data FILE, or data= in Python"
         ):
-            bundle.evaluate()
+            api.load(tmp_path / str(number)).evaluate()
         assert bundle.task.source.decode(bundle.task.source.encode("quelle 7")) == "quelle 7"
 
 

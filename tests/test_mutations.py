@@ -127,7 +127,7 @@ def test_a_recipe_cannot_ask_for_a_beam_of_a_billion(bundle):
     config = mutations.json.loads((bundle / "config.json").read_text())
     config["recipe"]["search"]["beam"] = 10**9
     mutations.reseal_bundle(bundle, config)
-    with pytest.raises(InputError, match=r"search\.beam: expected beam to be at most 1,024, found 1000000000"):
+    with pytest.raises(InputError, match=r"search\.beam: expected beam to be at most 10,000, found 1000000000"):
         saccade.load(bundle)
 
 

@@ -126,10 +126,12 @@ def test_a_table_that_lacks_the_column_is_refused_and_not_read_as_the_names_of_i
     assert "'text'" in str(refused.value)
 
 
-def test_one_input_to_explain_is_not_a_table(trained) -> None:
+def test_the_one_input_to_explain_may_lie_in_a_table(trained) -> None:
     bundle = api.load(trained / "runs" / "drawn", device="cpu")
-    with pytest.raises(InputError, match="DataFrame"):
-        erasure.curve(bundle, pandas.DataFrame({"text": ["soup"]}))
+    lain = erasure.curve(bundle, pandas.DataFrame({"text": ["soup film"]}))
+    assert lain == erasure.curve(bundle, "soup film")
+    with pytest.raises(InputError, match="one input"):
+        erasure.curve(bundle, pandas.DataFrame({"text": ["soup", "film"]}))
 
 
 def test_the_words_that_a_classifier_attends_to_are_found_in_tables_too(trained) -> None:

@@ -262,7 +262,7 @@ def test_one_input_that_cannot_be_read_costs_only_its_own_line(saccade, monkeypa
     lines = out.split("\n")
     assert (status, len(lines), lines[1]) == (1, 4, "")
     assert lines[0] == lines[2] != ""
-    assert "error: input 2: expected a text, found nothing" in err
+    assert "error: stdin, line 2: expected a text, found nothing" in err
     assert saccade("predict", "one", " ", "--json")[:2] == (1, "")
 
 

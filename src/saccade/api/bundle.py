@@ -227,7 +227,7 @@ class Bundle:
             return evaluation
         kept: Mapping[str, Mapping[str, float]] = self.figures.get("baselines", {})
         named = [name for name in evaluation.figures if name in self.task.output_metrics]
-        if data is None and kept and all(name in figures for figures in kept.values() for name in named):
+        if where == "test" and kept and all(name in figures for figures in kept.values() for name in named):
             return evaluation.beside(kept)
         train = self._training_records()
         if train is not None:

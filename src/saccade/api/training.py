@@ -350,7 +350,7 @@ def _write_parts(evaluation: Evaluation, folder: Path, title: str) -> None:
     """Write the metrics of each label and the confusion matrix, where the task has labels."""
     if evaluation.parts:
         write_json(folder / BY_LABEL, evaluation.parts)
-    if evaluation.confusion is not None:
+    if evaluation.confusion is not None and evaluation.confusion.labels:  # of spans there may be none
         from saccade.views.charts.confusion import save
 
         save(evaluation.confusion.labels, evaluation.confusion.counts, folder / CONFUSION, title=title)

@@ -86,7 +86,7 @@ def predict(
     chunks = [[text.encode("utf-8", "surrogateescape") for text in inputs]] if inputs else line_chunks()
     with Outputs(out, job, force=force) as outputs:
         for before, chunk in outputs.left(chunks):
-            answers = _answers(bundle, predictor, chunk, before)
+            answers = _answers(bundle, predictor, chunk, before, "input" if inputs else "stdin, line")
             faults = [answer for _, answer in answers if isinstance(answer, SaccadeError)]
             if inputs and len(faults) == len(answers):
                 raise faults[0]
@@ -123,14 +123,15 @@ Answer = Any  # a Prediction, or the SaccadeError of an input that has none
 
 
 def _answers(
-    bundle: Any, predictor: Callable[[list[Any]], list[Any]], chunk: Sequence[bytes], before: int
+    bundle: Any, predictor: Callable[[list[Any]], list[Any]], chunk: Sequence[bytes], before: int, called: str
 ) -> list[tuple[str, Answer]]:
-    """The inputs of a chunk as text, each with its prediction or its error; ``before`` counts the inputs before it."""
+    """The inputs of a chunk as text, each with its prediction or its error; ``before`` counts the inputs before it, and
+    ``called`` is what an error calls one."""
     texts = [line.decode("utf-8", "replace") for line in chunk]
     answers: dict[int, Answer] = {}
     parsed: dict[int, Any] = {}
     for number, line in enumerate(chunk):
-        where = f"input {before + number + 1}"
+        where = f"{called} {before + number + 1}"
         try:
             parsed[number] = bundle.task.input.from_argument(decoded(line, where), where)
             bundle.task.read(parsed[number], where, bundle.network)
@@ -140,7 +141,7 @@ def _answers(
     predicted = dict(zip(parsed, _predicted(predictor, list(parsed.values())), strict=True))
     for number, answer in predicted.items():
         inner = isinstance(answer, InputError) and str(answer.where).startswith("input ")
-        answers[number] = answer.at(f"input {before + number + 1}") if inner else answer
+        answers[number] = answer.at(f"{called} {before + number + 1}") if inner else answer
     reasons = {_reason(answer) for answer in predicted.values()}
     if not before and len(reasons) == 1 and None not in reasons:  # all fail alike: it is an option, not an input
         raise answers[min(predicted)]

@@ -298,9 +298,9 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
         own |= {"beam": 1, "diverse": None}
     elif "beam" not in given and isinstance(given.get("n_best"), int):
         own["beam"] = max(own["beam"], given["n_best"])
-    how = build(Search, locate(own | given, WHERE), "search")
+    asked = own | given
     for name in ("beam", "n_best"):
-        if getattr(how, name) > limits.beam:
+        if isinstance(asked[name], int) and asked[name] > limits.beam:
             expected = f"at most {limits.beam}"
-            raise InputError(WHERE, field=f"search.{name}", expected=expected, found=f"{getattr(how, name):,}")
-    return how
+            raise InputError(WHERE, field=f"search.{name}", expected=expected, found=f"{asked[name]:,}")
+    return build(Search, locate(asked, WHERE), "search")

@@ -242,8 +242,8 @@ def _check_outputs(outputs: Outputs) -> None:
     shown = {"probability": outputs.probability, "index": outputs.index}
     _check_shape("outputs", shown, {"probability": "Tk", "index": "Tk"}, {"T": len(outputs.labels)}, whole=("index",))
     wide = outputs.index.shape[1]
-    if any(len(labels) != wide for labels in outputs.labels):
-        raise SaccadeError(f"outputs.labels: expected {wide} per step, found others")
+    if any(labels and len(labels) != wide for labels in outputs.labels):  # none: a position without an output
+        raise SaccadeError(f"outputs.labels: expected {wide} per step or none, found others")
 
 
 def _check_tree(tree: Tree) -> None:

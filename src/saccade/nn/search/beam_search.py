@@ -49,7 +49,7 @@ from saccade.trace.maps import Tree
 
 NOT_FINITE = "the network's outputs are NaN or infinite: it cannot be searched"
 WIDE = 10  # a beam wide enough for required words
-LARGEST_BEAM = 1024  # a recipe from anyone may ask for a beam of a billion
+LARGEST_BEAM = 10_000  # a recipe from anyone may ask for a beam of a billion
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class Search:
     diverse: Diverse | None = None
 
     def __post_init__(self) -> None:
-        check(self, "beam", "block_ngrams")
         for name in ("beam", "n_best"):
             if getattr(self, name) > LARGEST_BEAM:
                 raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {getattr(self, name)}")
+        check(self, "beam", "block_ngrams")
         if self.sample is not None and self.diverse is not None:
             raise ValueError(f"diverse must be left out when sampling: got {self.diverse.groups} groups")
         if self.sample is not None and self.beam != 1:
