@@ -133,8 +133,8 @@ def test_an_invalid_byte_costs_only_its_own_line(predict, expected) -> None:
     status, out, err = predict(bad)
     assert status == 1
     assert out.splitlines() == [expected[0], "", expected[2], "", expected[4]]
-    assert "error: input 2: expected UTF-8 text, found the byte 0xff" in err
-    assert "error: input 4: expected a text, found whitespace only" in err
+    assert "error: stdin, line 2: expected UTF-8 text, found the byte 0xff" in err
+    assert "error: stdin, line 4: expected a text, found whitespace only" in err
     status, out, _ = predict(bad, "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 1 and ["error" in row for row in rows] == [False, True, False, True, False]
@@ -143,7 +143,7 @@ def test_an_invalid_byte_costs_only_its_own_line(predict, expected) -> None:
 def test_a_bad_line_can_stop_the_command_which_continues_once_it_is_mended(predict, expected) -> None:
     words = ("--out", "out.txt", "--on-error", "stop")
     status, _, err = predict([*TEXTS[:21], "", *TEXTS[22:]], *words)
-    assert status == 1 and err.endswith("error: input 22: expected a text, found nothing\n")
+    assert status == 1 and err.endswith("error: stdin, line 22: expected a text, found nothing\n")
     assert Path("out.txt").read_text().splitlines() == expected[:21]
     assert predict(TEXTS, *words)[0] == 0
     assert Path("out.txt").read_text().splitlines() == expected
