@@ -28,6 +28,7 @@ from saccade.attention.checks import (
     check_parts,
     check_states,
 )
+from saccade.attention.choice import Choice
 from saccade.attention.fast import plan, step
 from saccade.attention.normalise import Normaliser, logits_of, softmax
 from saccade.attention.scores import Prepared, Score, name_of
@@ -35,6 +36,7 @@ from saccade.attention.statistics import attend_and_count
 from saccade.attention.windows import Extent, Window, everywhere
 from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import promoted, result_dtype, without_autocast, working_dtype
+from saccade.kernels.hard.gathered import take
 from saccade.kernels.statistics.reference import Statistics
 from saccade.trace.lens import Lens, Site
 
@@ -70,8 +72,17 @@ def weigh(
     return _rounded(_weights(query, key, score, normalise, window, offset, lens, site), query, key)
 
 
-def read(weights: Float[Tensor, "*batch T S"], value: Float[Tensor, "*batch S E"]) -> Float[Tensor, "*batch T E"]:
-    """The weighted sum of the values: context[t] = Σₛ weights[t, s] · value[s]."""
+def read(
+    weights: Float[Tensor, "*batch T S"] | Choice, value: Float[Tensor, "*batch S E"]
+) -> Float[Tensor, "*batch T E"]:
+    """The weighted sum of the values: context[t] = Σₛ weights[t, s] · value[s].
+
+    Of a :class:`saccade.attention.choice.Choice` the chosen values, context[t] = value[index[t]]; the others are not read.
+    """
+    if isinstance(weights, Choice):
+        check_states(value=value)
+        check_alike(weights=weights.weights, value=value)
+        return take(value, weights.index)
     check_states(weights=weights, value=value)
     check_alike(weights=weights, value=value)
     if weights.shape[-1] != value.shape[-2]:
