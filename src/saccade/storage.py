@@ -86,8 +86,9 @@ def write_json(path: str | Path, document: Any) -> None:
 MOST_JSON = 64 * 2**20  # bytes; a document takes up to some twenty times as much memory as its text
 
 
-def read_bytes(path: str | Path, expected: str = "a file", most: int = MOST_JSON) -> bytes:
-    """The content of a regular file of at most ``most`` bytes, which is checked first: it may be sparse, or a pipe."""
+@contextmanager
+def regular_file(path: str | Path, expected: str = "a file", most: int = MOST_JSON) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file of at most ``most`` bytes, opened, and its size, which is checked first: it may be sparse, or a pipe."""
     path = Path(path)
     try:
         status = path.stat()
@@ -96,13 +97,20 @@ def read_bytes(path: str | Path, expected: str = "a file", most: int = MOST_JSON
             raise InputError(path, expected="a readable file", found=found)
         if status.st_size > most:
             raise InputError(path, expected=f"at most {most:,} bytes", found=f"{status.st_size:,}")
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            yield file, status.st_size
     except FileNotFoundError:
         raise InputError(path, expected=expected, found="no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(
             path, expected="a readable file", found=getattr(error, "strerror", None) or str(error)
         ) from None
+
+
+def read_bytes(path: str | Path, expected: str = "a file", most: int = MOST_JSON) -> bytes:
+    """The content of a regular file of at most ``most`` bytes, which is checked first: it may be sparse, or a pipe."""
+    with regular_file(path, expected, most) as (file, _):
+        return file.read()
 
 
 def decoded(content: bytes, where: str | Path) -> str:

@@ -3,8 +3,9 @@
     SACCADE_MAX_RECORD    bytes of one record: by default 1 MiB for a line, a row of a table or a sentence of tagged words, and
                           64 MiB for a cell of Parquet or a text that is a file of its own
     SACCADE_MAX_DATA      bytes of one file or folder, unpacked, with 200 more per line, row or text: by default 2 GiB
+    SACCADE_MAX_PIXELS    pixels of one picture, by default 64M: decoded they take three bytes each
 
-Both are environment variables, since they depend on the machine: 500MB, 8GB.
+All are environment variables, since they depend on the machine: 500MB, 8GB, 200M.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from saccade.errors import InputError, SaccadeError
 
-MAX_RECORD, MAX_DATA = "SACCADE_MAX_RECORD", "SACCADE_MAX_DATA"
-RECORD, DATA = 64 << 20, 2 << 30
+MAX_RECORD, MAX_DATA, MAX_PIXELS = "SACCADE_MAX_RECORD", "SACCADE_MAX_DATA", "SACCADE_MAX_PIXELS"
+RECORD, DATA, PIXELS = 64 << 20, 2 << 30, 64 << 20
 ENTRY = 200  # bytes of memory that a record takes beside its text
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -29,6 +30,11 @@ def max_record(default: int | None = None) -> int:
 def max_data() -> int:
     """The most bytes of one file."""
     return _set(MAX_DATA, DATA)
+
+
+def max_pixels() -> int:
+    """The most pixels of one picture."""
+    return _set(MAX_PIXELS, PIXELS)
 
 
 def raised(name: str, needed: int) -> str:

@@ -38,6 +38,8 @@ TOYS = {
     # points
     "sorting": "saccade.data.toy.points",
     "hull": "saccade.data.toy.points",
+    # pictures with a caption
+    "shapes": "saccade.data.toy.shapes",
 }
 
 

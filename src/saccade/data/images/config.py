@@ -1,0 +1,62 @@
+"""The settings of augmentation and of kept features, as recipes write them. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Channels = tuple[float, float, float]  # red, green, blue
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How training pictures are varied (``data.augment``), each picture of a batch by itself.
+
+    Attributes:
+        flip: half of the pictures are mirrored; not for pictures whose captions say left and right.
+        shift: they are moved by up to this share of their size, edges repeated.
+        colour: brightness, contrast and saturation are scaled by up to this share.
+    """
+
+    flip: bool = False
+    shift: float = 0.0
+    colour: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("shift", "colour"):
+            if not 0 <= getattr(self, name) <= 0.5:
+                raise ValueError(f"{name} must be from 0 to 0.5: got {getattr(self, name)}")
+
+    @property
+    def varies(self) -> bool:
+        """Whether anything is varied."""
+        return self.flip or self.shift > 0 or self.colour > 0
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """Features of a backbone that is not trained, computed once per picture and kept on disk (``data.features``).
+
+    Attributes:
+        backbone: a folder with a model of ``transformers``, or ``package.module:Class`` of your own.
+        layer: the module whose output is the grid, by its name in the backbone; the backbone's last grid unless given.
+        weights: what your own class is called with: a file of weights; nothing unless given.
+        mean, std: of the channels, as shares of 255; as the folder's preprocessor states them, or 0 and 1, unless given.
+        cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.
+        batch: pictures that go through the backbone together.
+    """
+
+    backbone: str
+    layer: str | None = None
+    weights: str | None = None
+    mean: Channels | None = None
+    std: Channels | None = None
+    cache: str | None = None
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        if not self.backbone.strip():
+            raise ValueError("backbone must be a folder or package.module:Class: got nothing")
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1: got {self.batch}")
+        if self.std is not None and not all(value > 0 for value in self.std):
+            raise ValueError(f"std must be above 0: got {list(self.std)}")
