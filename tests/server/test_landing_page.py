@@ -39,7 +39,8 @@ class Without:
 
 
 def test_the_page_shows_a_held_out_input_and_is_live(bundle, explorer, monkeypatch) -> None:
-    monkeypatch.setattr(bundle, "test_records", bundle.held_out("test")[0])  # as after training; a loaded run shows none
+    # As after training; a loaded run shows none.
+    monkeypatch.setattr(bundle, "test_records", bundle.held_out("test")[0])
     response = first_page(bundle)
     data = shown(response.text)
     examples = bundle.examples(5)
@@ -72,7 +73,8 @@ def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -
             time.sleep(0.5)
             return self.bundle.examples(count)
 
-    monkeypatch.setattr(bundle, "test_records", bundle.held_out("test")[0])  # as after training; a loaded run shows none
+    # As after training; a loaded run shows none.
+    monkeypatch.setattr(bundle, "test_records", bundle.held_out("test")[0])
     monkeypatch.setattr("saccade.server.app.PATIENCE", 0.05)
     with TestClient(create_app({"my": Late(bundle)}), base_url="http://localhost") as client:
         assert shown(client.get("/").text)["traces"] == []
