@@ -37,7 +37,8 @@ class Choice:
     @property
     def entropy(self) -> Float[Tensor, "*batch T"]:
         """H[α] = −Σₛ α log α of each query."""
-        return torch.special.entr(self.weights).sum(-1)
+        entropy: Tensor = torch.special.entr(self.weights).sum(-1)
+        return entropy
 
 
 def hard(weights: Float[Tensor, "*batch T S"], *, sample: bool = False) -> Choice:

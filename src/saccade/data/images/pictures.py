@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -106,7 +105,9 @@ class Framing:
 
         def shares(start: float, end: float, count: int) -> Float[ndarray, " n"]:
             edges = np.arange(count + 1)
-            return np.clip(np.minimum(edges[1:], end * count) - np.maximum(edges[:-1], start * count), 0.0, 1.0)
+            return np.asarray(
+                np.clip(np.minimum(edges[1:], end * count) - np.maximum(edges[:-1], start * count), 0.0, 1.0)
+            )
 
         across = shares((place[0] * W - left) / (right - left), (place[2] * W - left) / (right - left), width)
         down = shares((place[1] * H - top) / (bottom - top), (place[3] * H - top) / (bottom - top), height)
@@ -167,7 +168,7 @@ def _decoded(content: bytes, where: str | Path) -> UInt8[ndarray, "H W 3"]:
         return _rgb(picture, where)
 
 
-def _pillow() -> ModuleType:
+def _pillow() -> Any:
     return need("PIL.Image", extra="images", for_="reading pictures")
 
 
@@ -234,8 +235,8 @@ def _rgb(picture: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
             pixels = np.clip(pixels, 0, 65535).astype(np.uint16)
         return _array(turned(pixels), where)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
-        return turned(_over_white(np.asarray(picture.convert("RGBA"))))
-    return turned(np.asarray(picture.convert("RGB")))
+        return np.asarray(turned(_over_white(np.asarray(picture.convert("RGBA")))))
+    return np.asarray(turned(np.asarray(picture.convert("RGB"))))
 
 
 def _turns(orientation: int) -> Any:

@@ -256,7 +256,7 @@ def captioned(
         if isinstance(entry, Fault):
             yield entry
             continue
-        name = entry.image if isinstance(entry.image, str) else id(entry)
+        name: str | int | None = entry.image if isinstance(entry.image, str) else id(entry)
         if wanted is not None:
             name = next((wanted[key] for key in _keys(str(entry.image)) if key in wanted), None)
             if name is None:

@@ -294,7 +294,7 @@ def _stencil(shape: str) -> Float[ndarray, "edges edges"]:
 def _bilinear(coarse: int, pixels: int) -> Float[ndarray, "pixels coarse"]:
     """What each coarse cell counts for each pixel in a line of them."""
     places = np.linspace(0, coarse - 1, pixels)
-    return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(coarse))).astype(np.float32)
+    return np.asarray(np.maximum(0, 1 - np.abs(places[:, None] - np.arange(coarse))), np.float32)
 
 
 EXAMPLES = (
