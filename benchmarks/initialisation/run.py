@@ -8,10 +8,12 @@ Every run is the recipe of its row, cut as ``ROWS`` says, with its parameters dr
     N(0, 1)              embeddings standard normal, the rest as PyTorch draws it (uniform in ±1/√n)
     embeddings U(±0.1)   embeddings uniform in ±0.1, the rest as PyTorch draws it
     U(±0.1)              every parameter uniform in ±0.1, biases too
+    orthogonal           embeddings uniform in ±0.1, recurrent matrices orthogonal, the rest as PyTorch draws it
     shipped              as the package draws it
 
-``--jobs`` runs share the device and ``--cpu-jobs`` one CPU thread each, so times are not compared. What is finished is not
-trained again, and after ``--minutes`` nothing new starts and what runs is stopped: the table has what there is.
+Without ``--ways`` each row is drawn in the ways that it lists, seed by seed. ``--jobs`` runs share the device and
+``--cpu-jobs`` one CPU thread each, so times are not compared. What is finished is not trained again, and after ``--minutes``
+nothing new starts and what runs is stopped: the table has what there is. ``key=value`` changes every recipe.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from machine import cpu_name, device_name
 
-CUT = ["train.epochs=12", "train.watch=loss", "train.precision=tf32"]
-WAYS = ("N(0, 1)", "embeddings U(±0.1)", "U(±0.1)", "shipped")
+CUT = ("train.epochs=7", "train.average=3", "train.watch=loss", "train.precision=tf32")
+WAYS = ("N(0, 1)", "embeddings U(±0.1)", "U(±0.1)", "orthogonal", "shipped")
+UNIFORM = ("U(±0.1)",)
+RECURRENT = ("weight_hh", "from_state", "candidate")  # how the matrices of states are called
 STOPPING = 5.0  # seconds
 
 
@@ -48,18 +52,23 @@ class Row:
     recipe: str
     changes: tuple[str, ...]
     metric: str
+    ways: tuple[str, ...]
     cpu: bool = False
 
 
 ROWS = {
-    "Luong, general": Row("luong_multi30k", ("model.score=general", *CUT), "bleu"),
-    "Luong, local-p": Row("luong_multi30k", ("model.score=general", "model.window=local-p", *CUT), "bleu"),
-    "RNNsearch": Row("rnnsearch_multi30k", tuple(CUT), "bleu"),
-    "seq2seq (Cho)": Row("seq2seq_cho_multi30k", tuple(CUT), "bleu"),
-    "seq2seq (Sutskever)": Row("seq2seq_sutskever_multi30k", tuple(CUT), "bleu"),
-    "BiLSTM, additive": Row("attentive_trec", (), "accuracy", cpu=True),
-    "LSTMN": Row("lstmn_trec", (), "accuracy", cpu=True),
-    "BiLSTM, CRF": Row("tagger_bosque", ("train.epochs=4",), "accuracy"),
+    "Luong, general": Row("luong_multi30k", CUT, "bleu", WAYS[:3]),
+    "Luong, local-p": Row("luong_multi30k", ("model.window=local-p", *CUT), "bleu", UNIFORM),
+    "RNNsearch": Row("rnnsearch_multi30k", CUT, "bleu", WAYS[:4]),
+    "seq2seq (Cho)": Row("seq2seq_cho_multi30k", CUT, "bleu", WAYS[:4]),
+    "seq2seq (Sutskever)": Row("seq2seq_sutskever_multi30k", CUT, "bleu", WAYS[:3]),
+    "Luong, dot": Row("luong_multi30k", ("model.score=dot", *CUT), "bleu", UNIFORM),
+    "Luong, concat": Row("luong_multi30k", ("model.score=concat", *CUT), "bleu", UNIFORM),
+    "Luong, location": Row("luong_multi30k", ("model.score=location", *CUT), "bleu", UNIFORM),
+    "Luong, local-m": Row("luong_multi30k", ("model.window=local-m", *CUT), "bleu", UNIFORM),
+    "BiLSTM, additive": Row("attentive_trec", (), "accuracy", WAYS[:4], cpu=True),
+    "LSTMN": Row("lstmn_trec", (), "accuracy", WAYS[:4], cpu=True),
+    "BiLSTM, CRF": Row("tagger_bosque", ("train.epochs=4",), "accuracy", WAYS[:4], cpu=True),
 }
 
 
@@ -83,11 +92,15 @@ def redraw(network: Any, way: str) -> None:
         bound = network.position_vector.numel() ** -0.5
         nn.init.uniform_(network.position_vector, -bound, bound)
     for module in network.modules():
-        if isinstance(module, nn.Embedding) and way.startswith("embeddings"):
+        if isinstance(module, nn.Embedding) and way != "N(0, 1)":
             nn.init.uniform_(module.weight, -0.1, 0.1)
+    for name, parameter in network.named_parameters():
+        if way == "orthogonal" and parameter.dim() == 2 and any(part.startswith(RECURRENT) for part in name.split(".")):
+            for block in parameter.split(parameter.shape[1]):
+                nn.init.orthogonal_(block)
 
 
-def train_one(name: str, way: str, seed: int, folder: Path) -> dict[str, Any]:
+def train_one(name: str, way: str, seed: int, folder: Path, others: list[str]) -> dict[str, Any]:
     from saccade.api import train
     from saccade.models import network_class
     from saccade.recipes.recipe import read_recipe
@@ -95,7 +108,7 @@ def train_one(name: str, way: str, seed: int, folder: Path) -> dict[str, Any]:
     row = ROWS[name]
     changes = [*row.changes, f"train.seed={seed}", f"metrics=[{row.metric}]"]
     changes += ["train.device=cpu", "train.threads=1"] if row.cpu else []
-    recipe = read_recipe(row.recipe, changes)
+    recipe = read_recipe(row.recipe, [*changes, *others])
     network = network_class(recipe.model_name)
     shipped = network.__init__
 
@@ -118,7 +131,9 @@ def key_of(name: str, way: str, seed: int) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in f"{name} {way} {seed}")
 
 
-def carry_out(work: Iterator[tuple[str, str, int]], runs: Path, deadline: float, taking: threading.Lock) -> None:
+def carry_out(
+    work: Iterator[tuple[str, str, int]], runs: Path, deadline: float, taking: threading.Lock, others: list[str]
+) -> None:
     """Train what comes next until nothing is left or the time is over."""
     while time.monotonic() < deadline:
         with taking:
@@ -128,7 +143,19 @@ def carry_out(work: Iterator[tuple[str, str, int]], runs: Path, deadline: float,
         result = runs / f"{key_of(name, way, seed)}.json"
         if result.exists():
             continue
-        command = [sys.executable, __file__, "--one", name, "--ways", way, "--seeds", str(seed), "--runs", str(runs)]
+        command = [
+            sys.executable,
+            __file__,
+            "--one",
+            name,
+            "--ways",
+            way,
+            "--seeds",
+            str(seed),
+            "--runs",
+            str(runs),
+            *others,
+        ]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             _, errors = process.communicate(timeout=max(1.0, deadline - time.monotonic()))
@@ -194,6 +221,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cpu-jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("changes", nargs="*", metavar="key=value")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
@@ -201,18 +229,20 @@ def main() -> None:
     seeds = [int(seed) for seed in options.seeds.split(",")]
     if options.one:
         key = key_of(options.one, options.ways, seeds[0])
-        result = train_one(options.one, options.ways, seeds[0], options.runs / key)
+        result = train_one(options.one, options.ways, seeds[0], options.runs / key, options.changes)
         (options.runs / f"{key}.json").write_text(json.dumps(result), encoding="utf-8")
         return
-    ways = options.ways.split(";") if options.ways else WAYS[:3]
+    ways = options.ways.split(";") if options.ways else None
     rows = [name for name in ROWS if not options.rows or name.startswith(tuple(options.rows.split(";")))]
     taking, works = threading.Lock(), []
     for cpu in (False, True):
-        works.append(iter([(r, way, seed) for seed in seeds for r in rows for way in ways if ROWS[r].cpu == cpu]))
+        works.append(
+            iter([(r, way, seed) for seed in seeds for r in rows for way in ways or ROWS[r].ways if ROWS[r].cpu == cpu])
+        )
     with ThreadPoolExecutor(options.jobs + options.cpu_jobs) as pool:
         for work, jobs in zip(works, (options.jobs, options.cpu_jobs), strict=True):
             for _ in range(jobs):
-                pool.submit(carry_out, work, options.runs, deadline, taking)
+                pool.submit(carry_out, work, options.runs, deadline, taking, options.changes)
     text = table(options.runs, f"python benchmarks/initialisation/run.py {' '.join(sys.argv[1:])}", options.jobs)
     print(text)
     if options.out is not None:
