@@ -52,6 +52,13 @@ SHIPPED = Path(__file__).parent
 _UNSEARCHED = "the task {} predicts the likeliest output without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # given in place of a recipe, they are data files
 NAMING = ("task", "data", "model")  # the sections that may name custom parts
+RUN_FILES = (
+    "run.json",
+    "status.json",
+    "origin.json",
+    "model.safetensors",
+    "sweep.json",
+)  # beside a recipe that a run saved
 
 
 @dataclass(frozen=True)
@@ -244,10 +251,11 @@ def _named_in(root: Located) -> list[str]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether a file is the recipe that a run saved, which is trusted no more than the run."""
-    return path.name == "recipe.yaml" and any(
-        current_file(path.parent, name).is_file() for name in ("run.json", "config.json")
-    )
+    """Whether a file is in the folder of a run, also by a link: such a recipe is trusted no more than the run."""
+    path = path.resolve()
+    named = ("config.json", "metrics.json", "checkpoints") if path.name.lower() == "recipe.yaml" else ()
+    beside = any((path.parent / name).exists() for name in (*RUN_FILES, *named))
+    return beside or current_file(path.parent, "model.safetensors").exists()
 
 
 def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:
