@@ -44,6 +44,9 @@ TOYS = {
     "hull": "saccade.data.toy.points",
     # pictures with a caption
     "shapes": "saccade.data.toy.shapes",
+    # pictures with a label
+    "dots": "saccade.data.toy.dots",
+    "twins": "saccade.data.toy.twins",
 }
 
 
