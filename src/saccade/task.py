@@ -11,7 +11,7 @@ derives from :class:`Task` and implements:
     figures   evaluate
 
 Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
-:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`HasBaselines`, :class:`Surveys`.
+:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,13 @@ class Detail:
     def lines(self) -> list[str] | None:
         """What ``saccade predict`` prints instead of the value; None: the value."""
         return None
+
+
+@dataclass(frozen=True)
+class Probabilities(Detail):
+    """The probability of every output to choose from, the likeliest first."""
+
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,6 +256,7 @@ class Task(ABC):
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; set by the bundle.
         length_setting: what bounds a record's length, as an error names it.
+        baseline_names: the names of the trivial predictors in :meth:`baselines`; empty: the task has none.
         lengths: what :meth:`length_of` can count, by which ``saccade compare`` sorts records; the first unless one is named.
         together, positions: the most inputs in one batch of predictions, and the most positions, padding included.
     """
@@ -265,6 +273,7 @@ class Task(ABC):
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     length_setting: ClassVar[str] = "the length of records"
+    baseline_names: ClassVar[tuple[str, ...]] = ()
     lengths: ClassVar[tuple[str, ...]] = ("source_words", "source_tokens", "reference_words")
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
@@ -332,6 +341,12 @@ class Task(ABC):
     def continue_from(cls, data: Any, train: Sequence[Any], files: dict[str, str]) -> Task:
         """The task of a run that starts from another run of the same task, whose :meth:`files` these are."""
         return cls.restore(data, files)
+
+    @classmethod
+    def of_import(cls, data: Any, tokenizer: Any, labels: Sequence[str], *, pairs: bool) -> Task:
+        """The task of a network that was trained by other software, with its tokenizer and its labels, if it has any;
+        ``pairs``: it reads two texts together."""
+        raise SaccadeError(f"the task {cls.name} has no networks of other software")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -574,6 +589,13 @@ class Task(ABC):
     ) -> Evaluation:
         """The named metrics, which this task and its data have, on a corpus."""
 
+    def baselines(
+        self, train: Sequence[Any], records: Sequence[Any], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The metrics on ``records`` of the predictors in :attr:`baseline_names`, which a network has to beat. They learn from
+        the ``train`` records alone. Metrics that need more than outputs are left out."""
+        return {}
+
     # Two runs compared by their outputs -------------------------------------------------------------------------------
 
     @property
@@ -672,17 +694,6 @@ class Scores(ABC):
     @abstractmethod
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """A function of a lens: the probability of ``output`` for the input ``given``. ``ended``: its end counts as a token."""
-
-
-class HasBaselines(ABC):
-    """Outputs can be predicted without a network, by rules so simple that a network has to beat them."""
-
-    @abstractmethod
-    def baselines(
-        self, train: Sequence[Any], records: Sequence[Any], metrics: Sequence[str]
-    ) -> dict[str, dict[str, float]]:
-        """The metrics on ``records`` of each trivial predictor by its name, learnt from the ``train`` records alone, without
-        metrics that need more than outputs."""
 
 
 class Surveys:

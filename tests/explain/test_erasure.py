@@ -18,8 +18,7 @@ from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 from saccade.explain import erasure
 from saccade.recipes.recipe import read_recipe
-from saccade.task import Prediction, Scores
-from saccade.tasks.classify import LabelDetail
+from saccade.task import Prediction, Probabilities, Scores
 from saccade.tasks.scoring import choice_scorer
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens, Site
@@ -55,7 +54,7 @@ class Judge(Scores):
         read = attend(query, key, self.values, score=dot, lens=looking, site=self.site)[0, 0, 0]
         yes = float(torch.sigmoid(read))
         trace = looking.trace.labelled({}, output="yes")
-        return [Prediction("yes", yes, log(yes), trace=trace, detail=LabelDetail({"yes": yes, "no": 1 - yes}))]
+        return [Prediction("yes", yes, log(yes), trace=trace, detail=Probabilities({"yes": yes, "no": 1 - yes}))]
 
     def scorer(self, network, given, output, *, ended=True):
         return choice_scorer(self, network, given, output)

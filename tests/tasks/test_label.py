@@ -24,8 +24,7 @@ from saccade.models.bert import BertTagger
 from saccade.models.bert import Config as BertConfig
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.label import Label
-from saccade.tasks.label_inputs import file_shares
+from saccade.tasks.label import Label, file_shares
 from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train

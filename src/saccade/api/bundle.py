@@ -38,7 +38,6 @@ from saccade.storage import StoredTensor
 from saccade.task import (
     Calibrates,
     Evaluation,
-    HasBaselines,
     OutputConstraints,
     Prediction,
     Steers,
@@ -223,7 +222,7 @@ class Bundle:
             return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
         records, where, notes = self.records_of(data)
         evaluation = self._evaluated(records, where, notes, metrics, search)
-        if not isinstance(self.task, HasBaselines):
+        if not self.task.baseline_names:
             return evaluation
         kept: Mapping[str, Mapping[str, float]] = self.figures.get("baselines", {})
         named = [name for name in evaluation.figures if name in self.task.output_metrics]

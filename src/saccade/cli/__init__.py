@@ -33,7 +33,7 @@ COMMANDS = {
     "calibrate": "saccade.cli.calibrate:calibrate",
     "words": "saccade.cli.words:words",
     "align": "saccade.cli.align:align",
-    "data": "saccade.cli.data.command:data",
+    "data": "saccade.cli.data:data",
     "runs": "saccade.cli.runs:runs",
     "recipes": "saccade.cli.recipes:recipes",
     "export": "saccade.cli.import_export:export",

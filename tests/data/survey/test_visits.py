@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from saccade import api
-from saccade.cli.data.command import _of_files
+from saccade.cli.data import _of_files
 from saccade.data.survey.visits import VisitSurvey, guessed_columns, guessed_separator
 from saccade.data.visits.records import VisitColumns, VisitData, load_visits
 from saccade.errors import InputError

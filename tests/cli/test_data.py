@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.cli.data.command import REMOVED, ROLES
+from saccade.cli.data import REMOVED, ROLES
 from saccade.data.pairs.records import load_splits
 from saccade.data.survey import surveys
 from saccade.recipes.recipe import read_recipe
