@@ -7,8 +7,8 @@ A record becomes a row of ids (:mod:`saccade.data.tags.batch`), the network's em
 A prediction is the likeliest tag sequence with each tag's probability; the rows of a trace are the words with their tags. The
 network may learn another tagging scheme than the file's (``data.learn``); outputs are always in the file's scheme.
 
-An input is a text, which is split into words as by the tokenizer ``words``: runs of letters and digits, and every other character
-by itself. Words may be given instead, as a list or as JSON: ["U.N.", "official"] stays two words.
+An input is a text, which is split into words as by the tokenizer ``words``: runs of letters and digits, and every other
+character by itself. Words may be given instead, as a list or as JSON: ["U.N.", "official"] stays two words.
 
 Legend: B batch, S positions, K tags.
 """
