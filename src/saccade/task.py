@@ -40,6 +40,7 @@ from saccade.kinds import InputKind, OutputKind
 from saccade.metrics.labels import Confusion
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
+from saccade.nn.search.beam_search import Search
 from saccade.progress import portion, report
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -543,14 +544,29 @@ class Task(ABC):
         """Which inputs share a batch: those of similar cost, as many as fit."""
         return group([self.cost(item) for item in items], most=self.together, positions=self.positions)
 
-    def check_search(self, how: Any) -> None:
-        """Raise if the search settings do not apply to this task."""
-        if isinstance(self, Searches):
-            return
-        if how.sample is not None or how.diverse is not None:
-            raise SaccadeError(f"the task {self.name} predicts the likeliest output: it does not sample or search")
-        if how.n_best > 1 and not self.alternatives:
-            raise SaccadeError(f"the task {self.name} has no n-best list")
+    @classmethod
+    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """The settings of a :class:`saccade.nn.Search` in ``given`` that this task has no use for, each with what it may be. A
+        task without a search takes ``n_best``, if it has alternatives, and a beam of that size."""
+        if issubclass(cls, Searches):
+            return {}
+        usual, count = vars(Search()), given.get("n_best")
+        unused = {name: value for name, value in given.items() if name in usual and value not in (None, usual[name])}
+        if cls.alternatives:
+            unused.pop("n_best", None)
+        if unused.get("beam") == count:
+            unused.pop("beam", None)
+        why = f"the task {cls.name} predicts the likeliest output without a search"
+        expected = {"n_best": f"1: the task {cls.name} has no n-best list"}
+        if count not in (None, 1):
+            expected["beam"] = f"{count}, as n_best: {why}"
+        return {name: expected.get(name, f"nothing: {why}") for name in unused}
+
+    def check_search(self, how: Search) -> None:
+        """Raise if the search asks for outputs that this task does not have."""
+        asked = {name: getattr(how, name) for name in ("sample", "diverse", "n_best")}
+        for name, expected in self.unused_settings(asked).items():
+            raise SaccadeError(f"search.{name}: expected {expected}")
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -700,6 +716,22 @@ class Surveys:
     """``saccade data`` can survey this task's files and write a recipe for them."""
 
     survey: ClassVar[str]  # its key in saccade.data.survey
+
+
+def check_text(given: Any, where: str, field: str | None = None, expected: str = "a text") -> str:
+    """The input, which must be a text with a visible character."""
+    if not isinstance(given, str):
+        raise InputError(where, field=field, expected=expected, found=type(given).__name__)
+    if not given.strip():
+        raise InputError(where, field=field, expected=expected, found="whitespace only" if given else "nothing")
+    return given
+
+
+def check_positions(longest: int | None, data: Any, marks: int) -> None:
+    """Raise if ``data.max_length`` tokens and ``marks`` special tokens exceed the ``longest`` row that the network reads."""
+    if longest is not None and data.max_length + marks > longest:
+        expected = f"at most {longest - marks}: the network has {longest} positions with special tokens"
+        raise InputError("recipe", field="data.max_length", expected=expected, found=str(data.max_length))
 
 
 def refuse_rate(recipe: Any, name: str, why: str) -> None:

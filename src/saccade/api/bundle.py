@@ -156,12 +156,15 @@ class Bundle:
             return predictions
         return [self._signed(prediction, given) for given, prediction in zip(texts, predictions, strict=True)]
 
-    def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The invalid inputs by position, with their errors, so that the others can still be predicted."""
+    def refusals(self, inputs: Sequence[Any], places: Sequence[str] | None = None) -> dict[int, InputError]:
+        """The invalid inputs by position, with their errors, so that the others can still be predicted.
+
+        ``places`` is what an error calls each input: "input 1" … unless given.
+        """
         refused: dict[int, InputError] = {}
         for number, given in enumerate(inputs):
             try:
-                self.task.read(given, f"input {number + 1}", self.network)
+                self.task.read(given, f"input {number + 1}" if places is None else places[number], self.network)
             except InputError as error:
                 refused[number] = error
         return refused

@@ -145,10 +145,13 @@ def _answers(
         where = f"{called} {before + number + 1}"
         try:
             parsed[number] = bundle.task.input.from_argument(decoded(line, where), where)
-            bundle.task.read(parsed[number], where, bundle.network)
         except InputError as error:
-            parsed.pop(number, None)
             answers[number] = error
+    numbers = list(parsed)
+    places = [f"{called} {before + number + 1}" for number in numbers]
+    for place, refusal in bundle.refusals(list(parsed.values()), places).items():
+        answers[numbers[place]] = refusal
+        del parsed[numbers[place]]
     predicted = dict(zip(parsed, _predicted(predictor, list(parsed.values())), strict=True))
     for number, answer in predicted.items():
         inner = isinstance(answer, InputError) and str(answer.where).startswith("input ")
@@ -290,9 +293,9 @@ class PredictedTable:
         inputs = self.bundle.task.inputs_of_table(self.columns, fields)
         if len(inputs) != len(rows):
             raise SaccadeError(f"--column: the inputs of the task {self.bundle.task.name} are not one per row")
-        refused = self.bundle.refusals(inputs)
-        for number, error in refused.items():
-            self._refuse(error.at(f"{self.file}:{rows[number].line}"))
+        refused = self.bundle.refusals(inputs, [f"{self.file}:{row.line}" for row in rows])
+        for error in refused.values():
+            self._refuse(error)
         kept = [number for number in range(len(rows)) if number not in refused]
         predictions = dict(zip(kept, predict([inputs[number] for number in kept]) if kept else [], strict=True))
         for number, prediction in predictions.items():

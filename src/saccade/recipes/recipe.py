@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from saccade.nn.search.beam_search import Search
 
 SHIPPED = Path(__file__).parent
-_UNSEARCHED = "the task {} predicts the likeliest output without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # given in place of a recipe, they are data files
 NAMING = ("task", "data", "model")  # the sections that may name custom parts
 TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
@@ -332,12 +331,9 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = _searches(task)
-        if check_search and not searches:
-            _refuse_kinds(outline.search, outline.task)
-        search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
-        if check_search and not searches:
-            _check_searched(outline.search, search, task, outline.task)
+        if check_search:
+            _check_searched(outline.search, task)
+        search = build(Search, outline.search if _searches(task) else _as_wide(outline.search), "search")
     metrics = metrics_of(outline.task)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
@@ -372,26 +368,11 @@ def _as_wide(node: Located) -> Located:
     return replace(node, value={**tree, "beam": tree["n_best"]})
 
 
-def _refuse_kinds(node: Located, name: str) -> None:
-    """Raise on sampling and diverse search, before their requirements on the beam are checked."""
-    for field_name in ("sample", "diverse"):
-        for part in _entry(node, field_name):
-            if part.value is not None:
-                raise refusal(part, f"search.{field_name}", f"nothing: {_UNSEARCHED.format(name)}")
-
-
-def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
-    """Raise on search settings of a task without a search, except n_best where the task has alternatives."""
-    tree: Any = node.value
-    if search.n_best > 1 and not task.alternatives:
-        raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
-    usual = type(search)()
-    for field_name, part in tree.items():
-        given, least = getattr(search, field_name), getattr(usual, field_name)
-        if field_name == "n_best" or given == least or (field_name == "beam" and given == search.n_best):
-            continue
-        wanted = f"{search.n_best}, as n_best" if field_name == "beam" and search.n_best > 1 else "nothing"
-        raise refusal(part, f"search.{field_name}", f"{wanted}: {_UNSEARCHED.format(name)}")
+def _check_searched(node: Located, task: Any) -> None:
+    """Raise on search settings that the task has no use for; the values of the others are checked afterwards."""
+    tree: dict[str, Located] = node.value if isinstance(node.value, dict) else {}
+    for name, expected in task.unused_settings({name: part.value for name, part in tree.items()}).items():
+        raise refusal(tree[name], f"search.{name}", expected)
 
 
 def _outline(root: Located) -> _Outline:

@@ -78,6 +78,8 @@ from saccade.task import (
     Scores,
     Surveys,
     Task,
+    check_positions,
+    check_text,
     eval_mode,
     keep_best,
     rows_of,
@@ -494,10 +496,7 @@ class ClassifyReader(ABC):
         """One input, checked, as ids."""
         source = self._parted(given, where)
         for text in texts_of(source):
-            if not isinstance(text, str):
-                raise InputError(where, expected="a text", found=type(text).__name__)
-            if not text.strip():
-                raise InputError(where, expected="a text", found="nothing" if not text else "whitespace only")
+            check_text(text, where)
         self._check_marks(source, where)
         ids, cut = self.fit(self.encoded([source])[0], where)
         notes = [f"{CUT} its {self.limits}"] if cut else []
@@ -557,13 +556,7 @@ class Rows(ClassifyReader):
             expected = f"a column with the {network.needs_second} of each text, which {name} needs"
             hint = "data.format: aspects has one; model.whole: true reads texts as a whole"
             raise InputError("recipe", field="data.columns.second", expected=expected, found="single texts", hint=hint)
-        marks = marks_of(network.layout, self.pairs)
-        if network.longest is not None and self.data.max_length + marks > network.longest:
-            expected = (
-                f"at most {network.longest - marks}: the network has {network.longest} positions with special tokens"
-            )
-            found = str(self.data.max_length)
-            raise InputError("recipe", field="data.max_length", expected=expected, found=found)
+        check_positions(network.longest, self.data, marks_of(network.layout, self.pairs))
 
 
 class Sentenced(ClassifyReader):

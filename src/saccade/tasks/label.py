@@ -70,6 +70,7 @@ from saccade.task import (
     Scores,
     Surveys,
     Task,
+    check_positions,
     eval_mode,
     rows_of,
 )
@@ -236,13 +237,7 @@ class Label(FineTunes, Scores, Surveys, Task):
         if network.wants_characters and not self.reader.alphabet:
             expected = "words, since the network reads their characters"
             raise InputError("recipe", field="data.tokens.kind", expected=expected, found=self.data.tokens.kind)
-        marks = MARKS if network.layout == "marked" else 0
-        if network.longest is not None and self.data.max_length + marks > network.longest:
-            expected = (
-                f"at most {network.longest - marks}: the network has {network.longest} positions with special tokens"
-            )
-            found = str(self.data.max_length)
-            raise InputError("recipe", field="data.max_length", expected=expected, found=found)
+        check_positions(network.longest, self.data, MARKS if network.layout == "marked" else 0)
         network.allow(None if self.tags.learn == "none" else torch.from_numpy(self.tags.moves))
         begin_words(network, self.vectors, is_frozen(self.data.vectors))
         return network

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
-from saccade.data.config import CUT
+from saccade.data.config import CUT, fit
 from saccade.data.files.records import Fields, Name
 from saccade.data.labels.batch import marks_of
 from saccade.data.memory import INPUTS
@@ -53,6 +53,7 @@ from saccade.task import (
     Scores,
     Surveys,
     Task,
+    check_text,
     eval_mode,
     keep_best,
 )
@@ -483,10 +484,7 @@ def parted(given: Any, where: str) -> tuple[str, tuple[str, ...]]:
         hint = "on the command line, write the candidates after the question, each after a tab"
         raise InputError(where, expected="at least one candidate", found="none", hint=hint)
     for name, text in (("question", question), *((f"candidate {n}", text) for n, text in enumerate(candidates, 1))):
-        if not isinstance(text, str):
-            raise InputError(where, field=name, expected="a text", found=type(text).__name__)
-        if not text.strip():
-            raise InputError(where, field=name, expected="a text", found="nothing" if not text else "whitespace only")
+        check_text(text, where, name)
     return question, tuple(candidates)
 
 
@@ -547,8 +545,4 @@ class RankReader:
 
     def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:
         # A text may be empty after normalisation; a row must not be.
-        ids, limit = ids or [self.tokenizer.UNK], self.data.max_length
-        if len(ids) > limit and self.data.too_long == "error":
-            hint = f"set data.too_long: truncate, or data.max_length: {len(ids)}"
-            raise InputError(where, expected=f"at most {limit} tokens", found=f"{len(ids)}", hint=hint)
-        return ids[:limit], len(ids) > limit
+        return fit(ids or [self.tokenizer.UNK], self.data.max_length, self.data.too_long, where)
