@@ -169,7 +169,7 @@ def _move_up(folder: Path, last: str) -> None:
 
 
 def current_file(folder: str | Path, name: str) -> Path:
-    """Where a file is that :func:`replaced_together` wrote: not moved up yet if a process was killed."""
+    """The path of a file that :func:`replaced_together` wrote; if a process was killed, it may still be in the new folder."""
     path = Path(folder) / NEXT / name
     return path if path.is_file() else Path(folder) / name
 
@@ -226,7 +226,7 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
     with file:
         if not _lock(file):
             hint = "wait for it or stop it"
-            raise InUse(where, expected=expected, found=f"{_holder(file)} at work on it", hint=hint)
+            raise InUse(where, expected=expected, found=f"{_holder(file)}, which holds its lock", hint=hint)
         holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
         with suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)

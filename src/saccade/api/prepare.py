@@ -185,7 +185,7 @@ def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe
 
 
 def _never_trained_there(before: Untrained, now: Untrained) -> tuple[str, ...]:
-    """A message about parts that were never trained in the parent run."""
+    """A message about parts that the parent run never trained."""
     stay = [part for part in before.all if part in now.all]
     message = f"never trained in that run: {', '.join(before.all)}"
     nor_here = f"{message}; nor in this one: {', '.join(stay)}"

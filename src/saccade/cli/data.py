@@ -250,7 +250,7 @@ def _option(field: re.Match[str]) -> str:
 
 
 def _recipe_path(files: Sequence[str]) -> Path | None:
-    """The recipe that is meant, if one is: a YAML file, or the name of a shipped one."""
+    """The recipe, if the argument names one: a YAML file, or a shipped recipe."""
     from saccade.recipes.recipe import shipped_recipes
 
     if len(files) != 1:
@@ -262,7 +262,7 @@ def _recipe_path(files: Sequence[str]) -> Path | None:
 
 
 def _of_recipe(path: Path, options: Mapping[str, Any]) -> Survey:
-    """The survey of a recipe's data; of the rest of the recipe only ``train.seed`` is read."""
+    """The survey of a recipe's data; the other sections are ignored, except ``train.seed``."""
     from saccade.data.survey import survey_class
     from saccade.plugins import EVERYTHING, searching
     from saccade.recipes.located import node_at, read_yaml, refusal
@@ -386,7 +386,7 @@ def page(survey: Survey, recipe: str | None, saved: Path | None, following: Sequ
 
 
 def column_page(file: str, unknown: UnknownColumns, following: Sequence[str]) -> Iterator[str]:
-    """What to say when the columns are not known: which there are, and what to type."""
+    """The report if the columns cannot be guessed: the columns of the file, and commands that name them."""
     yield f"{file}: which column holds what is not known"
     yield f"({safe(str(unknown))})"
     yield ""
@@ -434,5 +434,5 @@ def _sample(text: str) -> str:
 
 
 def safe(text: str) -> str:
-    """Spells out what a terminal would obey rather than show."""
+    """The text with control characters written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,8 +1,8 @@
 """Writes the outputs of a long command in order, chunk by chunk, and continues a file that an earlier one began. No torch.
 
-Beside ``--out FILE`` stands ``FILE.state`` until all is written: how many inputs are done, the bytes of the file that belong to
-them, and the checksums of these inputs and of the run and options. It is written after each chunk, so after a kill the file may
-be longer than it says: the rest is cut off and written again.
+``FILE.state`` beside ``--out FILE`` holds the number of inputs that are done, the size of their outputs in bytes, and checksums
+of these inputs, the run and the options; it is removed at the end. It is written after each chunk, so a killed process may
+leave more outputs than it counts: these are cut off and written again.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def tested(bundle: Bundle, given: Any, trace: Trace) -> Trace:
 
 
 def _single(bundle: Bundle, given: Any) -> Any:
-    """The one input of a table or a dict; anything else is an input as it is."""
+    """The only input of a table or a dict; any other value is the input itself."""
     if names_of(given) is None:
         return given
     inputs = bundle.task.inputs(given)
@@ -229,7 +229,7 @@ def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
     if drops[MOST] < NOTHING or drops[MOST] <= drops[CHANCE]:
         judged = "on this input the weights do not say what it went by"
     elif drops[MOST] < CLEARLY * drops[CHANCE]:
-        judged = "on this input the weights are a hint at what it went by, and no more"
+        judged = "on this input the weights are only weak evidence of what the prediction depends on"
     else:
         judged = "on this input the weights point at what it went by"
     return f"Hiding what it looked at most{where} {cost}: {judged}."

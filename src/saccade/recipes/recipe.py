@@ -128,7 +128,7 @@ class Recipe:
         return plain if self.expect is None else {**plain, "expect": to_plain(self.expect)}
 
 
-RecipeLike = str | Path | Mapping[str, Any] | Recipe  # what is taken for a recipe; a mapping has its sections
+RecipeLike = str | Path | Mapping[str, Any] | Recipe  # a file, a shipped name, its sections, or a checked recipe
 
 
 def read_recipe(
@@ -245,7 +245,7 @@ def _named_in(root: Located) -> list[str]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether a file is the recipe that a run saved, which is trusted no more than the run."""
+    """Whether a file is the recipe that a run saved; it gets the trust of the run."""
     return path.name == "recipe.yaml" and any(
         current_file(path.parent, name).is_file() for name in ("run.json", "config.json")
     )
@@ -376,7 +376,7 @@ def _check_searched(node: Located, task: Any) -> None:
 
 
 def _outline(root: Located) -> _Outline:
-    """What can be read without torch: all but the model's fields, the search, and what a user's own task says."""
+    """The sections that are read without torch: all but the model's fields, the search, and a custom task's settings."""
     outline = build(_Outline, root)
     tree: Any = root.value
     if not is_own(_choose(tree["task"], "task", TASKS)):

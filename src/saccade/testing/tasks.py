@@ -1,4 +1,4 @@
-"""What a task promises: records → batch → loss → prediction → figures, and back from a bundle's files."""
+"""Contract tests for tasks: records → batch → loss → prediction → metrics, and restoring from a bundle's files."""
 
 from __future__ import annotations
 

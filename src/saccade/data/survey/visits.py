@@ -177,7 +177,7 @@ class VisitSurvey(Survey):
         self.recorded.append(record)
 
     def finish(self) -> None:
-        """Without a recipe, plan to hold out so many patients that both kinds are among them."""
+        """Without a recipe, hold out enough patients that some have the outcome and some do not."""
         numbers, names = self.train.numbers, self.data.outcome_names
         self.rates = {name: self.train.counts[name] / self.train.records for name in names}
         cases = self.train.counts[names[0]]
@@ -201,7 +201,7 @@ class VisitSurvey(Survey):
                 return
 
     def _both(self, records: Iterable[Patient]) -> bool:
-        """Whether some have each outcome and some have not."""
+        """Whether, for each outcome, some patients have it and some do not."""
         ends = np.array([np.atleast_2d(np.asarray(record.target))[-1] for record in records])
         return bool((ends.min(axis=0) < ends.max(axis=0)).all())
 
@@ -358,7 +358,7 @@ def _truth(value: Any) -> bool:
 
 
 def guessed_separator(file: Any, format: str | None, column: str) -> str | None:
-    """What stands between codes where cells of this column hold several; parts between commas or blanks must have digits."""
+    """The separator of codes, if cells of this column hold several; parts between commas or blanks must contain digits."""
     names, rows = _head(file, format)
     cells = [str(row[names.index(column)]) for row in rows] if column in names else []
     for separator in SEPARATORS:
