@@ -356,7 +356,9 @@ def _absent(name: str, dotted: str, missing: str, extra: Sequence[str]) -> PartE
         return PartError(name, expected=f"a module {dotted!r} in {above!r}", found=found)
     hint = _like(missing, [entry for folder in extra for entry in _modules(folder)])
     if hint is None and places.mentioned is not None and missing in _modules(places.mentioned):
-        hint = f"its recipe was in {places.mentioned}, which has one: if you trust it, set PYTHONPATH to that folder"
+        hint = (
+            f"its recipe was in {places.mentioned}, which contains one: if you trust it, set PYTHONPATH to that folder"
+        )
     expected = f"a module {missing!r} on the Python path" + (f" or {searched}" if searched else "")
     return PartError(name, expected=expected, found="none", hint=hint or "start in its folder, or set PYTHONPATH to it")
 

@@ -154,7 +154,7 @@ def replaced_together(folder: str | Path, *, last: str) -> Iterator[Path]:
         _move_up(folder, last)
     except OSError as error:
         raise SaccadeError(
-            f"{folder}: could not save: {error.strerror or error}; what was saved before is whole"
+            f"{folder}: could not save: {error.strerror or error}; what was saved before is intact"
         ) from error
     finally:
         shutil.rmtree(saving, ignore_errors=True)
@@ -187,7 +187,7 @@ def read_together(folder: str | Path, last: str, read: Callable[[], Result]) -> 
         else:
             if _version(folder, last) == before:
                 return result
-    raise SaccadeError(f"{folder}: expected files that stay for a moment, found them replaced all the time")
+    raise SaccadeError(f"{folder}: expected files that are not being written, found them replaced repeatedly")
 
 
 def _version(folder: Path, last: str) -> tuple[Any, ...]:

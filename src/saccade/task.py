@@ -306,7 +306,7 @@ class Task(ABC):
     def check_recipe(cls, recipe: Any) -> None:
         """Raise an InputError at "recipe" if a setting does not apply to this task."""
         if not issubclass(cls, Searches):
-            refuse_rate(recipe, "sampling", f"the task {recipe.task} writes nothing that could be fed back")
+            refuse_rate(recipe, "sampling", f"the task {recipe.task} has no decoder that could read its own outputs")
 
     def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
         """Example inputs, from the test records if given; otherwise the data is read again."""
@@ -347,7 +347,7 @@ class Task(ABC):
     def of_import(cls, data: Any, tokenizer: Any, labels: Sequence[str], *, pairs: bool) -> Task:
         """The task of a network that was trained by other software, with its tokenizer and its labels, if it has any;
         ``pairs``: it reads two texts together."""
-        raise SaccadeError(f"the task {cls.name} has no networks of other software")
+        raise SaccadeError(f"the task {cls.name} cannot import networks of other software")
 
     @property
     def labels(self) -> tuple[str, ...]:

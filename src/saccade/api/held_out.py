@@ -32,7 +32,7 @@ ESCAPED = 12  # bytes of JSON per character, at most
 def write_saved(path: Path, records: Sequence[Any], task: Task) -> Path:
     """Write records to a new file."""
     if not task.record_types:
-        raise SaccadeError(f"the task {task.name!r} does not say what its records are, so they cannot be saved")
+        raise SaccadeError(f"the task {task.name!r} does not define record_types, so its records cannot be saved")
     if path.suffix != ".jsonl":
         raise InputError(path, expected="a name that ends in .jsonl", found=repr(path.suffix))
     if path.exists():

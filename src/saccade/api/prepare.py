@@ -171,7 +171,7 @@ def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe
     if before == now or not isinstance(task, FineTunes):
         network.load_state_dict(state)
         lacking = task.lacking if isinstance(task, FineTunes) else ()
-        few = f"its {len(now)} labels stay; no training record has the label {', '.join(lacking[:SHOWN])}"
+        few = f"its {len(now)} labels are kept; no training record has the label {', '.join(lacking[:SHOWN])}"
         return (few,) if lacking else (), []
     with torch.device("meta"):  # parameters whose size changes with one more label
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()

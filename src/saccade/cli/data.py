@@ -31,27 +31,28 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="ROLE=NAME",
-        help="Which column has which role: its name, or its number from 1. Of pairs source, target; of labelled texts text, "
-        "label, second; of tagged words word, tag, in a CSV sentence; of rankings question, candidate, relevance; of visits "
-        "patient, time, code, outcome (several with commas between them); of all group. May be repeated.",
+        help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
+        "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); patient, time, code, outcome, "
+        "several with commas (visits); group (any). May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        help="tsv, csv, jsonl, parquet, lines (a label, its text), aspects, relations, conll, conllu, toks, omop or mimic, "
-        "where the file's name does not say it."
+        help="The format, unless the file's name tells: tsv, csv, jsonl, parquet, lines (a label, its text), aspects, "
+        "relations, conll, conllu, toks, omop or mimic."
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="utf-8 unless given: latin-1, cp1252, cp1251, shift_jis, … as Python names it.")
+    str | None,
+    typer.Option(help="The encoding, by its name in Python: latin-1, cp1252, cp1251, shift_jis, … Default: utf-8."),
 ]
 Test = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="A test set, read the same way: what is in both? May be repeated. Beside two text files, two are a pair: first "
-        "the sources, then the targets; one alone is a file of sources.",
+        help="A test set to compare with the training file; read in the same way. May be repeated. With two text files, give "
+        "the sources and then the targets, or the sources only.",
     ),
 ]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
@@ -209,7 +210,7 @@ def _of_files(
     two = len(files) == 2
     if two and (columns or format):
         raise SaccadeError(
-            f"{'--column' if columns else '--format'}: two text files have plain lines, and neither of them"
+            f"{'--column' if columns else '--format'}: two text files have plain lines, without columns or formats"
         )
     section = data_class(kind.task)
     plain: dict[str, Any] = {"train": {"source": files[0], "target": files[1]} if two else files[0]}
@@ -274,7 +275,7 @@ def _of_recipe(path: Path, options: Mapping[str, Any]) -> Survey:
 
     taken = next((name for name, value in options.items() if value), None)
     if taken is not None:
-        raise SaccadeError(f"{taken}: expected a data file beside it, found a recipe, which says that itself")
+        raise SaccadeError(f"{taken}: expected a data file, found a recipe, which sets that itself")
     root = read_yaml(path)
     named, section, training = (node_at(root, name) for name in ("task", "data", "train"))
     if named is None or section is None:
@@ -296,10 +297,10 @@ def _check_outputs(save: Path | None, force: bool, recipe: Path | None) -> None:
     """Fail before the file is read if the recipe could not be written afterwards."""
     if save is None:
         if force:
-            raise SaccadeError("--force: expected --recipe YAML beside it, found none")
+            raise SaccadeError("--force: expected --recipe YAML too, found none")
         return
     if recipe is not None:
-        raise SaccadeError("--recipe: expected a data file beside it, found a recipe")
+        raise SaccadeError("--recipe: expected a data file, found a recipe")
     if save.suffix.lower() not in (".yaml", ".yml"):
         raise InputError(save, field="--recipe", expected="a name that ends in .yaml", found=repr(save.suffix))
     if save.exists() and not force:
@@ -387,7 +388,7 @@ def page(survey: Survey, recipe: str | None, saved: Path | None, following: Sequ
 
 def column_page(file: str, unknown: UnknownColumns, following: Sequence[str]) -> Iterator[str]:
     """The report if the columns cannot be guessed: the columns of the file, and commands that name them."""
-    yield f"{file}: which column holds what is not known"
+    yield f"{file}: cannot tell which column has which role"
     yield f"({safe(str(unknown))})"
     yield ""
     rows = [
@@ -395,7 +396,7 @@ def column_page(file: str, unknown: UnknownColumns, following: Sequence[str]) ->
     ]
     yield from _table([("column", "for example"), *rows])
     yield ""
-    yield "Say which column has which role, for instance:"
+    yield "Name the columns, for example:"
     yield from (f"  {command}" for command in following)
 
 

@@ -50,14 +50,16 @@ def predict(
             "predictions. May be repeated, for pairs.",
         ),
     ] = None,
-    encoding: Annotated[str, typer.Option(help="With --column: of the table, as Python names it.")] = "utf-8",
+    encoding: Annotated[str, typer.Option(help="Encoding of the table, with --column.")] = "utf-8",
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write to this file; the same command continues after an interruption."),
     ] = None,
     on_error: Annotated[
         Literal["continue", "stop"],
-        typer.Option(help="After an input that cannot be read or predicted; by default it gives an empty line."),
+        typer.Option(
+            help="After an input that cannot be read or predicted: print an empty line and continue, or stop."
+        ),
     ] = "continue",
     as_json: Json = False,
     force: Force = False,

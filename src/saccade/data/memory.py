@@ -19,7 +19,7 @@ from saccade.errors import InputError
 WHERE = "data"
 INPUTS = "inputs"  # what is predicted, as errors name it
 IN_MEMORY = "(given in memory)"  # what a saved recipe says of data that was passed from Python
-WRONG_SHAPE = "another shape than a record"
+WRONG_SHAPE = "not the shape of a record"
 R = TypeVar("R")
 Wanted = Callable[[Iterable[Any]], Sequence[Name]]  # the names there are → the columns to look for
 
@@ -120,7 +120,7 @@ def _listed(column: Any, name: str, where: str) -> list[Any]:
         if hasattr(column, method):
             return list(getattr(column, method)())
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
-        hint = "one record? put it into a list"
+        hint = "for one record, pass a list with it"
         raise InputError(where, field=name, expected="a column of texts", found=short(column), hint=hint)
     return list(column)
 

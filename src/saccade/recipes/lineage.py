@@ -35,7 +35,7 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
 
     node = _at(root, ["train", "from"])
     if node is not None and node.value is None and node.text == "":  # perhaps a shell variable that is not set
-        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from no run")
+        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from random weights")
     if node is None or node.value is None or node.text is None:
         return None
     written_in_a_file = node.line is not None

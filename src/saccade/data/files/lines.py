@@ -139,7 +139,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _damaged(path: Path, error: Exception, line: int | None = None) -> InputError:
-    found = f"data that breaks off or is damaged ({error})"
+    found = f"truncated or damaged data ({error})"
     return InputError(path, line=line, expected=f"whole {path.suffix.removeprefix('.')} data", found=found)
 
 

@@ -162,7 +162,7 @@ def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
     if first.fault is not None:
         return first.fault
     if isinstance(error, _Endless):
-        found = f"one that runs on after {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
+        found = f"one of more than {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
     if "new-line character" in found:
         return lone_return(first.number, path)
     reason, hint = NO_ROW, None
@@ -241,7 +241,7 @@ def _divider(first: list[str], wanted: Sequence[Name]) -> str:
     kinds = {";": "semicolons: set format: csv", ",": "commas: set format: csv"}
     mark = next((mark for mark in kinds if mark in first[0]), None) if len(first) == 1 < len(wanted) else None
     if mark is not None:
-        return f"this looks divided by {kinds[mark]}"
+        return f"the columns seem to be separated by {kinds[mark]}"
     return choose_columns(wanted)
 
 

@@ -102,7 +102,7 @@ class LabelGuess:
 
     def __str__(self) -> str:
         name = f"column {self.label}" if isinstance(self.label, int) else repr(self.label)
-        return f"{name} has {self.values} different values in {self.rows:,} rows and is taken for the label"
+        return f"{name} has {self.values} different values in {self.rows:,} rows and is used as the label"
 
 
 def label_columns(

@@ -135,7 +135,7 @@ class PairSurvey(Survey):
             header = f'--column "source={source}" --column "target={target}"'
             yield f"the first row, {source!r} → {target!r}, is read as a pair; if it is a header, add {header}"
         if self.train.records < FEW_PAIRS:
-            yield f"{several(self.train.records, 'pair')}: so few are memorised rather than learnt from"
+            yield f"{several(self.train.records, 'pair')}: too few to learn from: a network memorises them"
 
     def checks(self) -> Iterator[tuple[int, str]]:
         yield from super().checks()

@@ -130,7 +130,7 @@ class TagSurvey(Survey):
             yield "tags are numbers: data.labels names them in their order, and data.scheme says whether they mark spans"
         elif OUTSIDE in self.tags and marked:
             but = f", but {listed(other[:3])} is not written as iob1, bio or bioes" if other else ""
-            yield f"tags such as {marked[0]} look like marks of spans{but}: they are taken as names, and no spans are counted"
+            yield f"tags such as {marked[0]} look like marks of spans{but}: they are read as plain tags, without spans"
 
     def own_json(self) -> dict[str, Any]:
         documents = len(self.documents - {None})

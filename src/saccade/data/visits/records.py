@@ -103,7 +103,7 @@ class VisitData(DataConfig):
         super().__post_init__()
         check_least(self, gap=0, min_visits=1, max_visits=self.min_visits, min_count=1)
         if self.target and self.outcomes is not None:
-            raise ValueError(f"outcomes must be left out where target says what is predicted: got {self.outcomes!r}")
+            raise ValueError(f"outcomes must be left out if target is given: got {self.outcomes!r}")
         if self.outcome_time is not None and self.outcomes is None:
             raise ValueError(f"outcome_time must be left out without a table of outcomes: got {self.outcome_time!r}")
         if not self.columns.outcome:
@@ -259,7 +259,7 @@ def record_of(
     if times:
         visits = tuple(visit for visit in visits if days_of(visit.time) < min(times) - data.gap)
     if len(visits) < data.min_visits:
-        reason, expected = "with too few visits before what is predicted", f"{data.min_visits} visits"
+        reason, expected = "with too few visits before the outcome", f"{data.min_visits} visits"
         return row.fault(reason, expected=expected, found=str(len(visits)), skipped=True)
     return Patient(visits, target, patient)
 
