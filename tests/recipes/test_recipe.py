@@ -173,7 +173,7 @@ def test_a_figure_of_pairs_is_refused_where_there_are_none(write, rest, place):
 
 
 def test_a_beam_wider_than_the_labels_wanted_is_told_how_wide(write):
-    with pytest.raises(InputError, match=r"search\.beam: expected 3, as n_best: the task classify .*, found '5'"):
+    with pytest.raises(InputError, match=r"search\.beam: expected 3, as n_best: .*classify.*, found '5'"):
         read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 5}\n"))
 
 
@@ -199,9 +199,7 @@ def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path)
         "from saccade.data.labels.records import LabelledData\nfrom saccade.tasks.classify import Classify\n"
         "class Mine(Classify):\n    Data = LabelledData\n"
     )
-    with pytest.raises(
-        InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine .* without a search"
-    ):
+    with pytest.raises(InputError, match=r"search\.beam: expected nothing: .* without a search"):
         read_recipe(write(CLASSIFIER.replace("task: classify", "task: unsearched:Mine") + "search: {beam: 5}\n"))
 
 

@@ -164,7 +164,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
     picture = _show_attention(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     if (bundle.folder / CONFUSION).is_file():
-        print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
+        print(f"confusion matrix: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
     if shown:

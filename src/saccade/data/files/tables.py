@@ -89,7 +89,7 @@ def lone_return(line: int, path: Path) -> Fault:
 
 
 class _Endless(Exception):
-    """A row that runs on for longer than a row may."""
+    """A row longer than the limits."""
 
 
 class _Feed:
@@ -148,7 +148,7 @@ def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
 
 
 def _divided_by(path: Path, encoding: Encoding) -> str:
-    """The comma; or, where the first row has none outside quotation marks, what spreadsheets put in its place."""
+    """The separator: a comma, or if the first row has none outside quotation marks, what spreadsheets write instead."""
     text = next(
         (without_end(line.text) for line in lines_of(path, encoding) if not line.fault and line.text.strip()), ""
     )
@@ -162,7 +162,7 @@ def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
     if first.fault is not None:
         return first.fault
     if isinstance(error, _Endless):
-        found = f"one that runs on after {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
+        found = f"one of more than {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
     if "new-line character" in found:
         return lone_return(first.number, path)
     reason, hint = NO_ROW, None
@@ -237,11 +237,11 @@ def _places(first: list[str], wanted: Sequence[Name], headless: bool, path: Path
 
 
 def _divider(first: list[str], wanted: Sequence[Name]) -> str:
-    """What seems to divide a row that was read as one column; or how columns are chosen."""
+    """A hint: the likely separator of a row that was read as one column, or how columns are chosen."""
     kinds = {";": "semicolons: set format: csv", ",": "commas: set format: csv"}
     mark = next((mark for mark in kinds if mark in first[0]), None) if len(first) == 1 < len(wanted) else None
     if mark is not None:
-        return f"this looks divided by {kinds[mark]}"
+        return f"the columns seem to be separated by {kinds[mark]}"
     return choose_columns(wanted)
 
 

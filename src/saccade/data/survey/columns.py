@@ -1,4 +1,4 @@
-"""Looks at the first rows of a file: which columns there are, and which may hold pairs or labels. No torch."""
+"""Guesses from the first rows of a file which columns hold pairs or labels. No torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLED = frozenset({"label", "labels", "class", "category", "sentiment", "intent
 
 
 class UnknownColumns(InputError):
-    """The columns cannot be known; ``available`` are those there are, each with a text from it where it has one."""
+    """Raised when the columns cannot be guessed; ``available`` lists the columns, each with an example text if it has one."""
 
     def __init__(self, error: InputError, available: Sequence[tuple[Name, str | None]]) -> None:
         super().__init__(error.where, expected=error.expected, found=error.found, line=error.line, field=error.field)
@@ -36,7 +36,7 @@ def suffix_of(file: str) -> str:
 
 
 def has_columns(file: str, format: str | None, *names: Name, encoding: Encoding = "utf-8") -> bool:
-    """Whether a table, JSONL or Parquet file has these columns. Whoever reads the file reports what is wrong with it."""
+    """Whether a table, JSONL or Parquet file has these columns; False if it cannot be read, which the reader reports."""
     try:
         items = scan_fields(file, names, format=format, encoding=encoding) if _tabular(file, format) else iter(())
         return any(isinstance(item, Fields) for item in islice(items, LOOKED_AT))
@@ -102,7 +102,7 @@ class LabelGuess:
 
     def __str__(self) -> str:
         name = f"column {self.label}" if isinstance(self.label, int) else repr(self.label)
-        return f"{name} has {self.values} different values in {self.rows:,} rows and is taken for the label"
+        return f"{name} has {self.values} different values in {self.rows:,} rows and is used as the label"
 
 
 def label_columns(
