@@ -50,9 +50,9 @@ from saccade.nn.search.beam_search import Search
 from saccade.task import (
     Calibrates,
     Evaluation,
-    HasBaselines,
     Loss,
     Prediction,
+    Probabilities,
     Progress,
     Scored,
     Scores,
@@ -62,7 +62,7 @@ from saccade.task import (
     rows_of,
 )
 from saccade.tasks.calibration import Calibration, shares_of
-from saccade.tasks.classify import CLASSES, LabelDetail
+from saccade.tasks.classify import CLASSES
 from saccade.tasks.scoring import TINY, choice_scorer
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
@@ -78,7 +78,7 @@ class PictureInput:
     notes: tuple[str, ...] = ()
 
 
-class ClassifyImages(Calibrates, HasBaselines, Scores, Task):
+class ClassifyImages(Calibrates, Scores, Task):
     """The task: the labels that it knows, and how pictures are framed."""
 
     name = "classify_images"
@@ -89,6 +89,7 @@ class ClassifyImages(Calibrates, HasBaselines, Scores, Task):
     input = IMAGE
     output = "label"
     length_setting = "data.image.size"
+    baseline_names = ("most frequent label",)
     calibration: Calibration | None = None
 
     def __init__(self, data: LabelledImageData, classes: Classes) -> None:
@@ -205,7 +206,7 @@ class ClassifyImages(Calibrates, HasBaselines, Scores, Task):
             for name, share in list(named.items())[: how.n_best]
         ]
         trace = None if records is None or lens is None else self._trace(network, item, named, order, records, lens)
-        return replace(keep_best(best), trace=trace, detail=LabelDetail(named))
+        return replace(keep_best(best), trace=trace, detail=Probabilities(named))
 
     def _trace(
         self,
@@ -255,7 +256,7 @@ class ClassifyImages(Calibrates, HasBaselines, Scores, Task):
         named = [name for name in metrics if name in LABEL_METRICS]
         outputs = [most_frequent(record.target for record in train)] * len(records)
         scores = label_scores(named, outputs, [record.target for record in records])
-        return {"most frequent label": {name: score.value for name, score in scores.items()}} if named else {}
+        return {self.baseline_names[0]: {name: score.value for name, score in scores.items()}} if named else {}
 
     @torch.no_grad()
     def logits_of(self, network: Any, corpus: Corpus) -> Float[Tensor, "N C"]:
