@@ -445,6 +445,10 @@ class Task(ABC):
         """The optimiser steps of an update, in the order in which they run; one that minimises :meth:`loss` by default."""
         return (Phase("train", self.loss),)
 
+    def monitored(self, network: Any) -> Mapping[str, float]:
+        """What the log of a run shows of a network at each evaluation, beside its losses, by name."""
+        return {}
+
     # Inputs become predictions ----------------------------------------------------------------------------------------
 
     def inputs(self, given: Any) -> list[Any]:

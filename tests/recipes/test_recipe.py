@@ -266,3 +266,11 @@ def test_a_dict_is_read_as_a_file_is(write, tmp_path, monkeypatch):
         read_recipe(plain | {"model": {"name": "rnnsearch", "hidden": -3}})
     with pytest.raises(InputError, match=r"expected a recipe's file, .*or a dict, found a list"):
         read_recipe([plain])
+
+
+def test_an_error_of_tokens_names_the_file_the_line_and_the_field(tmp_path):
+    (tmp_path / "my.yaml").write_text(
+        "task: translate\ndata:\n  source: copies\n  tokens:\n    kind: words\n    size: 2\nmodel: {name: luong}\n"
+    )
+    with pytest.raises(InputError, match=r"my\.yaml:6: data\.tokens\.size: expected a whole number of at least"):
+        read_recipe(tmp_path / "my.yaml")

@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # given in place of a recipe, they are data files
 NAMING = ("task", "data", "model")  # the sections that may name custom parts
+RUN_FILES = (
+    "run.json",
+    "status.json",
+    "origin.json",
+    "model.safetensors",
+    "sweep.json",
+)  # beside a recipe that a run saved
 TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
@@ -245,10 +252,11 @@ def _named_in(root: Located) -> list[str]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether a file is the recipe that a run saved; it gets the trust of the run."""
-    return path.name == "recipe.yaml" and any(
-        current_file(path.parent, name).is_file() for name in ("run.json", "config.json")
-    )
+    """Whether a file is in the folder of a run, also by a link: such a recipe is trusted no more than the run."""
+    path = path.resolve()
+    named = ("config.json", "metrics.json", "checkpoints") if path.name.lower() == "recipe.yaml" else ()
+    beside = any((path.parent / name).exists() for name in (*RUN_FILES, *named))
+    return beside or current_file(path.parent, "model.safetensors").exists()
 
 
 def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:

@@ -86,8 +86,9 @@ class PairSurvey(Survey):
             return
         columns, format = self.data.columns, self.data.format
         if not self.named and not columns.named:
-            names = header_of(self.files, format, self.data.encoding) or []
-            if len(names) == 2 and all(names) and names != [columns.source, columns.target]:
+            # A column without a name, as of the index of a DataFrame, is none of the two.
+            names = [name for name in header_of(self.files, format, self.data.encoding) or [] if name.strip()]
+            if len(names) == 2 and {*names} != {columns.source, columns.target}:
                 swapped = bare(names[0]) in TARGETS or bare(names[1]) in SOURCES
                 source, target = names[::-1] if swapped else names
                 columns = replace(columns, source=source, target=target)
