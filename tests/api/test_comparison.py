@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from saccade import api
-from saccade.api.comparison.compare import Comparison, compare
-from saccade.api.comparison.entrants import size_on_disk
-from saccade.api.comparison.references import shared_references
+from saccade.api.comparison import Comparison, compare, shared_references, size_on_disk
 from saccade.data.pairs.records import Pair
 from saccade.errors import SaccadeError
 from saccade.metrics.text import chrf
