@@ -67,7 +67,7 @@ def test_a_network_that_reads_padding_is_found() -> None:
     assert "the result depends on the words" not in str(told.value)
 
 
-def test_what_is_no_classifier_is_refused() -> None:
+def test_what_is_not_a_classifier_is_refused() -> None:
     with pytest.raises(ContractBroken, match=r"is not a class derived from saccade\.nn\.Classifier"):
         check_classifier("rnnsearch")
 

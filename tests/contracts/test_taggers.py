@@ -77,6 +77,6 @@ def test_a_network_that_breaks_promises_is_told_which() -> None:
         assert kept not in str(told.value)
 
 
-def test_what_is_no_tagger_is_refused() -> None:
+def test_what_is_not_a_tagger_is_refused() -> None:
     with pytest.raises(ContractBroken, match=r"is not a class derived from saccade\.nn\.Tagger"):
         check_tagger("attentive_classifier")

@@ -98,7 +98,7 @@ def test_columns_that_are_named_are_taken_and_source_and_target_in_their_stead()
         ({"source": [], "target": []}, "expected pairs of texts, found none"),
     ],
 )
-def test_bad_records_are_told_with_their_number(data: Any, message: str) -> None:
+def test_bad_records_are_reported_with_their_number(data: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as told:
         pairs_of(data)
     assert "\n" not in str(told.value)

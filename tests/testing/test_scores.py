@@ -141,7 +141,7 @@ def test_heads_may_be_none_of_its_business():
     check_score(OverTheHeads, heads=False)
 
 
-def test_what_cannot_be_made_is_told():
+def test_what_cannot_be_made_is_reported():
     with pytest.raises(
         ContractBroken, match=r"Lone cannot be made: Lone: expected a class made by \(query_width=5, key_width=7\)"
     ):

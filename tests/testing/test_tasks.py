@@ -261,7 +261,7 @@ def test_a_broken_capability_is_named(task, message):
         check_task(task, data, "attentive_classifier", attentive_classifier.Config(5, encoder="gru", hidden=4))
 
 
-def test_what_does_not_derive_from_the_contract_is_no_task():
+def test_what_does_not_derive_from_the_contract_is_not_a_task():
     with pytest.raises(ContractBroken, match=r"does not derive from saccade\.task\.Task"):
         check_task(PairData, DATA, "rnnsearch", SMALL)
 

@@ -58,7 +58,7 @@ def test_what_there_is_is_told_and_what_held_out_sentences_lack() -> None:
     assert tags.described(RECORDS[1:], training=False).endswith("Y 1 (100.0 %); none of X")
 
 
-def test_a_listed_tag_that_training_lacks_is_told() -> None:
+def test_a_listed_tag_that_training_lacks_is_reported() -> None:
     data = TaggedData(train="x", labels=("N", "V", "X"))
     records = [Tagged(("a", "b"), ("N", "V"))]
     assert Tags.of(records, data).described(records, training=True).endswith("V 1 (50.0 %); none of X")
