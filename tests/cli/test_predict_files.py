@@ -14,7 +14,8 @@ import pytest
 
 from saccade import load
 from saccade.api.bundle import Bundle
-from saccade.cli import options, outputs
+from saccade.cli import options
+from saccade.cli.predict import Outputs
 from saccade.errors import SaccadeError
 from tests.animals import trained
 
@@ -194,9 +195,9 @@ def test_a_line_without_end_is_refused(monkeypatch) -> None:
 
 def test_two_processes_cannot_write_one_file(tmp_path) -> None:
     with (
-        outputs.Outputs(tmp_path / "out.txt", {}),
+        Outputs(tmp_path / "out.txt", {}),
         pytest.raises(SaccadeError, match="expected a file that no other process is writing, found process"),
-        outputs.Outputs(tmp_path / "out.txt", {}),
+        Outputs(tmp_path / "out.txt", {}),
     ):
         pytest.fail("both entered")
 
@@ -207,7 +208,7 @@ def test_a_full_disk_is_one_error_and_what_was_written_continues(tmp_path) -> No
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        with outputs.Outputs(out, job) as file:
+        with Outputs(out, job) as file:
             file.write(["first"], [b"1"])
             resource.setrlimit(resource.RLIMIT_FSIZE, (6, before[1]))
             with pytest.raises(SaccadeError, match=r"could not write: .*the outputs of 1 inputs are whole"):
@@ -215,7 +216,7 @@ def test_a_full_disk_is_one_error_and_what_was_written_continues(tmp_path) -> No
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-    with outputs.Outputs(out, job) as file:
+    with Outputs(out, job) as file:
         assert list(file.left([[b"1", b"2"]])) == [(1, [b"2"])]
         file.write(["second"], [b"2"])
         file.complete()
