@@ -227,7 +227,7 @@ def _moved(state: Tensor, moves: Tensor, factors: Tensor, best: Tensor) -> Tenso
     if state.device.type == "cpu":
         top = state.detach().amax(-1, keepdim=True)
         sums = (state - top).exp() @ factors
-        if sums.detach().amin() > LEAST:
+        if not sums.numel() or sums.detach().amin() > LEAST:
             return sums.log() + (top + best)
     return (state.unsqueeze(-2) + moves.mT.unsqueeze(1)).logsumexp(-1)
 
