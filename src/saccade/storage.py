@@ -309,6 +309,9 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
 
 
 MOST_HEADER = 32 * 2**20  # bytes of a safetensors file's header
+BLOCK = 512  # bytes, as systems count them
+SPARSE = 1000  # times as large as what is written of it; a file system that compresses saves less on weights
+LARGE = 4 * 2**30  # bytes; of smaller files a system may not have counted the blocks yet
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}  # bytes
 
 
@@ -333,7 +336,10 @@ def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
         raise InputError(path, expected="a safetensors file", found=found)
     expected = "a whole safetensors file"
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        size, written = status.st_size, BLOCK * getattr(status, "st_blocks", status.st_size)
+        if size > LARGE and size > SPARSE * max(written, BLOCK):  # reading gigabytes of nothing takes minutes
+            raise InputError(path, expected=expected, found=f"{written:,} bytes that take {size:,}")
         with open(path, "rb") as file:
             start = file.read(8)
             length = int.from_bytes(start, "little")

@@ -160,6 +160,7 @@ SHAPES: dict[str, dict[str, str]] = {
     "edges": {"edges": "2E", "weights": "E"},
 }
 PLACES = ("index", "argmax", "edges")
+POSITIONS = (*PLACES, "parent", "step", "token")
 
 
 def _check(trace: Trace) -> None:
@@ -279,6 +280,8 @@ def _check_shape(
         if tensor.is_floating_point() == (name in whole):
             expected = "whole numbers" if name in whole else "floating-point numbers"
             raise SaccadeError(f"{where}.{name}: expected {expected}, found {str(tensor.dtype).removeprefix('torch.')}")
+        if name in POSITIONS and tensor.dtype in (torch.bool, torch.uint8):  # they would be masks where they index
+            raise SaccadeError(f"{where}.{name}: expected positions, found {str(tensor.dtype).removeprefix('torch.')}")
 
 
 def _check_least(where: str, **numbers: float) -> None:
