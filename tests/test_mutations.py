@@ -102,13 +102,15 @@ def test_weights_of_20_gb_of_which_nothing_is_written_are_not_read_to_describe_a
     assert describe(bundle)["state"] == "damaged"
 
 
-@pytest.mark.parametrize("kind", [torch.bool, torch.uint8])
+@pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int8, torch.int16])
 @pytest.mark.parametrize(("file", "name"), [("edges", "maps.0.edges"), ("statistics", "maps.0.argmax")])
 def test_positions_that_would_index_as_a_mask_are_refused(traces, tmp_path, file, name, kind):
     [source] = [path for path in traces if path.stem == file]
     tensors, header = load_tensors(source)
     save_tensors(tmp_path / "m.trace", {**tensors, name: tensors[name].to(kind)}, header)
-    with pytest.raises(InputError, match=rf"{name}: expected positions, found {str(kind).removeprefix('torch.')}"):
+    with pytest.raises(
+        InputError, match=rf"{name}: expected positions \(int64\), found {str(kind).removeprefix('torch.')}"
+    ):
         Trace.load(tmp_path / "m.trace")
 
 

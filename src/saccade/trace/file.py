@@ -280,8 +280,11 @@ def _check_shape(
         if tensor.is_floating_point() == (name in whole):
             expected = "whole numbers" if name in whole else "floating-point numbers"
             raise SaccadeError(f"{where}.{name}: expected {expected}, found {str(tensor.dtype).removeprefix('torch.')}")
-        if name in POSITIONS and tensor.dtype in (torch.bool, torch.uint8):  # they would be masks where they index
-            raise SaccadeError(f"{where}.{name}: expected positions, found {str(tensor.dtype).removeprefix('torch.')}")
+        integers = (torch.int64, torch.int32) if name == "edges" else (torch.int64,)  # a caller's graph may have either
+        if name in POSITIONS and tensor.dtype not in integers:  # others cannot index, or do so as masks
+            raise SaccadeError(
+                f"{where}.{name}: expected positions (int64), found {str(tensor.dtype).removeprefix('torch.')}"
+            )
 
 
 def _check_least(where: str, **numbers: float) -> None:
