@@ -218,15 +218,7 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
 
     The file stays. Where the system or the file system has no locks, nothing is locked.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
-    with file:
-        if not _lock(file):
-            hint = "wait for it or stop it"
-            raise InUse(where, expected=expected, found=f"{_holder(file)} at work on it", hint=hint)
+    with _locked_file(path, where, expected) as file:
         holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
         with suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)
@@ -237,6 +229,28 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
         finally:
             with suppress(OSError):
                 file.truncate(0)
+
+
+def _locked_file(path: Path, where: Path, expected: str) -> BinaryIO:
+    """The lock file, opened and locked."""
+    for _ in range(TRIES):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = open(path, "a+b")  # noqa: SIM115 (the caller closes it)
+        except OSError as error:
+            raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
+        if not _lock(file):
+            with file:
+                raise InUse(
+                    where, expected=expected, found=f"{_holder(file)} at work on it", hint="wait for it or stop it"
+                )
+        with suppress(
+            OSError
+        ):  # its last holder may have removed it meanwhile: then a third process would lock another file
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()
+    raise InUse(where, expected=expected, found="one that others begin and end all the time", hint="try again")
 
 
 def lock_holder(path: Path) -> str | None:
