@@ -114,6 +114,23 @@ def test_positions_that_would_index_as_a_mask_are_refused(traces, tmp_path, file
         Trace.load(tmp_path / "m.trace")
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("frames", "axes.frames.spectrogram"),
+        ("patches", "axes.patches.image"),
+        ("retain, all", "signals.risk.values"),
+    ],
+)
+def test_a_picture_or_a_signal_without_values_is_refused(traces, tmp_path, file, name):
+    [source] = [path for path in traces if path.stem == file]
+    tensors, header = load_tensors(source)
+    place = (slice(0), ...) if name.endswith("image") else (..., slice(0))
+    save_tensors(tmp_path / "m.trace", {**tensors, name: tensors[name][place]}, header)
+    with pytest.raises(InputError, match=f"{name}: expected one value or more, found none"):
+        Trace.load(tmp_path / "m.trace")
+
+
 def test_weights_that_do_not_fit_the_network_are_refused_before_they_are_read(bundle, monkeypatch):
     tensors, header = load_tensors(bundle / "model.safetensors")
     name = next(iter(tensors))
