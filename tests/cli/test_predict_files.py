@@ -83,7 +83,8 @@ def test_an_interruption_leaves_whole_lines_and_the_same_command_continues_after
     words = ("--out", "out.txt", *["--json"][:as_json])
     with monkeypatch.context() as patch:
         killed_at(patch, 2)
-        assert predict(TEXTS, *words)[0] == 130
+        status, _, err = predict(TEXTS, *words)
+        assert status == 130 and f"stopped after {options.FIRST_CHUNK} inputs; the same command continues" in err
     first = Path("out.txt").read_text()
     assert len(first.splitlines()) == options.FIRST_CHUNK
     with open("out.txt", "a") as file:
@@ -116,6 +117,7 @@ def test_a_file_of_other_inputs_of_another_run_or_of_other_options_is_refused_an
     assert Path("out.txt").read_text().splitlines() == expected
     status, _, err = predict(TEXTS, "--out", "out.txt")
     assert status == 1 and "expected a new file, found an existing one" in err
+    assert os.listdir() == ["out.txt"], "no lock is left"
 
 
 def test_lines_are_printed_before_the_next_are_read(home, expected) -> None:

@@ -354,25 +354,32 @@ class Outputs:
     def __enter__(self) -> Outputs:
         if self.out is None or self._state is None:
             return self
-        lock = self.out.with_name(f".{self.out.name}.lock")
-        self._open.enter_context(locked(lock, where=self.out, expected="a file that no other process is writing"))
-        self._open.callback(lock.unlink, missing_ok=True)
-        if self._state.exists() and not self.force:
-            self._continue(self._state)
-        elif self.out.exists() and not self.force:
-            hint = "it is complete, or was written by another command; add --force to overwrite it"
-            raise InputError(self.out, field="--out", expected="a new file", found="an existing one", hint=hint)
-        try:
-            self._file = self._open.enter_context(open(self.out, "r+b" if self.done else "wb", buffering=0))
-        except OSError as error:
-            raise InputError(self.out, field="--out", expected="a file to write", found=str(error.strerror)) from None
-        self._file.truncate(self.size)
-        self._file.seek(self.size)
+        with ExitStack() as opening:  # released if the file cannot be written
+            lock = self.out.with_name(f".{self.out.name}.lock")
+            opening.enter_context(locked(lock, where=self.out, expected="a file that no other process is writing"))
+            opening.callback(lock.unlink, missing_ok=True)
+            self._begin(self.out, self._state, opening)
+            self._open = opening.pop_all()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def _begin(self, out: Path, state: Path, opening: ExitStack) -> None:
+        if state.exists() and not self.force:
+            self._continue(state)
+        elif out.exists() and not self.force:
+            hint = "it is complete, or was written by another command; add --force to overwrite it"
+            raise InputError(out, field="--out", expected="a new file", found="an existing one", hint=hint)
+        try:
+            self._file = opening.enter_context(open(out, "r+b" if self.done else "wb", buffering=0))  # noqa: SIM115
+        except OSError as error:
+            raise InputError(out, field="--out", expected="a file to write", found=str(error.strerror)) from None
+        self._file.truncate(self.size)
+        self._file.seek(self.size)
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self._progress.end()
         self._open.close()
+        if kind is KeyboardInterrupt and self.done and self.out is not None:
+            print(f"{self.out}: stopped after {self.done:,} inputs; the same command continues", file=sys.stderr)
 
     def _continue(self, state: Path) -> None:
         before = read_json(state)
