@@ -51,6 +51,17 @@ def test_rows_keep_their_cells_and_get_the_prediction_of_their_column(command, r
     assert status == 0 and rows_of(printed) == written
 
 
+def test_the_name_of_a_table_without_column_is_predicted_as_a_text_with_a_note(
+    command, run, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("text\ngood film\n")
+    status, printed, err = command("predict", run, "in.csv")
+    assert status == 0 and printed.strip() in ("a", "b")
+    assert "'in.csv'" in err and "--column" in err
+    assert "--column" not in command("predict", run, "gone.csv")[2]
+
+
 def test_a_table_that_was_left_unfinished_continues_where_it_stopped(command, run, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(predict, "TOGETHER", 3)
     rows = ["good", "x", "", "film 3", "dull", "good dull", "film"]

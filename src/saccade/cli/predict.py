@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from io import FileIO
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -104,6 +105,7 @@ def predict(
     predictor = options.predictor(bundle, n_best=wanted)
     form = _as_json if as_json else _Lines(scored=n_best is not None or wanted > 1)
     job = {"run": checksum(*weights), "command": checksum(options, wanted, as_json, n_best is None)}
+    _note_names_of_files(inputs or ())
     chunks = [[text.encode("utf-8", "surrogateescape") for text in inputs]] if inputs else line_chunks()
     with Outputs(out, job, force=force) as outputs:
         for before, chunk in outputs.left(chunks):
@@ -121,6 +123,14 @@ def predict(
         outputs.complete()
     if outputs.faults:
         raise typer.Exit(1)
+
+
+def _note_names_of_files(inputs: Sequence[str]) -> None:
+    """Say that a name was predicted where a file's content may have been meant."""
+    for text in inputs:
+        if suffix_of(text) in (*COLUMNAR, "txt") and isfile(text):
+            meant = f"--column NAME predicts from a table, `saccade predict RUN < {text}` from lines"
+            print(f"note: {text!r} is taken for a text, but is the name of a file: {meant}", file=sys.stderr)
 
 
 def _write_table(

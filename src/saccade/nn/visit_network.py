@@ -45,8 +45,8 @@ class VisitNetwork(nn.Module):
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B T C"]:
         """Logits after the last visit; after every visit, where ``every``, each from the visits up to it.
 
-        ``codes`` is 0 in padding; ``times`` are in days. Values beyond ``lengths`` change nothing. The logits of a record without a
-        visit are the bias.
+        ``codes`` is 0 in padding; ``times`` are in days. Values beyond ``lengths`` change nothing. The logits of a record
+        without a visit are the bias.
         """
         raise NotImplementedError
 
