@@ -312,6 +312,10 @@ class Task(ABC):
         """The input of a record, as :meth:`read` takes it."""
         return record.source
 
+    def argument(self, given: Any, folder: Path) -> str:
+        """An input as the command line takes it. A task whose inputs are files may write one into ``folder``."""
+        return str(given)
+
     # What is learnt from training records, and saved in the bundle ----------------------------------------------------
 
     @classmethod

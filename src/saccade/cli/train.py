@@ -162,6 +162,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print(verdict)
     shown = bundle.examples(3)
     picture = _show_attention(bundle, shown)
+    shown = [bundle.task.argument(given, bundle.folder) for given in (*shown[:1], *shown[-1:])]
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     if (bundle.folder / CONFUSION).is_file():
         print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
