@@ -44,7 +44,7 @@ from saccade.data.memory import WHERE, fields_in, records_in, short
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, own_format, read_records
 from saccade.data.splits import Splits
-from saccade.data.tokenizers.tokenizer import TokenizerConfig, WordTokens
+from saccade.data.tokenizers.tokenizer import WordTokens
 from saccade.data.toy.shapes import Scene, Shapes
 from saccade.errors import InputError
 from saccade.storage import decoded, read_bytes
@@ -128,7 +128,7 @@ class CaptionData(PictureData):
         None  # a file with the captions of all splits; train, valid and test then list pictures' names
     )
     shapes: Shapes = field(default_factory=Shapes)
-    tokens: TokenizerConfig = field(default_factory=WordTokens)
+    tokens: WordTokens = field(default_factory=WordTokens)
     max_length: int = 40  # tokens of a caption
     too_long: TooLong = "truncate"
 
