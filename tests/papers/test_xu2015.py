@@ -169,10 +169,10 @@ def test_each_cell_sees_its_own_part_of_the_picture_and_no_more_than_its_field()
     torch.manual_seed(0)
     cnn = PictureCnn((3, 5), 24).double().eval()
     assert cnn.grid == (6, 6) and cnn.width == 5
-    pixels = torch.randint(0, 256, (1, 3, 24, 24), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    pixels = torch.rand(1, 3, 24, 24, generator=torch.Generator().manual_seed(1)) * 2 - 1
     changed = pixels.clone()
     row, column = 9, 17
-    changed[0, :, row, column] ^= 255
+    changed[0, :, row, column] *= -1
     moved = (cnn(changed) - cnn(pixels)).abs().sum(-1)[0].view(6, 6) > 0
     assert moved.any()
     field = 2 ** (2 + 2) - 1
@@ -186,7 +186,7 @@ def test_each_cell_sees_its_own_part_of_the_picture_and_no_more_than_its_field()
 
 def test_a_picture_gives_the_same_alone_and_in_a_batch() -> None:
     cnn = PictureCnn((4, 6), 16).double().eval()
-    pixels = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    pixels = torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(1)) * 2 - 1
     torch.testing.assert_close(cnn(pixels)[1:2], cnn(pixels[1:2]))
 
 
@@ -198,7 +198,7 @@ def test_a_picture_that_cannot_be_halved_so_often_is_refused() -> None:
 def test_an_untrained_model_guesses_among_all_words() -> None:
     torch.manual_seed(1)
     made = ShowAttendTell(Config(channels=(8, 16), hidden=32, embedding=16), 10_000, Seen(pixels=32), START).eval()
-    pixels = torch.randint(0, 256, (5, 3, 32, 32), dtype=torch.uint8)
+    pixels = torch.rand(5, 3, 32, 32) * 2 - 1
     target = torch.randint(2, 10_000, (5, 7))
     with torch.no_grad():
         loss = functional.cross_entropy(made(pixels, None, target).flatten(0, 1), target.flatten())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade.data.images.pictures import ImageConfig, fit_picture
+from saccade.data.images.batch import scaled
+from saccade.data.images.config import Augment
+from saccade.data.images.pictures import ImageConfig, fit_picture, png_of
 from saccade.data.images.records import CaptionData, Captioned
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.data.toy.shapes import Shapes
@@ -114,7 +117,7 @@ def test_training_adds_the_penalty_and_a_held_out_loss_does_not() -> None:
     batch = task.batch(task.corpus(splits.train, "data.train"), range(7))
     (phase,) = task.phases(network)
     looks = Looks()
-    network(batch.source, batch.target_lengths, batch.target_in, looks=looks)
+    network(scaled(batch.source), batch.target_lengths, batch.target_in, looks=looks)
     penalty = coverage_penalty(torch.stack(looks.weights, dim=1), batch.target_out != Tokenizer.PAD)
     assert float(penalty.detach()) > 1
     plain, trained = task.loss(network, batch), phase.loss(network, batch)
@@ -185,7 +188,9 @@ def test_a_picture_is_the_same_in_every_form(tmp_path: Path) -> None:
     pixels = photo()
     path = tmp_path / "photo.png"
     path.write_bytes(encoded(pixels))
+    sent = {"base64": base64.b64encode(encoded(pixels)).decode()}
     forms = [
+        sent,
         path,
         str(path),
         encoded(pixels),
@@ -221,7 +226,7 @@ def test_searches_are_steered_by_prefix_and_words() -> None:
     drawn = task.predict(network, given[:1], how=Search(sample=Sampling(), n_best=3))[0]
     assert len(drawn.alternatives) == 2
     for how in (Search(unknown="copy"), Search(coverage=0.2, beam=2)):
-        with pytest.raises(SaccadeError, match="a picture has none"):
+        with pytest.raises(SaccadeError, match=r"search\.(unknown|coverage): expected .* a picture has no words"):
             task.predict(network, given, how=how)
 
 
@@ -270,8 +275,8 @@ def test_a_trace_has_the_words_and_the_cells_on_the_picture(tmp_path: Path) -> N
     assert (grid.height, grid.width) == (4, 4) and grid.labels[4] == "1,0"
     assert words.text == found.value and trace.maps[0].weights.shape == (len(words), 16)
     assert words.labels[:-1] == tuple(found.value.split()) if found.stopped == "eos" else words.labels
-    expected = torch.from_numpy(pixels[:, 10:40].copy())  # the square in the middle
-    assert torch.equal(grid.image, expected)
+    assert torch.equal(grid.image, torch.from_numpy(pixels)), "the original, all of it"
+    assert grid.box == (0.2, 0.0, 0.8, 1.0), "the square in the middle"
     assert Trace.load(trace.save(tmp_path / "a.trace")).axes["image"] == grid
 
 
@@ -336,8 +341,30 @@ def test_a_network_for_texts_is_refused() -> None:
         task.network(RNNSearch, TextConfig())
 
 
-def test_an_input_for_the_command_line_is_a_file(tmp_path: Path) -> None:
-    task, _, splits = made()
-    written = task.argument(splits.test[0].source, tmp_path)
-    assert np.array_equal(np.asarray(Image.open(written)), splits.test[0].source.read())
-    assert task.argument(written, tmp_path / "nowhere") == written
+def test_examples_are_pictures_as_a_request_sends_them() -> None:
+    task, network, splits = made()
+    shown = task.examples(Path("."), 1, splits.test)
+    assert base64.b64decode(shown[2]["base64"]) == png_of(splits.test[2].source.read())
+    sent = task.predict(network, task.inputs(shown[:3]), how=Search())
+    plain = task.predict(network, [record.source for record in splits.test[:3]], how=Search())
+    assert [one.value for one in sent] == [one.value for one in plain]
+
+
+def test_pictures_are_varied_in_training_alone() -> None:
+    data = CaptionData(**{**vars(DATA), "augment": Augment(shift=0.3)})
+    task, network, splits = made(data=data)
+    batch = task.batch(task.corpus(splits.train, "data.train"), range(7))
+    (phase,) = task.phases(network)
+    with torch.no_grad():
+        still = phase.loss(network, batch).total
+        assert torch.equal(phase.loss(network, batch).total, still)
+        network.cnn.eval()
+        network.training = True
+        assert not torch.equal(phase.loss(network, batch).total, still)
+
+
+def test_several_captions_are_all_references() -> None:
+    records = several()
+    task = Caption.learn(CaptionData(train="unused"), records)
+    outputs = ["one dog runs here", "a dog", "cats"]
+    assert task.statistics("exact_match", outputs, records).value == pytest.approx(2 / 3)

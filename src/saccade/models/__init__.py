@@ -38,6 +38,8 @@ MODELS: dict[str, str] = {
     "show_attend_tell": "saccade.models.show_attend_tell:ShowAttendTell",
     "visit_gru": "saccade.models.visit_baselines:VisitGru",
     "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
+    "sagan": "saccade.models.sagan:Sagan",
+    "image_classifier": "saccade.models.image_classifier:ImageClassifier",
 }
 
 # Networks that can start from the weights of another, pre-trained one.

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -102,7 +102,7 @@ class State(NamedTuple):
 
 
 class ShowAttendTell(Captioner):
-    """p(yₜ | y₍<ₜ₎, picture): pixels [B, 3, S, S] or features [B, L, D], and target [B, T] → logits [B, T, V]."""
+    """p(yₜ | y₍<ₜ₎, picture): values from −1 to 1 [B, 3, S, S] or features [B, L, D], and target [B, T] → logits [B, T, V]."""
 
     config_class = Config
     sites: tuple[Site, ...] = (SITE,)
@@ -147,7 +147,7 @@ class ShowAttendTell(Captioner):
 
     def encode(
         self,
-        source: UInt8[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
+        source: Float[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
         lengths: Int[Tensor, " B"] | None = None,
         *,
         lens: Lens | None = None,
@@ -192,7 +192,7 @@ class ShowAttendTell(Captioner):
 
     def forward(
         self,
-        source: UInt8[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
+        source: Float[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
         lengths: Int[Tensor, " B"] | None,
         target: Int[Tensor, "B T"],
         *,

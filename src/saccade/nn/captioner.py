@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
@@ -60,7 +60,7 @@ class Captioner(EncoderDecoder):
 
     def encode(
         self,
-        source: UInt8[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
+        source: Float[Tensor, "B 3 S S"] | Float[Tensor, "B L D"],
         lengths: Int[Tensor, " B"] | None = None,
         *,
         lens: Lens | None = None,
@@ -87,13 +87,13 @@ class Captioner(EncoderDecoder):
 class PictureCnn(nn.Module):
     """Convolutions that halve a picture until its cells are left, and one more among the cells; no cell is pooled away.
 
-        x⁰ = [pixels / 127.5 − 1; column; row]         the place of each pixel, from −1 to 1
+        x⁰ = [red; green; blue; column; row]           of each pixel, from −1 to 1
         xⁱ = relu(norm(conv 3×3, stride 2 (xⁱ⁻¹)))     a = relu(norm(conv 3×3 (xⁿ)))     norm: over the batch
 
     A cell sees 2ⁿ⁺² − 1 pixels across. The channels are not normalised picture by picture: a picture with much red could then
     not be told from one with little.
 
-    Shapes: pixels [B, 3, S, S] → annotations [B, L, D], L = (S / 2ⁿ)², D the last of the n ``channels``.
+    Shapes: pictures [B, 3, S, S] → annotations [B, L, D], L = (S / 2ⁿ)², D the last of the n ``channels``.
     """
 
     def __init__(self, channels: Sequence[int], pixels: int) -> None:
@@ -107,11 +107,10 @@ class PictureCnn(nn.Module):
         self.grid = (pixels >> len(channels), pixels >> len(channels))
         self.width = channels[-1]
 
-    def forward(self, pixels: UInt8[Tensor, "B 3 S S"]) -> Float[Tensor, "B L D"]:
-        B, _, H, W = pixels.shape
-        like = next(self.parameters())
-        colours = pixels.to(like.dtype) / 127.5 - 1
-        down, across = (torch.linspace(-1, 1, size, dtype=like.dtype, device=pixels.device) for size in (H, W))
+    def forward(self, pictures: Float[Tensor, "B 3 S S"]) -> Float[Tensor, "B L D"]:
+        B, _, H, W = pictures.shape
+        colours = pictures.to(next(self.parameters()).dtype)
+        down, across = (torch.linspace(-1, 1, size, dtype=colours.dtype, device=colours.device) for size in (H, W))
         places = torch.stack([across.expand(H, W), down.unsqueeze(1).expand(H, W)]).expand(B, 2, H, W)
         annotations: Tensor = self.layers(torch.cat([colours, places], dim=1))
         return annotations.flatten(2).mT

@@ -8,7 +8,7 @@ Legend: B batch, T target, L cells, V vocabulary.
 
 from __future__ import annotations
 
-import io
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -25,23 +25,23 @@ from torch.nn import functional
 from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
-from saccade.data.images.batch import CaptionBatch, ImageStore, collate_captions
-from saccade.data.images.pictures import PADDING, Framing, framing_of
-from saccade.data.images.places import InFile, Picture
+from saccade.data.images.batch import CaptionBatch, ImageStore, augmented, collate_captions, scaled
+from saccade.data.images.pictures import Framing, framing_of, png_of
+from saccade.data.images.places import Picture
 from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
 from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError, SaccadeError
 from saccade.extras import need
 from saccade.kinds import IMAGE
 from saccade.metrics.baselines import most_frequent
-from saccade.metrics.text import TEXT_METRICS, Score, perplexity, score
+from saccade.metrics.captions import CAPTION_METRICS, PAIRED_CAPTION_METRICS, caption_scores, caption_statistics
+from saccade.metrics.significance import Statistics
+from saccade.metrics.text import Score, perplexity
 from saccade.models import name_of
 from saccade.nn.captioner import Captioner, Looks, Seen
 from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.storage import write_bytes
 from saccade.task import (
     Evaluation,
-    HasBaselines,
     Loss,
     OutputConstraints,
     Phase,
@@ -53,6 +53,7 @@ from saccade.task import (
     eval_mode,
     refuse_rate,
 )
+from saccade.tasks.classify_images import is_one_picture, refuse_features
 from saccade.tasks.decoding import (
     Decodes,
     Searched,
@@ -72,7 +73,7 @@ from saccade.training.losses import sequence_loss
 
 FILE = "tokenizer.json"
 SHOWN = 1024  # pixels of the longer side of a picture in a trace
-NO_WORDS = "nothing that counts words of the source: a picture has none"
+WORDS_OF_THE_SOURCE = ("coverage", "unknown")  # settings of a search that ask for words of the source
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,17 +98,18 @@ class CaptionInput:
         return pixels, size
 
 
-class Caption(Steers, Scores, HasBaselines, Decodes):
+class Caption(Steers, Scores, Decodes):
     """The task: the vocabulary of captions, and how pictures are framed."""
 
     name = "caption"
     Data = CaptionData
     record_types = (Captioned,)
     network_base = Captioner
-    metrics = TEXT_METRICS
+    metrics = CAPTION_METRICS
     input = IMAGE
     output = "text"
     length_setting = "data.max_length"
+    baseline_names = ("most frequent caption",)
     lengths = ("reference_words",)
 
     def __init__(self, data: CaptionData, tokenizer: Tokenizer) -> None:
@@ -116,18 +118,32 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         refuse_rate(recipe, "sampling", "captions are taught by their true words")
-        for name, chosen in (("augment", recipe.data.augment.varies), ("features", recipe.data.features is not None)):
-            if chosen:
-                raise InputError(
-                    "recipe", field=f"data.{name}", expected="none: the task caption has it not yet", found="some"
-                )
-        if recipe.search.looks:
-            where = f"search.{recipe.search.looks.partition(':')[0]}"
-            raise InputError("recipe", field=where, expected=NO_WORDS, found=recipe.search.looks)
+        refuse_features(recipe)
+        given = {name: getattr(recipe.search, name) for name in WORDS_OF_THE_SOURCE}
+        for name, expected in cls.unused_settings(given).items():
+            raise InputError("recipe", field=f"search.{name}", expected=expected, found=str(given[name]))
+
+    @classmethod
+    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        usual = vars(Search())
+        return {
+            name: f"{usual[name]}: a picture has no words to cover or to copy"
+            for name in WORDS_OF_THE_SOURCE
+            if given.get(name, usual[name]) not in (None, usual[name])
+        }
+
+    def check_search(self, how: Search) -> None:
+        for name, expected in self.unused_settings(vars(how)).items():
+            raise SaccadeError(f"search.{name}: expected {expected}")
 
     load = staticmethod(load_captions)
     read_file = staticmethod(read_captions)
     records = staticmethod(captions_of)
+
+    def examples(self, folder: Path, seed: int, test: Sequence[Captioned] | None = None) -> list[dict[str, str]]:
+        """The first test pictures, as a request sends them."""
+        test = self.load(self.data, folder, seed).test if test is None else test
+        return [{"base64": base64.b64encode(png_of(record.source.read())).decode()} for record in test[:10]]
 
     @classmethod
     def learn(cls, data: CaptionData, train: Sequence[Captioned]) -> Caption:
@@ -198,7 +214,7 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
 
     def loss(self, network: Any, batch: CaptionBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """−Σ log p(y | picture)."""
-        logits = network(batch.source, batch.target_lengths, batch.target_in, sampling=sampling)
+        logits = network(scaled(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
         return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
     def phases(self, network: Any) -> tuple[Phase, ...]:
@@ -216,8 +232,10 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
         sampling: float = 0.0,
     ) -> Loss:
         """The loss, and what the network adds to it from what it looked at."""
-        looks = Looks()
-        logits = network(batch.source, batch.target_lengths, batch.target_in, sampling=sampling, looks=looks)
+        looks, pictures = Looks(), scaled(batch.source)
+        if network.training and self.data.augment.varies:
+            pictures = augmented(pictures, self.data.augment)
+        logits = network(pictures, batch.target_lengths, batch.target_in, sampling=sampling, looks=looks)
         total = sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing)
         with torch.no_grad():
             flat = functional.cross_entropy(logits.flatten(0, 1).float(), batch.target_out.flatten(), reduction="none")
@@ -228,29 +246,16 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
     # A picture becomes a caption -----------------------------------------------------------------------------------
 
     def inputs(self, given: Any) -> list[Any]:
-        single = isinstance(given, bytes | bytearray | Path | Picture) or hasattr(given, "getexif")  # a PIL image
-        if single or (hasattr(given, "shape") and hasattr(given, "ndim") and given.ndim in (2, 3)):
-            return [given]
-        return super().inputs(given)
+        return [given] if is_one_picture(given) else super().inputs(given)
 
     def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
-        return (self.data.columns.image,)
+        return (self.data.columns.image,) if self.data.columns.image in names else ()
 
     def read(self, given: Any, where: str, network: Any = None) -> CaptionInput:
-        """An input is a picture: a file, its bytes, a PIL image, an array or a tensor."""
+        """An input is a file, its bytes, {"base64": …}, a PIL image, an array [H, W, 3] or a tensor [3, H, W]."""
+        if isinstance(given, Mapping):
+            given = IMAGE.parse_json(given.get(self.data.columns.image, given), where)
         return CaptionInput(Picture.in_memory(given, where))
-
-    def argument(self, given: Any, folder: Path) -> str:
-        """The name of a picture's file; one that has none is written to ``folder``."""
-        picture = Picture.in_memory(given, "example")
-        if isinstance(picture.where, InFile) and picture.where.member is None:
-            return picture.where.path
-        path = folder / f"example-{picture.digest[:6]}.png"
-        pillow = need("PIL.Image", extra="images", for_="writing pictures")
-        content = io.BytesIO()
-        pillow.fromarray(picture.read()).save(content, format="PNG")
-        write_bytes(path, content.getvalue())
-        return str(path)
 
     def constrain(
         self, items: Sequence[CaptionInput], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
@@ -261,10 +266,6 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
     def spelling(self) -> Spelling:
         """How captions are spelt."""
         return Spelling(self.tokenizer)
-
-    def check_search(self, how: Search) -> None:
-        if how.looks:
-            raise SaccadeError(f"search: expected {NO_WORDS}, found {how.looks}")
 
     def forward(
         self, network: Any, items: Sequence[CaptionInput], *, how: Search, lens: Lens | None
@@ -281,7 +282,7 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
         limits = [self.data.max_length + CLOSING + item.wanted.length for item in items]
         constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
-            network, pixels, torch.full((len(items),), len(pixels[0])), limits, how, bos=Tokenizer.BOS,
+            network, scaled(pixels), torch.full((len(items),), len(pixels[0])), limits, how, bos=Tokenizer.BOS,
             eos=Tokenizer.EOS, forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[item.wanted.constraints for item in items] if constrains else None,
             begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
@@ -333,7 +334,7 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
         @torch.no_grad()
         def score(lens: Lens) -> Scored:
             with eval_mode(network):
-                logits = network(batch.source, batch.target_lengths, before, lens=lens)
+                logits = network(scaled(batch.source), batch.target_lengths, before, lens=lens)
             log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
             return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
 
@@ -358,22 +359,28 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
         return Evaluation.of({name: scores[name] for name in metrics}, outputs, notes)
 
     def _scores(self, names: Sequence[str], outputs: Sequence[str], records: Sequence[Captioned]) -> dict[str, Score]:
-        return score(names, outputs, [self.reference(record) for record in records], bleu_tokenize="none")
+        return caption_scores(names, outputs, self._references(records))
+
+    def _references(self, records: Sequence[Captioned]) -> list[list[str]]:
+        return [[self.tokenizer.canonical(caption) for caption in record.target] for record in records]
+
+    def statistics(self, name: str, outputs: Sequence[str], records: Sequence[Captioned]) -> Statistics:
+        return caption_statistics(name, outputs, self._references(records))
 
     def baselines(
         self, train: Sequence[Captioned], records: Sequence[Captioned], metrics: Sequence[str]
     ) -> dict[str, dict[str, float]]:
         """The most frequent caption for every picture."""
-        named = [name for name in metrics if name in self.output_metrics]
+        named = [name for name in metrics if name in PAIRED_CAPTION_METRICS]
         if not named:
             return {}
         usual = self.tokenizer.canonical(most_frequent(caption for record in train for caption in record.target))
         scores = self._scores(named, [usual] * len(records), records)
-        return {"most frequent caption": {name: found.value for name, found in scores.items()}}
+        return {self.baseline_names[0]: {name: found.value for name, found in scores.items()}}
 
     @property
     def output_metrics(self) -> tuple[str, ...]:
-        return tuple(name for name in TEXT_METRICS if name != "perplexity")
+        return PAIRED_CAPTION_METRICS
 
     @property
     def output_tokenizer(self) -> Tokenizer:
@@ -394,10 +401,6 @@ class Caption(Steers, Scores, HasBaselines, Decodes):
 def grid_over(pixels: UInt8[ndarray, "H W 3"], framing: Framing, height: int, width: int) -> Grid:
     """The cells of a frame on the picture that was framed, which may have been made smaller since."""
     labels = tuple(f"{row},{column}" for row in range(height) for column in range(width))
-    scale = pixels.shape[0] / framing.original[0]
-    left, top, right, bottom = (round(side * scale) for side in framing.box)
-    H, W = pixels.shape[:2]
-    shown = pixels[max(0, top) : min(H, bottom), max(0, left) : min(W, right)]
-    beside = (max(0, -top), max(0, bottom - H)), (max(0, -left), max(0, right - W)), (0, 0)
-    whole = np.pad(shown, beside, constant_values=PADDING)
-    return Grid(labels, height=height, width=width, image=torch.from_numpy(np.ascontiguousarray(whole)))
+    (rows, columns), (left, top, right, bottom) = framing.original, framing.box
+    box = (left / columns, top / rows, right / columns, bottom / rows)
+    return Grid(labels, height=height, width=width, image=torch.from_numpy(pixels.copy()), box=box)
