@@ -11,8 +11,6 @@ from saccade.attention.normalise import entmax15, sharpened, softmax, sparsemax
 from saccade.attention.own import NORMALISERS
 from saccade.attention.scores import additive, cosine, dot, general, location, scaled_dot
 from saccade.attention.windows import band, causal, everywhere, gaussian, padding
-from saccade.data.images.pictures import ImageConfig
-from saccade.data.images.records import CaptionData
 from saccade.data.labels.records import LabelledData
 from saccade.data.pairs.records import PairData
 from saccade.data.points.records import PointData
@@ -23,18 +21,8 @@ from saccade.data.toy.agreement import Agreement
 from saccade.data.toy.dates import Dates
 from saccade.data.toy.facts import Facts
 from saccade.data.toy.opinions import Opinions
-from saccade.data.toy.shapes import Shapes
 from saccade.data.toy.topics import Topics
-from saccade.models import (
-    attentive_classifier,
-    luong,
-    pointer,
-    recurrent_lm,
-    rnnsearch,
-    show_attend_tell,
-    siamese,
-    skipgram,
-)
+from saccade.models import attentive_classifier, luong, pointer, recurrent_lm, rnnsearch, siamese, skipgram
 from saccade.tasks import TASKS
 from saccade.testing import check_normaliser, check_score, check_task, check_window
 
@@ -126,19 +114,9 @@ TASK_CASES["vectors"] = [
         skipgram.Config(5),
     )
 ]
-TASK_CASES["caption"] = [
-    (
-        CaptionData(source="shapes", shapes=Shapes(train=23, valid=5, test=7, size=16), image=ImageConfig(size=16)),
-        "show_attend_tell",
-        show_attend_tell.Config((4, 6), hidden=5, embedding=4, alignment=3, dropout=0.2, attention=attention),
-    )
-    for attention in ("soft", "hard", "mean")
-]
-
-
 # tests/tasks/test_pretrain.py: its loss is a sum of two means, so it depends on the cut; tests/tasks/test_label.py: which of
 # its metrics there are hangs on the tags.
-TRIED_BY_ITSELF = {"pretrain", "label", "visits"}
+TRIED_BY_ITSELF = {"pretrain", "label", "visits", "caption", "classify_images"}
 
 
 def test_every_task_is_tried_here():

@@ -30,6 +30,7 @@ from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
 from saccade.task import OutputConstraints
 from saccade.tasks.caption import Caption
+from saccade.testing import check_task
 from saccade.trace import Boost, Lens, Mask, Set, Trace
 from tests.training.small_tasks import DieAt, Died, assert_same_run, checkpoint, train
 
@@ -60,6 +61,21 @@ def several() -> list[Captioned]:
     captions = [("a red dog", "one dog runs here"), ("a cat",), ("two cats", "a red cat sits", "cats")]
     data = CaptionData(train="unused")
     return Caption.records([(photo(seed=n), list(texts)) for n, texts in enumerate(captions)], data)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("attention", ["soft", "hard", "mean"])
+def test_the_task_keeps_its_promises(attention: Any) -> None:
+    config = Config((4, 8), hidden=6, embedding=5, alignment=4, dropout=0.2, attention=attention)
+    metrics = [
+        "bleu_4",
+        "bleu_1_no_bp",
+        "cider",
+        "rouge_l",
+        "exact_match",
+        "perplexity",
+    ]  # all but that of another program
+    assert check_task("caption", DATA, ShowAttendTell, config, metrics=metrics)
 
 
 # Records become batches ---------------------------------------------------------------------------------------------
