@@ -8,9 +8,11 @@ from pathlib import Path
 
 from saccade.data.config import DataConfig
 from saccade.data.files.hub import on_hub
+from saccade.data.images.config import names_folder
 from saccade.recipes.located import Located
 from saccade.tasks import TASKS, data_class
 
+BACKBONE = "data.features.backbone"  # a folder, or the name of a network
 TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
@@ -30,13 +32,30 @@ def _paths_of(root: Located) -> list[str]:
     named = root.value.get("task") if isinstance(root.value, dict) else None
     shipped = named is not None and named.text in TASKS
     config = data_class(str(named.text)) if named is not None and shipped else DataConfig
-    return [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
+    fields = [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
+    return [field for field in fields if field != BACKBONE or names_folder(_text_at(root, BACKBONE.split(".")))]
+
+
+def _text_at(node: Located, keys: Sequence[str]) -> str:
+    if not keys:
+        return node.text or ""
+    inner = node.value.get(keys[0]) if isinstance(node.value, dict) else None
+    return "" if inner is None else _text_at(inner, keys[1:])
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree with ``data.tokens.vocabulary`` and ``data.vectors`` made absolute: the code that learns tokens does not know
-    the recipe's folder."""
-    for keys in (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"]):
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
+    that learns tokens and computes features does not know the recipe's folder."""
+    fields = [
+        "data.tokens.vocabulary",
+        "data.vectors",
+        "data.vectors.file",
+        "data.features.weights",
+        "data.features.cache",
+    ]
+    if names_folder(_text_at(root, BACKBONE.split("."))):
+        fields.append(BACKBONE)
+    for keys in (field.split(".") for field in fields):
         root = _under(root, keys, folder)
     return root
 
