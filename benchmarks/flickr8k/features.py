@@ -1,6 +1,6 @@
 """Computes the features of Flickr8k's 8,000 pictures once, and says how long it took and how large they are.
 
-    python benchmarks/flickr8k/features.py --cache runs/features [--layer blocks.10] [--backbone efficientnet_lite0] [--device cpu]
+    python benchmarks/flickr8k/features.py --cache runs/features [--layer blocks.10] [--backbone NAME] [--device cpu]
 
 A run that was interrupted continues. The cache can be carried to another machine: it is found by what the pictures and the
 backbone contain. Reads $SACCADE_DATA.
@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--backbone", default="efficientnet_lite0")
     parser.add_argument("--layer")
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--device")
     options = parser.parse_args(words)
     archives = sorted(Path(os.environ["SACCADE_DATA"], "flickr8k").glob("images_*.zip"))

@@ -46,7 +46,7 @@ class FeatureConfig:
             those of the installed package, unless given.
         mean, std: of the channels, as shares of 255; as the folder's preprocessor states them, or 0 and 1, unless given.
         cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.
-        batch: pictures that go through the backbone together.
+        batch: pictures that go through the backbone together: 4 on a CPU, whose caches they fit, and 64 on a GPU unless given.
     """
 
     backbone: str
@@ -55,12 +55,12 @@ class FeatureConfig:
     mean: Channels | None = None
     std: Channels | None = None
     cache: str | None = None
-    batch: int = 16
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         if not self.backbone.strip():
             raise ValueError("backbone must be a folder or package.module:Class: got nothing")
-        if self.batch < 1:
+        if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch must be at least 1: got {self.batch}")
         if self.std is not None and not all(value > 0 for value in self.std):
             raise ValueError(f"std must be above 0: got {list(self.std)}")

@@ -42,6 +42,7 @@ from saccade.storage import save_tensors, stored_header, write_json
 CACHE = Path("~/.cache/saccade/features")
 ABOUT, SUFFIX, FORMAT = "about.json", ".safetensors", 1
 HEX = re.compile("(?:[0-9a-f]{2})+")  # digests of pictures
+ON_CPU, ON_GPU = 4, 64  # pictures that go through a backbone together; the values of few fit into a CPU's caches
 SHARD_BYTES = 64 << 20  # of features in memory until they are written …
 SHARD_SECONDS = 30.0  # … and the time after which they are written anyway
 MAPS_OPEN = 256  # shards that are mapped at a time
@@ -68,13 +69,18 @@ def cache_of(config: FeatureConfig, folder: Path = Path()) -> Path:
 def features_of(backbone: Backbone, pixels: Tensor, where: str = "data.features") -> Float32[Tensor, "B L D"]:
     """The features of framed pictures [B, 3, S, S] as the cache gives them back: computed in the backbone's precision, rounded
     to float16."""
+    return _rounded(backbone, pixels, where).float()
+
+
+def _rounded(backbone: Backbone, pixels: Tensor, where: str) -> Float16[Tensor, "B L D"]:
     device = next(backbone.parameters(), torch.zeros(())).device
     with torch.inference_mode():
-        features: Tensor = backbone(pixels.to(device)).to("cpu", torch.float32)
-    largest = float(features.abs().max()) if features.numel() else 0.0
-    if not largest <= torch.finfo(torch.float16).max:  # NaN is not, either
-        raise InputError(where, expected="features that float16 holds, up to 65,504", found=f"{largest:g}")
-    return features.half().float()
+        features: Tensor = backbone(pixels.to(device))
+        rounded = features.to("cpu", torch.float16).contiguous()
+        if not bool(rounded.isfinite().all()):
+            largest = f"{float(features.abs().max()):g}"
+            raise InputError(where, expected="features that float16 holds, up to 65,504", found=largest)
+    return rounded
 
 
 class FeatureStore:
@@ -85,7 +91,7 @@ class FeatureStore:
         image: how pictures are framed.
         backbone: frozen, in evaluation mode; it is moved to ``device`` while features are computed.
         cache: the folder of all caches; see the module.
-        batch: pictures that go through the backbone together.
+        batch: pictures that go through the backbone together; ``ON_CPU`` or ``ON_GPU`` unless given.
         device: where features are computed; a GPU where there is one unless given.
         progress: show a bar while they are computed, or call this function.
 
@@ -100,22 +106,24 @@ class FeatureStore:
         backbone: Backbone,
         cache: Path,
         *,
-        batch: int = 16,
+        batch: int | None = None,
         device: torch.device | str | None = None,
         progress: bool | Done = True,
     ) -> None:
-        self.folder = folder_of(backbone, image, cache)
-        self.grid = _about(self.folder, backbone, image)
+        digest = backbone.digest
+        self.folder = folder_of(backbone.name, digest, image, cache)
+        self.grid = _about(self.folder, backbone, digest, image)
         self._index = _Index(self.folder, (self.grid[0] * self.grid[1], self.grid[2]))
         self._maps: dict[int, np.ndarray] = {}
         missing = list({picture.digest: picture for picture in pictures if picture.digest not in self._index}.values())
         self.computed = len(missing)
         if missing:
             known = len({picture.digest for picture in pictures}) - len(missing)
-            chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+            chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            together = batch or (ON_CPU if chosen.type == "cpu" else ON_GPU)
             show = progress if callable(progress) else None
             with _bar(known + len(missing)) if progress is True else nullcontext(show) as done:
-                self._compute(missing, image, backbone, torch.device(chosen), batch, done, known)
+                self._compute(missing, image, backbone, chosen, together, done, known)
         self._places = np.array([self._index.place(picture.digest) for picture in pictures], np.int64).reshape(-1, 2)
 
     def __len__(self) -> int:
@@ -163,7 +171,7 @@ class FeatureStore:
                     pixels = ahead.result()
                     if start + batch < len(missing):
                         ahead = reader.submit(read, start + batch)
-                    features = features_of(backbone, pixels, f"{missing[start].name} and pictures after it").half()
+                    features = _rounded(backbone, pixels, f"{missing[start].name} and pictures after it")
                     if features.shape[1:] != (self.grid[0] * self.grid[1], self.grid[2]):
                         expected, found = f"a grid of {self.grid}", f"{list(features.shape[1:])}"
                         raise InputError(backbone.name, field="layer", expected=expected, found=found)
@@ -182,17 +190,17 @@ class FeatureStore:
             backbone.to(before)
 
 
-def folder_of(backbone: Backbone, image: ImageConfig, cache: Path) -> Path:
-    """The folder in ``cache`` of one backbone and one way to frame pictures."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(backbone.name).name).strip("-.")[:40] or "backbone"
-    key = json.dumps([FORMAT, backbone.digest, asdict(image)], sort_keys=True)
+def folder_of(backbone: str, digest: str, image: ImageConfig, cache: Path) -> Path:
+    """The folder in ``cache`` of the backbone of this name and digest, and of one way to frame pictures."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(backbone).name).strip("-.")[:40] or "backbone"
+    key = json.dumps([FORMAT, digest, asdict(image)], sort_keys=True)
     return cache / f"{name}-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}"
 
 
-def _about(folder: Path, backbone: Backbone, image: ImageConfig) -> tuple[int, int, int]:
+def _about(folder: Path, backbone: Backbone, digest: str, image: ImageConfig) -> tuple[int, int, int]:
     """The grid of the features in a folder; the folder is made, and says what it holds."""
     rows, columns, width = backbone.grid(image.size)
-    about = {"backbone": backbone.name, "digest": backbone.digest, "layer": backbone.layer, "image": asdict(image),
+    about = {"backbone": backbone.name, "digest": digest, "layer": backbone.layer, "image": asdict(image),
              "mean": backbone.mean, "std": backbone.std, "grid": [rows, columns, width], "format": FORMAT}  # fmt: skip
     if not (folder / ABOUT).is_file():
         write_json(folder / ABOUT, about)
