@@ -154,7 +154,7 @@ def replaced_together(folder: str | Path, *, last: str) -> Iterator[Path]:
         _move_up(folder, last)
     except OSError as error:
         raise SaccadeError(
-            f"{folder}: could not save: {error.strerror or error}; what was saved before is whole"
+            f"{folder}: could not save: {error.strerror or error}; what was saved before is intact"
         ) from error
     finally:
         shutil.rmtree(saving, ignore_errors=True)
@@ -169,7 +169,7 @@ def _move_up(folder: Path, last: str) -> None:
 
 
 def current_file(folder: str | Path, name: str) -> Path:
-    """Where a file is that :func:`replaced_together` wrote: not moved up yet if a process was killed."""
+    """The path of a file that :func:`replaced_together` wrote; if a process was killed, it may still be in the new folder."""
     path = Path(folder) / NEXT / name
     return path if path.is_file() else Path(folder) / name
 
@@ -187,7 +187,7 @@ def read_together(folder: str | Path, last: str, read: Callable[[], Result]) -> 
         else:
             if _version(folder, last) == before:
                 return result
-    raise SaccadeError(f"{folder}: expected files that stay for a moment, found them replaced all the time")
+    raise SaccadeError(f"{folder}: expected files that are not being written, found them replaced repeatedly")
 
 
 def _version(folder: Path, last: str) -> tuple[Any, ...]:
@@ -226,7 +226,7 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
     with file:
         if not _lock(file):
             hint = "wait for it or stop it"
-            raise InUse(where, expected=expected, found=f"{_holder(file)} at work on it", hint=hint)
+            raise InUse(where, expected=expected, found=f"{_holder(file)}, which holds its lock", hint=hint)
         holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
         with suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)

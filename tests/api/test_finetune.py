@@ -246,7 +246,7 @@ def test_labels_that_records_lack_and_tokens_that_the_vocabulary_lacks_are_told(
         reader, tmp_path / "fine", [("soup zürnte", "good"), *[(f"wine shone {n}", "good") for n in range(20)]], heard
     )
     said = "\n".join(heard.said)
-    assert "its 2 labels stay; no training record has the label bad" in said
+    assert "its 2 labels are kept" in said and "no training record has the label bad" in said
     assert "are not in the vocabulary and are read as one unknown. The vocabulary is fixed" in said
 
 
@@ -297,6 +297,6 @@ def test_an_empty_name_of_a_run_is_refused_and_null_is_none():
         read_recipe("rnnsearch_dates", ["train.from="])
     assert (
         str(told.value)
-        == "command line: train.from: expected a run's folder, found nothing (train.from=null starts from no run)"
+        == "command line: train.from: expected a run's folder, found nothing (train.from=null starts from random weights)"
     )
     assert read_recipe("rnnsearch_dates", ["train.from=null"]).train.from_ is None

@@ -53,7 +53,7 @@ def test_the_kind_of_data_is_known_by_its_columns(data, columns, task):
         ("x.csv", None, r"data: expected a DataFrame.*found a str \(saccade data FILE"),
         ([("a", "b")], None, "data: expected a DataFrame, a dict of columns or a list of dicts, found a list"),
         (pd.DataFrame([["a", "b"]]), None, "data: expected texts as names of columns, found the columns 0, 1"),
-        (STARS[:2], {"text": "review", "label": "stars"}, "data: it would not train: too few texts"),
+        (STARS[:2], {"text": "review", "label": "stars"}, "data: the data would not train: too few texts"),
         (STARS, {"text": "reviews", "label": "stars"}, r"found the columns 'id', 'review', 'stars' \(columns="),
         (STARS, {"txt": "review"}, "columns: expected roles of one kind .*found txt"),
     ],

@@ -195,7 +195,7 @@ def test_a_line_without_end_is_refused(monkeypatch) -> None:
 def test_two_processes_cannot_write_one_file(tmp_path) -> None:
     with (
         outputs.Outputs(tmp_path / "out.txt", {}),
-        pytest.raises(SaccadeError, match="expected a file that no process writes, found process"),
+        pytest.raises(SaccadeError, match="expected a file that no other process is writing, found process"),
         outputs.Outputs(tmp_path / "out.txt", {}),
     ):
         pytest.fail("both entered")

@@ -51,10 +51,13 @@ def test_what_a_ranker_cannot_do_is_one_line(command, runs) -> None:
             ("predict", runs / "pooled", "where does anna live ?"),
             "error: input 1: expected at least one candidate, found none",
         ),
-        (("predict", runs / "pooled", INPUT, "--sample"), "error: the task rank predicts the likeliest output"),
+        (
+            ("predict", runs / "pooled", INPUT, "--sample"),
+            "error: command line: --sample: expected nothing: the task rank",
+        ),
         (
             ("predict", runs / "pooled", INPUT, "--beam", "5"),
-            "error: command line: --beam is for tasks that search",
+            "error: command line: --beam: expected nothing: the task rank",
         ),
         (("evaluate", runs / "pooled", "--metric", "f1"), "expected any of map, mrr, precision_at_1, found 'f1'"),
         (

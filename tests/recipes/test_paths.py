@@ -6,7 +6,7 @@ import pytest
 
 from saccade.data.images.records import CaptionData
 from saccade.errors import SaccadeError
-from saccade.recipes import paths
+from saccade.recipes import recipe as recipes
 from saccade.recipes.located import locate, node_at
 from saccade.recipes.recipe import change, read_recipe
 
@@ -74,8 +74,8 @@ def test_of_word_vectors_the_file_is_a_path_and_nothing_else(recipe):
 @pytest.mark.parametrize("name", ["efficientnet_lite0", "mine.net:Net", "models/net", "/models/net"])
 def test_a_backbone_is_a_path_only_if_it_is_a_folder(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(paths, "data_class", lambda task: CaptionData)
-    monkeypatch.setattr(paths, "TASKS", {"describe": None})
+    monkeypatch.setattr(recipes, "data_class", lambda task: CaptionData)
+    monkeypatch.setattr(recipes, "TASKS", {"describe": None})
     settings = {"backbone": name, "weights": "w.bin", "cache": "kept"}
     tree = locate({"task": "describe", "data": {"train": "a.csv", "features": settings}}, "my.yaml")
     folder = tmp_path / "recipes"
@@ -84,7 +84,7 @@ def test_a_backbone_is_a_path_only_if_it_is_a_folder(name, tmp_path, monkeypatch
         return [node_at(root, f"data.features.{part}").value for part in settings]
 
     expected = str(folder / name) if name == "models/net" else name
-    assert found(paths.with_vocabulary(tree, folder)) == [expected, str(folder / "w.bin"), str(folder / "kept")]
+    assert found(recipes.with_vocabulary(tree, folder)) == [expected, str(folder / "w.bin"), str(folder / "kept")]
     expected = str(tmp_path / name) if name == "models/net" else name
-    typed = paths.from_here(tree, ["data.features.backbone", "data.features.cache"])
+    typed = recipes.from_here(tree, ["data.features.backbone", "data.features.cache"])
     assert found(typed) == [expected, "w.bin", str(tmp_path / "kept")]

@@ -173,7 +173,7 @@ def test_a_figure_of_pairs_is_refused_where_there_are_none(write, rest, place):
 
 
 def test_a_beam_wider_than_the_labels_wanted_is_told_how_wide(write):
-    with pytest.raises(InputError, match=r"search\.beam: expected 3, as n_best: the task classify .*, found '5'"):
+    with pytest.raises(InputError, match=r"search\.beam: expected 3, as n_best: .*classify.*, found '5'"):
         read_recipe(write(CLASSIFIER + "search: {n_best: 3, beam: 5}\n"))
 
 
@@ -199,9 +199,7 @@ def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path)
         "from saccade.data.labels.records import LabelledData\nfrom saccade.tasks.classify import Classify\n"
         "class Mine(Classify):\n    Data = LabelledData\n"
     )
-    with pytest.raises(
-        InputError, match=r"search\.beam: expected nothing: the task unsearched:Mine .* without a search"
-    ):
+    with pytest.raises(InputError, match=r"search\.beam: expected nothing: .* without a search"):
         read_recipe(write(CLASSIFIER.replace("task: classify", "task: unsearched:Mine") + "search: {beam: 5}\n"))
 
 
@@ -268,3 +266,11 @@ def test_a_dict_is_read_as_a_file_is(write, tmp_path, monkeypatch):
         read_recipe(plain | {"model": {"name": "rnnsearch", "hidden": -3}})
     with pytest.raises(InputError, match=r"expected a recipe's file, .*or a dict, found a list"):
         read_recipe([plain])
+
+
+def test_an_error_of_tokens_names_the_file_the_line_and_the_field(tmp_path):
+    (tmp_path / "my.yaml").write_text(
+        "task: translate\ndata:\n  source: copies\n  tokens:\n    kind: words\n    size: 2\nmodel: {name: luong}\n"
+    )
+    with pytest.raises(InputError, match=r"my\.yaml:6: data\.tokens\.size: expected a whole number of at least"):
+        read_recipe(tmp_path / "my.yaml")

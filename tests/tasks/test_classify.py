@@ -167,7 +167,7 @@ def test_what_means_nothing_to_a_classifier_is_refused() -> None:
     made, corpus = network(of), of.corpus(SINGLE, "x")
     with pytest.raises(InputError, match=r"train\.sampling: expected 0.*found 0\.5"):
         read_recipe("attentive_opinions", ["train.sampling=0.5"])
-    with pytest.raises(SaccadeError, match="does not sample or search"):
+    with pytest.raises(SaccadeError, match=r"search\.sample: expected nothing: the task classify"):
         of.predict(made, ["a"], how=Search(sample=Sampling()))
     with pytest.raises(InputError, match="expected any of accuracy, f1, relation_f1, ece, brier, nll, found 'bleu'"):
         of.evaluate(made, corpus, how=Search(), metrics=["bleu"])

@@ -21,8 +21,7 @@ from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.bert import Bert, Config
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.fill_mask import _best, filled
-from saccade.tasks.pretrain import Pretrain
+from saccade.tasks.pretrain import Pretrain, _best, filled
 from saccade.trace import Lens, Mask
 from saccade.training import stepping
 from saccade.training.config import Train

@@ -252,7 +252,7 @@ def test_an_input_that_cannot_be_read_is_told(given, told) -> None:
 
 def test_it_does_not_sample() -> None:
     of = task()
-    with pytest.raises(SaccadeError, match="does not sample or search"):
+    with pytest.raises(SaccadeError, match=r"search\.sample: expected nothing: the task rank"):
         of.predict(network(of), [INPUT], how=Search(sample=Sampling()))
 
 

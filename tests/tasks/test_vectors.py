@@ -217,7 +217,7 @@ def test_a_bundle_comes_back_with_its_counts(whole):
     assert WordVectors.restore(bundle.recipe.data, files).files() == files
     assert bundle.evaluate()["pair_loss"] == pytest.approx(bundle.figures["test"]["pair_loss"], rel=1e-4)
     for broken in ("[1, 2]", "{}", "no", json.dumps([-1] * bundle.task.tokenizer.size)):
-        with pytest.raises(InputError, match=r"counts.json: expected a list of"):
+        with pytest.raises(InputError, match=r"counts.json(:1)?: expected (a list of|valid JSON)"):
             WordVectors.restore(bundle.recipe.data, {**files, "counts.json": broken})
     with pytest.raises(InputError, match=r"tokenizer.json"):
         WordVectors.restore(bundle.recipe.data, {})

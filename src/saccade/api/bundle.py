@@ -38,7 +38,6 @@ from saccade.storage import StoredTensor
 from saccade.task import (
     Calibrates,
     Evaluation,
-    HasBaselines,
     OutputConstraints,
     Prediction,
     Steers,
@@ -157,12 +156,15 @@ class Bundle:
             return predictions
         return [self._signed(prediction, given) for given, prediction in zip(texts, predictions, strict=True)]
 
-    def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The invalid inputs by position, with their errors, so that the others can still be predicted."""
+    def refusals(self, inputs: Sequence[Any], places: Sequence[str] | None = None) -> dict[int, InputError]:
+        """The invalid inputs by position, with their errors, so that the others can still be predicted.
+
+        ``places`` is what an error calls each input: "input 1" … unless given.
+        """
         refused: dict[int, InputError] = {}
         for number, given in enumerate(inputs):
             try:
-                self.task.read(given, f"input {number + 1}", self.network)
+                self.task.read(given, f"input {number + 1}" if places is None else places[number], self.network)
             except InputError as error:
                 refused[number] = error
         return refused
@@ -223,7 +225,7 @@ class Bundle:
             return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
         records, where, notes = self.records_of(data)
         evaluation = self._evaluated(records, where, notes, metrics, search)
-        if not isinstance(self.task, HasBaselines):
+        if not self.task.baseline_names:
             return evaluation
         kept: Mapping[str, Mapping[str, float]] = self.figures.get("baselines", {})
         named = [name for name in evaluation.figures if name in self.task.output_metrics]

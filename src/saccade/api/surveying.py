@@ -48,7 +48,7 @@ def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
     plain = {"train": str(file)} | ({"columns": kind.columns(columns)} if columns else {})
     survey = kind(build(data_class(kind.task), locate(plain, "columns"), "data"), named=bool(columns)).read()
     if survey.problems:
-        raise SaccadeError(f"{WHERE}: it would not train: {'; '.join(survey.problems)}")
+        raise SaccadeError(f"{WHERE}: the data would not train: {'; '.join(survey.problems)}")
     recipe = survey.recipe() | {"about": f"{survey.kind.capitalize()} given in memory."}
     del recipe["data"]["train"]
     return recipe

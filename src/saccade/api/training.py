@@ -21,7 +21,7 @@ from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
 from saccade.storage import now, read_json, write_json, write_text
-from saccade.task import Evaluation, HasBaselines
+from saccade.task import Evaluation
 from saccade.training.config import PURPOSES
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
 from saccade.training.report import Report, progress_report
@@ -323,7 +323,7 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
                 notes += [calibrated] if calibrated.startswith(UNCALIBRATED) else []
             metrics, how = wanted_metrics(bundle.recipe), bundle.recipe.search
             evaluation = bundle.task.evaluate(bundle.network, test, how=how, metrics=metrics, progress=report.testing)
-            if isinstance(bundle.task, HasBaselines):
+            if bundle.task.baseline_names:
                 splits = prepared.splits
                 evaluation = evaluation.beside(bundle.task.baselines(splits.train, splits.test, metrics))
     finally:

@@ -1,8 +1,8 @@
 """Writes the outputs of a long command in order, chunk by chunk, and continues a file that an earlier one began. No torch.
 
-Beside ``--out FILE`` stands ``FILE.state`` until all is written: how many inputs are done, the bytes of the file that belong to
-them, and the checksums of these inputs and of the run and options. It is written after each chunk, so after a kill the file may
-be longer than it says: the rest is cut off and written again.
+``FILE.state`` beside ``--out FILE`` holds the number of inputs that are done, the size of their outputs in bytes, and checksums
+of these inputs, the run and the options; it is removed at the end. It is written after each chunk, so a killed process may
+leave more outputs than it counts: these are cut off and written again.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Outputs:
         if self.out is None or self._state is None:
             return self
         lock = self.out.with_name(f".{self.out.name}.lock")
-        self._open.enter_context(locked(lock, where=self.out, expected="a file that no process writes"))
+        self._open.enter_context(locked(lock, where=self.out, expected="a file that no other process is writing"))
         self._open.callback(lock.unlink, missing_ok=True)
         if self._state.exists() and not self.force:
             self._continue(self._state)
         elif self.out.exists() and not self.force:
-            hint = "it is complete, or of another command; add --force to overwrite it"
+            hint = "it is complete, or was written by another command; add --force to overwrite it"
             raise InputError(self.out, field="--out", expected="a new file", found="an existing one", hint=hint)
         try:
             self._file = self._open.enter_context(open(self.out, "r+b" if self.done else "wb", buffering=0))
@@ -106,7 +106,7 @@ class Outputs:
 
     def _check(self) -> None:
         if self._digest.hexdigest() != self._expected:
-            self._refuse("outputs of these inputs", f"those of others among the first {self.done:,}")
+            self._refuse("outputs of these inputs", f"different inputs among the first {self.done:,}")
         print(f"{self.out}: continues after {self.done:,} inputs", file=sys.stderr)
 
     def write(self, lines: Sequence[str], inputs: Sequence[bytes], faults: int = 0) -> None:

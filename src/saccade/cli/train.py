@@ -160,11 +160,11 @@ def _show_result(bundle: Any, verdict: str) -> None:
 
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
     print(verdict)
-    shown = bundle.examples(3)
+    shown = [example for example in bundle.examples(3) if isinstance(example, str)]  # a picture has no name to type
     picture = _show_attention(bundle, shown)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     if (bundle.folder / CONFUSION).is_file():
-        print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
+        print(f"confusion matrix: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
     if shown:

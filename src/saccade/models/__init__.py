@@ -37,6 +37,8 @@ MODELS: dict[str, str] = {
     "retain": "saccade.models.retain:Retain",
     "visit_gru": "saccade.models.visit_baselines:VisitGru",
     "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
+    "sagan": "saccade.models.sagan:Sagan",
+    "image_classifier": "saccade.models.image_classifier:ImageClassifier",
 }
 
 # Networks that can start from the weights of another, pre-trained one.

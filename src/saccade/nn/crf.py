@@ -23,6 +23,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from saccade.attention.checks import check_lengths, check_rows, check_size
+from saccade.errors import SaccadeError
 from saccade.kernels.second_order import gradients_through
 from saccade.nn.recurrent import at_end, mask_of, reverse_within
 
@@ -41,10 +43,16 @@ class CRF(nn.Module):
 
     def __init__(self, tags: int) -> None:
         super().__init__()
+        check_size(tags=tags)
         self.transitions = nn.Parameter(torch.zeros(tags + 1, tags + 1))
 
     def allowed(self, moves: Bool[Tensor, "K1 K1"] | None = None) -> Float[Tensor, "K1 K1"]:
         """A with forbidden transitions masked."""
+        if moves is not None and not (
+            isinstance(moves, Tensor) and moves.dtype == torch.bool and moves.shape == self.transitions.shape
+        ):
+            found = f"{list(moves.shape)} of {moves.dtype}" if isinstance(moves, Tensor) else type(moves).__name__
+            raise SaccadeError(f"moves: expected booleans {list(self.transitions.shape)}, found {found}")
         return self.transitions if moves is None else self.transitions.masked_fill(~moves, FORBIDDEN)
 
     def loss(
@@ -56,6 +64,8 @@ class CRF(nn.Module):
         moves: Bool[Tensor, "K1 K1"] | None = None,
     ) -> Float[Tensor, " B"]:
         """−log p(tags) of each row."""
+        self._check(emissions, lengths)
+        self._check_tags(tags, emissions, lengths)
         exact, transitions, tags, lengths = _exact(emissions, self.allowed(moves), tags, lengths)
         losses = log_partition(exact, lengths, transitions) - path_score(exact, tags, lengths, transitions)
         return _rounded(losses, emissions)
@@ -69,9 +79,29 @@ class CRF(nn.Module):
         moves: Bool[Tensor, "K1 K1"] | None = None,
     ) -> tuple[Int[Tensor, "B S"], Float[Tensor, "B S K"]]:
         """The best path, and the probability of every tag at every step over all paths; 0 in padding."""
+        self._check(emissions, lengths)
         exact, transitions, lengths = _exact(emissions, self.allowed(moves), lengths)
         best, shares = viterbi(exact, lengths, transitions), marginals(exact, lengths, transitions)
         return best.to(emissions.device), _rounded(shares, emissions)
+
+    def _check(self, emissions: Any, lengths: Any) -> None:
+        check_rows(len(self.transitions) - 1, emissions=emissions)
+        check_lengths(lengths, *emissions.shape[:2])
+
+    def _check_tags(self, tags: Any, emissions: Tensor, lengths: Tensor) -> None:
+        if torch.compiler.is_compiling():
+            return
+        B, S, K = emissions.shape
+        whole = isinstance(tags, Tensor) and tags.dtype == torch.int64
+        if not whole or tags.shape != (B, S):
+            found = f"{list(tags.shape)} of {tags.dtype}" if isinstance(tags, Tensor) else type(tags).__name__
+            raise SaccadeError(f"tags: expected int64 numbers [{B}, {S}], found {found}")
+        if tags.device.type == "cpu":  # a GPU is not waited for
+            real = tags[mask_of(lengths, S)]
+            if len(real) and not 0 <= int(real.min()) <= int(real.max()) < K:
+                raise SaccadeError(
+                    f"tags: expected numbers from 0 to {K - 1}, found {int(real.min())} to {int(real.max())}"
+                )
 
 
 def path_score(

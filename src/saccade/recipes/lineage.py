@@ -29,13 +29,13 @@ VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that co
 
 
 def parent_folder(root: Located, folder: Path) -> Path | None:
-    """The run that ``train.from`` names, if any: relative to ``folder`` if it stands in a file, to the working folder if it
-    comes from the command line or a call; ``~`` and variables are expanded."""
+    """The run that ``train.from`` names, if any: relative to ``folder`` if a file names it, to the working folder if the
+    command line or a call does; ``~`` and variables are expanded."""
     from saccade.data.paths import locate as locate_path
 
     node = _at(root, ["train", "from"])
     if node is not None and node.value is None and node.text == "":  # perhaps a shell variable that is not set
-        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from no run")
+        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from random weights")
     if node is None or node.value is None or node.text is None:
         return None
     written_in_a_file = node.line is not None
@@ -152,7 +152,7 @@ def _put(node: Located | None, key: str, entry: Located) -> Located:
 
 
 def _merged(below: Located, above: Located | None) -> Located:
-    """What ``above`` says, and what ``below`` says where it is silent."""
+    """``above``, with the fields that it does not set taken from ``below``."""
     if above is None or (above.value is None and isinstance(below.value, dict)):
         return below
     if not isinstance(above.value, dict) or not isinstance(below.value, dict):

@@ -1,4 +1,4 @@
-"""What contracts are made of: promises (a sentence and a function that raises if it is broken), and checks of tensors."""
+"""Building blocks of contract tests: promises (a sentence and a function that raises if it is broken), checks of tensors."""
 
 from __future__ import annotations
 

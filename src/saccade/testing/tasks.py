@@ -1,4 +1,4 @@
-"""What a task promises: records → batch → loss → prediction → figures, and back from a bundle's files."""
+"""Contract tests for tasks: records → batch → loss → prediction → metrics, and restoring from a bundle's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from saccade.task import (
     Calibrates,
     Evaluation,
     FineTunes,
-    HasBaselines,
     Loss,
     OutputConstraints,
     Prediction,
@@ -298,9 +297,13 @@ def _one_spelling(task: Any, prediction: Prediction, scored: Scored) -> bool:
 def _capabilities(subject: _Subject) -> None:
     if isinstance(subject.task, Calibrates):
         _calibrates(subject)
-    if isinstance(subject.task, HasBaselines):
+    if subject.task.baseline_names:
         splits, metrics = subject.splits, list(subject.metrics)
-        for name, figures in subject.task.baselines(splits.train, splits.test, metrics).items():
+        baselines, names = subject.task.baselines(splits.train, splits.test, metrics), subject.task.baseline_names
+        demand(
+            set(baselines) <= set(names), f"baselines gives {', '.join(baselines)}; baseline_names: {', '.join(names)}"
+        )
+        for name, figures in baselines.items():
             odd = [metric for metric in figures if metric not in metrics or not math.isfinite(figures[metric])]
             demand(not odd, f"the baseline {name!r} has no number for the metrics that were asked for: {figures}")
     if isinstance(subject.task, Steers):

@@ -145,4 +145,8 @@ def test_several_tabs_are_one_divider_where_only_then_lines_have_as_many_columns
     aligned = read("Wolfgang\tNNP\tB-PER\nis\t\tVBZ\t\tO\n\nin\t\tIN\tO\n")
     assert [each.words for each in aligned] == [["Wolfgang", "is"], ["in"]]
     assert [each.tags for each in aligned] == [["B-PER", "O"], ["O"]]
+    assert read("Wolfgang\tB-PER\t\nis\tO\t\n")[0].tags == [
+        "B-PER",
+        "O",
+    ]  # a tab at the end of each line begins no column
     assert read("is\t\tO\nin\tIN\tO\n", tag=3)[0].tags == ["O", "O"]  # an empty cell is a column where tabs are counted

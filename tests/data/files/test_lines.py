@@ -98,7 +98,7 @@ def test_a_file_that_shrinks_is_told(tmp_path: Path) -> None:
     next(read)
     os.truncate(path, 4)
     with pytest.raises(
-        InputError, match=r"expected the file to stay as it is while it is read, found [\d,]+ bytes gone"
+        InputError, match=r"expected a file that does not change while it is read, found [\d,]+ bytes fewer"
     ):
         list(read)
 

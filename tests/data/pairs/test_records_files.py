@@ -149,7 +149,7 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
         ("a.jsonl", '{"source": "a\\u0000", "target": "y"}\n', ":1: source: expected text, found a NUL character"),
         ("a.jsonl", "[" * 100_000 + "\n", ":1: expected a JSON object, found no JSON"),
         ("a.jsonl", "9" * 5000 + "\n", ":1: expected a JSON object, found no JSON"),
-        ("a.tsv.gz", b"x\ty\n", ":1: expected whole gz data, found data that breaks off or is damaged"),
+        ("a.tsv.gz", b"x\ty\n", ":1: expected whole gz data, found truncated or damaged data"),
         ("a.tsv.gz", gzip.compress(os.urandom(5000).hex().encode())[:700], "expected whole gz data"),
         ("a.tsv.xz", lzma.compress(b"x\ty\n" * 99)[:-20], "expected whole xz data"),
         ("a.tsv.xz", b"x\ty\n", "expected whole xz data"),
@@ -244,7 +244,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
 def test_a_csv_field_that_never_ends_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'source,target\n"x,y\n' + "a,b\n" * 50_000)
     message = fault(path)
-    assert message.startswith(f"{path}:2: expected a CSV row, found one that runs on after 100 lines")
+    assert message.startswith(f"{path}:2: expected a CSV row, found one of more than 100 lines")
     assert "a quotation mark that is never closed?" in message
 
 

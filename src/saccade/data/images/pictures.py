@@ -299,6 +299,13 @@ def _bytes(given: ndarray, where: str | Path) -> UInt8[ndarray, "H W C"]:
     return (given * (255 if most == 1 else 1) + (0.5 if most == 1 else 0)).astype(np.uint8)
 
 
+def png_of(picture: UInt8[ndarray, "H W 3"]) -> bytes:
+    """A picture as the content of a PNG file."""
+    stream = io.BytesIO()
+    _pillow().fromarray(picture).save(stream, "PNG")
+    return stream.getvalue()
+
+
 # Framing --------------------------------------------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ class Tags:
         return list(tags) if self.learn == self.scheme else converted(tags, self.learn)
 
     def said(self, tags: Sequence[str]) -> list[str]:
-        """What the network said, in the file's scheme; tags that it does not allow are repaired."""
+        """Predicted tags in the file's scheme; invalid sequences are repaired."""
         return converted(tags, self.scheme)
 
     def numbers(self, tags: Sequence[str], where: str) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.cli.data.command import REMOVED, ROLES
+from saccade.cli.data import REMOVED, ROLES
 from saccade.data.pairs.records import load_splits
 from saccade.data.survey import surveys
 from saccade.recipes.recipe import read_recipe
@@ -200,9 +200,9 @@ def test_what_a_terminal_would_obey_is_spelt_out(data):
         (["pairs.tsv", "pairs.tsv", "--format", "lines"], "--format lines: expected one file, found 2"),
         (["pairs.tsv", "pairs.tsv", *(["--test", "x"] * 3)], "--test: expected pairs of text files"),
         (["x.po"], "po2csv"),
-        (["pairs.tsv", "--force"], "--force: expected --recipe YAML beside it, found none"),
+        (["pairs.tsv", "--force"], "--force: expected --recipe YAML"),
         (["pairs.tsv", "--test", "gone.tsv"], "gone.tsv: expected a file, found nothing of that name"),
-        (["my.yaml", "--column", "source=en"], "--column: expected a data file beside it, found a recipe"),
+        (["my.yaml", "--column", "source=en"], "--column: expected a data file, found a recipe"),
         (["."], ".: expected a file"),
     ],
 )

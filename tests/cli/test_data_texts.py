@@ -60,7 +60,7 @@ def test_a_line_that_cannot_be_read_would_not_train(command) -> None:
         (("mine.txt", "--recipe", "mine.txt"), "expected a name that ends in .yaml"),
         (("mine.txt", "--recipe", "old.yaml"), "expected a new file, found one that exists (add --force)"),
         (("mine.txt", "--column", "source=1", "--column", "target=2"), "expected a file of pairs"),
-        (("bert_topics", "--recipe", "my.yaml"), "--recipe: expected a data file beside it, found a recipe"),
+        (("bert_topics", "--recipe", "my.yaml"), "--recipe: expected a data file, found a recipe"),
         (("empty.txt",), "empty.txt: expected at least one line of text, found none"),
     ],
 )

@@ -31,27 +31,28 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="ROLE=NAME",
-        help="Which column has which role: its name, or its number from 1. Of pairs source, target; of labelled texts text, "
-        "label, second; of tagged words word, tag, in a CSV sentence; of rankings question, candidate, relevance; of visits "
-        "patient, time, code, outcome (several with commas between them); of all group. May be repeated.",
+        help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
+        "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); patient, time, code, outcome, "
+        "several with commas (visits); group (any). May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        help="tsv, csv, jsonl, parquet, lines (a label, its text), aspects, relations, conll, conllu, toks, omop or mimic, "
-        "where the file's name does not say it."
+        help="The format, unless the file's name tells: tsv, csv, jsonl, parquet, lines (a label, its text), aspects, "
+        "relations, conll, conllu, toks, omop or mimic."
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="utf-8 unless given: latin-1, cp1252, cp1251, shift_jis, … as Python names it.")
+    str | None,
+    typer.Option(help="The encoding, by its name in Python: latin-1, cp1252, cp1251, shift_jis, … Default: utf-8."),
 ]
 Test = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="A test set, read the same way: what is in both? May be repeated. Beside two text files, two are a pair: first "
-        "the sources, then the targets; one alone is a file of sources.",
+        help="A test set to compare with the training file; read in the same way. May be repeated. With two text files, give "
+        "the sources and then the targets, or the sources only.",
     ),
 ]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
@@ -62,6 +63,10 @@ ROLES = (
     "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
+
+BAR, NAMES = 30, 20  # characters of the longest bar, names that are listed
+NUMBER = re.compile(r"[<>]? ?[\d.,]+\+?( %)?")
+WIDTH = 44  # characters of a sample
 
 
 class DataCommand(GroupedHelp):
@@ -113,7 +118,6 @@ def data(
     saccade data answers.tsv --column question=q --column candidate=a --column relevance=right
     saccade data visits.csv --column patient=pid --column outcome=died
     """
-    from saccade.cli.data.page import column_page, page
     from saccade.data.survey.columns import UnknownColumns
     from saccade.recipes.schema import dump_yaml
     from saccade.storage import write_text
@@ -206,7 +210,7 @@ def _of_files(
     two = len(files) == 2
     if two and (columns or format):
         raise SaccadeError(
-            f"{'--column' if columns else '--format'}: two text files have plain lines, and neither of them"
+            f"{'--column' if columns else '--format'}: two text files have plain lines, without columns or formats"
         )
     section = data_class(kind.task)
     plain: dict[str, Any] = {"train": {"source": files[0], "target": files[1]} if two else files[0]}
@@ -247,7 +251,7 @@ def _option(field: re.Match[str]) -> str:
 
 
 def _recipe_path(files: Sequence[str]) -> Path | None:
-    """The recipe that is meant, if one is: a YAML file, or the name of a shipped one."""
+    """The recipe, if the argument names one: a YAML file, or a shipped recipe."""
     from saccade.recipes.recipe import shipped_recipes
 
     if len(files) != 1:
@@ -259,7 +263,7 @@ def _recipe_path(files: Sequence[str]) -> Path | None:
 
 
 def _of_recipe(path: Path, options: Mapping[str, Any]) -> Survey:
-    """The survey of a recipe's data; of the rest of the recipe only ``train.seed`` is read."""
+    """The survey of a recipe's data; the other sections are ignored, except ``train.seed``."""
     from saccade.data.survey import survey_class
     from saccade.plugins import EVERYTHING, searching
     from saccade.recipes.located import node_at, read_yaml, refusal
@@ -271,7 +275,7 @@ def _of_recipe(path: Path, options: Mapping[str, Any]) -> Survey:
 
     taken = next((name for name, value in options.items() if value), None)
     if taken is not None:
-        raise SaccadeError(f"{taken}: expected a data file beside it, found a recipe, which says that itself")
+        raise SaccadeError(f"{taken}: expected a data file, found a recipe, which sets that itself")
     root = read_yaml(path)
     named, section, training = (node_at(root, name) for name in ("task", "data", "train"))
     if named is None or section is None:
@@ -293,10 +297,10 @@ def _check_outputs(save: Path | None, force: bool, recipe: Path | None) -> None:
     """Fail before the file is read if the recipe could not be written afterwards."""
     if save is None:
         if force:
-            raise SaccadeError("--force: expected --recipe YAML beside it, found none")
+            raise SaccadeError("--force: expected --recipe YAML too, found none")
         return
     if recipe is not None:
-        raise SaccadeError("--recipe: expected a data file beside it, found a recipe")
+        raise SaccadeError("--recipe: expected a data file, found a recipe")
     if save.suffix.lower() not in (".yaml", ".yml"):
         raise InputError(save, field="--recipe", expected="a name that ends in .yaml", found=repr(save.suffix))
     if save.exists() and not force:
@@ -357,3 +361,79 @@ def _command(
     given += [(name, value) for name, value in (("--format", format), ("--encoding", encoding)) if value]
     given += [("--test", name) for name in tests]
     return shlex.join([*words, *(word for pair in given for word in pair)])
+
+
+def page(survey: Survey, recipe: str | None, saved: Path | None, following: Sequence[str]) -> Iterator[str]:
+    """The whole report, line by line; ``saved`` is where the recipe was written."""
+    yield safe(survey.headline())
+    for section in survey.sections():
+        if section.rows or section.bars:
+            yield ""
+            yield safe(section.title)
+            yield from _bars(section.bars)
+            yield from _table(section.rows)
+    yield ""
+    yield "It would train." if not survey.problems else "It would not train:"
+    yield from (f"  - {safe(problem)}" for problem in survey.problems)
+    yield from (f"  note: {safe(note)}" for note in survey.notes)
+    if recipe is not None:
+        yield ""
+        yield "A recipe for it:" if saved is None else f"A recipe for it, written to {saved}:"
+        yield from (f"  {line}" for line in recipe.splitlines())
+    if following:
+        yield ""
+        yield "Next:"
+        yield from (f"  {command}" for command in following)
+
+
+def column_page(file: str, unknown: UnknownColumns, following: Sequence[str]) -> Iterator[str]:
+    """The report if the columns cannot be guessed: the columns of the file, and commands that name them."""
+    yield f"{file}: cannot tell which column has which role"
+    yield f"({safe(str(unknown))})"
+    yield ""
+    rows = [
+        (str(name), "no text in the first rows" if text is None else _sample(text)) for name, text in unknown.available
+    ]
+    yield from _table([("column", "for example"), *rows])
+    yield ""
+    yield "Name the columns, for example:"
+    yield from (f"  {command}" for command in following)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Aligned columns; those of numbers to the right."""
+    if not rows:
+        return
+    cells = [tuple(map(safe, row)) for row in rows]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numeric = [
+        any(map(NUMBER.fullmatch, column)) and sum(not NUMBER.fullmatch(c) for c in column if c) < 2
+        for column in columns
+    ]
+    for row in cells:
+        aligned = [f"{c:>{w}}" if n else f"{c:<{w}}" for c, w, n in zip(row, widths, numeric, strict=True)]
+        yield f"  {'  '.join(aligned)}".rstrip()
+
+
+def _bars(counts: Mapping[str, int]) -> Iterator[str]:
+    """A line per name; of many the most frequent."""
+    if not counts:
+        return
+    total, most = sum(counts.values()), max(counts.values())
+    names = list(counts) if len(counts) <= NAMES else sorted(counts, key=lambda name: -counts[name])[:NAMES]
+    width = max(len(safe(name)) for name in names)
+    for name in names:
+        bar = "█" * max(1, round(BAR * counts[name] / most))
+        yield f"  {safe(name):<{width}}  {counts[name]:>9,}  {100 * counts[name] / total:5.1f} %  {bar}"
+    if len(counts) > NAMES:
+        yield f"  … and {len(counts) - NAMES} more"
+
+
+def _sample(text: str) -> str:
+    return f'"{text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"}"'
+
+
+def safe(text: str) -> str:
+    """The text with control characters written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from saccade.data.labels.batch import IGNORED
-from saccade.data.labels.nested_batch import collate_nested, fit_nested
+from saccade.data.labels.batch import IGNORED, collate_nested, fit_nested
 from saccade.data.tokenizers.sentences import Nesting
 from saccade.errors import InputError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import saccade
-from saccade.cli import predicted_table
+from saccade.cli import predict
 
 RECIPE = {
     "task": "classify",
@@ -32,7 +32,7 @@ def rows_of(text: str, divider: str = ",") -> list[list[str]]:
 
 
 def test_rows_keep_their_cells_and_get_the_prediction_of_their_column(command, run, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(predicted_table, "TOGETHER", 3)
+    monkeypatch.setattr(predict, "TOGETHER", 3)
     texts = ["good, film", 'a "dull"\nfilm é', "x", "good film 3", "dull"]
     given = [["id", "text", ""], *([str(n), text, "kept"] for n, text in enumerate(texts))]
     with open(tmp_path / "in.csv", "w", encoding="utf-8", newline="") as file:
@@ -52,7 +52,7 @@ def test_rows_keep_their_cells_and_get_the_prediction_of_their_column(command, r
 
 
 def test_a_table_that_was_left_unfinished_goes_on_where_it_stopped(command, run, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(predicted_table, "TOGETHER", 3)
+    monkeypatch.setattr(predict, "TOGETHER", 3)
     rows = ["good", "x", "", "film 3", "dull", "good dull", "film"]
     (tmp_path / "in.csv").write_text("text,n\n" + "".join(f"{row},{n}\n" for n, row in enumerate(rows)))
     asked = ("predict", run, tmp_path / "in.csv", "--column", "text")
