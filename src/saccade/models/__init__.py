@@ -35,6 +35,7 @@ MODELS: dict[str, str] = {
     "bert_classifier": "saccade.models.bert:BertClassifier",
     "bert_tagger": "saccade.models.bert:BertTagger",
     "retain": "saccade.models.retain:Retain",
+    "show_attend_tell": "saccade.models.show_attend_tell:ShowAttendTell",
     "visit_gru": "saccade.models.visit_baselines:VisitGru",
     "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
     "sagan": "saccade.models.sagan:Sagan",

@@ -46,7 +46,7 @@ from saccade.data.memory import WHERE, fields_in, records_in, short
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, own_format, read_records
 from saccade.data.splits import Splits
-from saccade.data.tokenizers.tokenizer import TokenizerConfig, WordTokens
+from saccade.data.tokenizers.tokenizer import WordTokens
 from saccade.data.toy.dots import DotPair, Dots
 from saccade.data.toy.shapes import Scene, Shapes
 from saccade.data.toy.twins import TwinPair, Twins
@@ -132,7 +132,7 @@ class CaptionData(PictureData):
         None  # a file with the captions of all splits; train, valid and test then list pictures' names
     )
     shapes: Shapes = field(default_factory=Shapes)
-    tokens: TokenizerConfig = field(default_factory=WordTokens)
+    tokens: WordTokens = field(default_factory=WordTokens)
     max_length: int = 40  # tokens of a caption
     too_long: TooLong = "truncate"
 
