@@ -346,6 +346,21 @@ def stored_tensors(path: str | Path) -> dict[str, StoredTensor]:
     return _header(Path(path))[0]
 
 
+def stored_header(path: str | Path) -> tuple[Any, dict[str, StoredTensor], int]:
+    """The JSON document and the tensors of a file that :func:`save_tensors` wrote, and the byte at which these begin, for a
+    memory map. None of them is read, so the checksum is not checked."""
+    path = Path(path)
+    tensors, metadata = _header(path)
+    sealed = parse(metadata.get(HEADER, "null"), path)
+    if not isinstance(sealed, dict) or "document" not in sealed:
+        raise InputError(path, expected="a file written by saccade", found="a safetensors file without its header")
+    return (
+        sealed["document"],
+        tensors,
+        path.stat().st_size - max((t.data_offsets[1] for t in tensors.values()), default=0),
+    )
+
+
 def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     if not path.is_file():

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.data.config import DataConfig
 from saccade.data.files.hub import on_hub
+from saccade.data.images.config import names_folder
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
 from saccade.plugins import EVERYTHING, FORM, NOTHING, Trust, is_own, modules_of, searching, trusted
@@ -59,6 +60,7 @@ RUN_FILES = (
     "model.safetensors",
     "sweep.json",
 )  # beside a recipe that a run saved
+BACKBONE = "data.features.backbone"  # a folder, or the name of a network
 TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
@@ -494,13 +496,22 @@ def _paths_of(root: Located) -> list[str]:
     named = root.value.get("task") if isinstance(root.value, dict) else None
     shipped = named is not None and named.text in TASKS
     config = data_class(str(named.text)) if named is not None and shipped else DataConfig
-    return [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
+    fields = [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
+    return [field for field in fields if field != BACKBONE or _backbone_is_folder(root)]
+
+
+def _backbone_is_folder(root: Located) -> bool:
+    named = node_at(root, BACKBONE)
+    return named is not None and names_folder(named.text or "")
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree with ``data.tokens.vocabulary`` and ``data.vectors`` made absolute: the code that learns tokens does not know
-    the recipe's folder."""
-    for keys in (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"]):
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
+    that learns tokens and computes features does not know the recipe's folder."""
+    fields = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
+    if _backbone_is_folder(root):
+        fields.append("features.backbone")
+    for keys in (["data", *field.split(".")] for field in fields):
         root = _under(root, keys, folder)
     return root
 
