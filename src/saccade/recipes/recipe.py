@@ -508,10 +508,10 @@ def _backbone_is_folder(root: Located) -> bool:
 def with_vocabulary(root: Located, folder: Path) -> Located:
     """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
     that learns tokens and computes features does not know the recipe's folder."""
-    fields = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
+    paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
     if _backbone_is_folder(root):
-        fields.append("features.backbone")
-    for keys in (["data", *field.split(".")] for field in fields):
+        paths.append("features.backbone")
+    for keys in (["data", *path.split(".")] for path in paths):
         root = _under(root, keys, folder)
     return root
 
