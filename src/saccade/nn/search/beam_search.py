@@ -104,6 +104,10 @@ class Search:
         for name in ("beam", "n_best"):
             if getattr(self, name) > LARGEST_BEAM:
                 raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {getattr(self, name)}")
+        for name, kind in (("sample", Sampling), ("diverse", Diverse)):
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise ValueError(f"{name} must be a value of {kind.__name__}: got {part!r:.60}")
         if self.sample is not None and self.diverse is not None:
             raise ValueError(f"diverse must be left out when sampling: got {self.diverse.groups} groups")
         if self.sample is not None and self.beam != 1:
