@@ -82,17 +82,20 @@ LATER = {
         ".eq-p",
         ".at-next",
     ],
-    2: [".ribbons", ".at-c .strip", ".eq-c", ".output", ".eq-p", ".at-next"],
+    2: [".ribbons", ".at-c .strip", ".at-c .size", ".eq-c", ".output", ".eq-p", ".at-next"],
     3: [".output", ".eq-p", ".at-next"],
 }
 SEEN = """(all) => all.some(each => {
   const [box, style] = [each.getBoundingClientRect(), getComputedStyle(each)];
   return box.width > 2 && style.visibility !== "hidden" && !style.clipPath.includes("100%");
 })"""
+INK = "token => getComputedStyle(token).color"
 
 
-def test_a_step_that_plays_shows_nothing_before_its_stage(page):
+def test_a_step_that_plays_shows_nothing_before_its_stage(opened):
     """Scores first; then weights; then the context; then the output, and what is said of it."""
+    # A page of its own: on the one that tests share, the paused clock would let none after this one go on.
+    page = opened(made.decode(), hash="view=steps")
     page.page.emulate_media(reduced_motion="no-preference")
     page.page.get_by_label("speed").select_option("0.25")
     page.page.clock.install()  # the stages wait for us
@@ -111,6 +114,7 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(page):
         page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
         assert [place for place in later if seen(place)] == []
         assert seen(".score") and not page.page.locator(".readout").is_visible()
+        assert page.page.locator(".token-button[aria-current]").evaluate(INK) == "rgba(0, 0, 0, 0)", "what it writes"
         page.page.clock.run_for(998)
         assert page.stage.locator(f".steps[data-stage='{stage}']").count() == 1, (
             "a quarter of the speed: a second a stage"
@@ -120,9 +124,11 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(page):
     page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
     assert all(seen(place) for place in LATER[1] if page.stage.locator(place).count())
     assert page.page.locator(".readout").is_visible()
+    assert page.page.locator(".token-button[aria-current]").evaluate(INK) != "rgba(0, 0, 0, 0)"
 
 
-def test_the_speed_is_remembered_by_the_address_and_paces_playing(page):
+def test_the_speed_is_remembered_by_the_address_and_paces_playing(opened):
+    page = opened(made.decode(), hash="view=steps")
     page.page.get_by_label("speed").select_option("2")
     assert "speed=2" in page.settled().address
     page.page.clock.install()
@@ -130,7 +136,7 @@ def test_the_speed_is_remembered_by_the_address_and_paces_playing(page):
     page.button("play").click()
     page.page.clock.run_for(595)
     assert "step 1 of" in page.page.locator(".count").inner_text()
-    page.page.clock.run_for(10)
+    page.page.clock.run_for(60)  # the page begins to wait in its next frame
     assert "step 2 of" in page.page.locator(".count").inner_text()
 
 
