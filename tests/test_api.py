@@ -208,6 +208,11 @@ def test_what_is_no_folder_is_not_loaded(given, shapes_unchecked):
         InputError, match=f"folder: expected a run's folder, or a list .*found a {type(given).__name__}"
     ):
         saccade.load(given)
+    if given is not None:
+        with pytest.raises(
+            InputError, match=f"folder: expected the path of a new folder, found a {type(given).__name__}"
+        ):
+            saccade.train("rnnsearch_dates", folder=given)
 
 
 def test_one_metric_may_be_named_without_a_list(bundle):
