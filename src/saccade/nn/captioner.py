@@ -90,9 +90,9 @@ class PictureCnn(nn.Module):
         x⁰ = [red; green; blue; column; row]           of each pixel, from −1 to 1
         xⁱ = relu(norm(conv 4×4, stride 2 (xⁱ⁻¹)))     a = relu(norm(conv 3×3 (xⁿ)))     norm: over the batch
 
-    A cell sees 5 · 2ⁿ − 2 pixels across, and its own 2ⁿ are in their middle: with an odd kernel they would not be, and attention
-    would lie half a cell beside what it looks at. The channels are not normalised picture by picture: a picture with much red could then
-    not be told from one with little.
+    A cell sees 5 · 2ⁿ − 2 pixels across, and its own 2ⁿ are in their middle: with an odd kernel they would not be, and
+    attention would lie half a cell beside what it looks at. The channels are not normalised picture by picture: a picture
+    with much red could then not be told from one with little.
 
     Shapes: pictures [B, 3, S, S] → annotations [B, L, D], L = (S / 2ⁿ)², D the last of the n ``channels``.
     """
