@@ -511,8 +511,8 @@ def with_vocabulary(root: Located, folder: Path) -> Located:
     fields = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
     if _backbone_is_folder(root):
         fields.append("features.backbone")
-    for keys in (["data", *field.split(".")] for field in fields):
-        root = _under(root, keys, folder)
+    for name in fields:
+        root = _under(root, ["data", *name.split(".")], folder)
     return root
 
 
