@@ -46,7 +46,7 @@ ABOUT, SUFFIX, FORMAT = "about.json", ".safetensors", 1
 FILE = "features.json"  # of a bundle
 HEX = re.compile("(?:[0-9a-f]{2})+")  # digests of pictures
 ON_CPU, ON_GPU = 4, 64  # pictures that go through a backbone together; the values of few fit into a CPU's caches
-SHARD_BYTES = 64 << 20  # of features in memory until they are written …
+SHARD_BYTES = 32 << 20  # of features in memory until they are written …
 SHARD_SECONDS = 30.0  # … and the time after which they are written anyway
 MAPS_OPEN = 256  # shards that are mapped at a time
 
@@ -156,11 +156,13 @@ class FeatureStore:
         known: int,
     ) -> None:
         """Compute and write shards; the next batch is read while the backbone computes."""
-        total = known + len(missing)
+        total, (rows, columns, width) = known + len(missing), self.grid
         store = ImageStore(missing, image, held=0)
         starts = range(0, len(missing), batch)
-        parts: list[tuple[list[str], Tensor]] = []
-        size, since = 0, time.monotonic()
+        capacity = max(SHARD_BYTES // (2 * rows * columns * width), batch)
+        # One buffer: small tensors that live until a shard is written would leave holes all over the heap.
+        shard = torch.empty(min(capacity, len(missing)), rows * columns, width, dtype=torch.float16)
+        digests, since = list[str](), time.monotonic()
         before = next(backbone.parameters(), torch.zeros(())).device
         backbone.to(device)
         try:
@@ -175,21 +177,21 @@ class FeatureStore:
                     if start + batch < len(missing):
                         ahead = reader.submit(read, start + batch)
                     features = _rounded(backbone, pixels, f"{missing[start].name} and pictures after it")
-                    if features.shape[1:] != (self.grid[0] * self.grid[1], self.grid[2]):
+                    if features.shape[1:] != shard.shape[1:]:
                         expected, found = f"a grid of {self.grid}", f"{list(features.shape[1:])}"
                         raise InputError(backbone.name, field="layer", expected=expected, found=found)
-                    parts.append(([picture.digest for picture in missing[start : start + batch]], features))
-                    size += features.nbytes
-                    if size >= SHARD_BYTES or time.monotonic() - since > SHARD_SECONDS:
-                        self._index.add(parts)
-                        parts, size, since = [], 0, time.monotonic()
+                    shard[len(digests) : len(digests) + len(features)] = features
+                    digests += [picture.digest for picture in missing[start : start + batch]]
+                    if len(digests) + batch > capacity or time.monotonic() - since > SHARD_SECONDS:
+                        self._index.add(digests, shard[: len(digests)])
+                        digests, since = [], time.monotonic()
                     ready = known + start + len(pixels)
                     report(ready / total)  # whoever watches may stop it
                     if done is not None:
                         done(ready, total)
         finally:
-            if parts:  # also of an interrupted computation
-                self._index.add(parts)
+            if digests:  # also of an interrupted computation
+                self._index.add(digests, shard[: len(digests)])
             backbone.to(before)
 
 
@@ -293,14 +295,11 @@ class _Index:
     def place(self, digest: str) -> tuple[int, int]:
         return self._rows[bytes.fromhex(digest)]
 
-    def add(self, parts: Sequence[tuple[list[str], Float16[Tensor, "B L D"]]]) -> None:
-        """Write the digests and features of pictures as a shard. Its name is that of its pictures: two processes that compute
-        the same write the same."""
-        digests = [digest for part, _ in parts for digest in part]
-        features = torch.cat([features for _, features in parts])
+    def add(self, digests: Sequence[str], features: Float16[Tensor, "N L D"]) -> None:
+        """Write a shard. Its name is that of its pictures: two processes that compute the same write the same."""
         name = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
         path = self.folder / f"{name}{SUFFIX}"
-        save_tensors(path, {"features": features}, {"pictures": digests})
+        save_tensors(path, {"features": features}, {"pictures": list(digests)})
         self._enter(path)
 
     def mapped(self, shard: int) -> np.ndarray:
