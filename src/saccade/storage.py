@@ -218,15 +218,7 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
 
     The file stays. Where the system or the file system has no locks, nothing is locked.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
-    with file:
-        if not _lock(file):
-            hint = "wait for it or stop it"
-            raise InUse(where, expected=expected, found=f"{_holder(file)}, which holds its lock", hint=hint)
+    with _locked_file(path, where, expected) as file:
         holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
         with suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)
@@ -237,6 +229,31 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
         finally:
             with suppress(OSError):
                 file.truncate(0)
+
+
+def _locked_file(path: Path, where: Path, expected: str) -> BinaryIO:
+    """The lock file, opened and locked."""
+    for _ in range(TRIES):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = open(path, "a+b")  # noqa: SIM115 (the caller closes it)
+        except OSError as error:
+            raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
+        if not _lock(file):
+            with file:
+                raise InUse(
+                    where,
+                    expected=expected,
+                    found=f"{_holder(file)}, which holds its lock",
+                    hint="wait for it or stop it",
+                )
+        with suppress(
+            OSError
+        ):  # its last holder may have removed it meanwhile: then a third process would lock another file
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()
+    raise InUse(where, expected=expected, found="one that others begin and end all the time", hint="try again")
 
 
 def lock_holder(path: Path) -> str | None:
@@ -309,6 +326,9 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
 
 
 MOST_HEADER = 32 * 2**20  # bytes of a safetensors file's header
+BLOCK = 512  # bytes, as systems count them
+SPARSE = 1000  # times as large as what is written of it; a file system that compresses saves less on weights
+LARGE = 4 * 2**30  # bytes; of smaller files a system may not have counted the blocks yet
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}  # bytes
 
 
@@ -348,7 +368,10 @@ def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
         raise InputError(path, expected="a safetensors file", found=found)
     expected = "a whole safetensors file"
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        size, written = status.st_size, BLOCK * getattr(status, "st_blocks", status.st_size)
+        if size > LARGE and size > SPARSE * max(written, BLOCK):  # reading gigabytes of nothing takes minutes
+            raise InputError(path, expected=expected, found=f"{written:,} bytes that take {size:,}")
         with open(path, "rb") as file:
             start = file.read(8)
             length = int.from_bytes(start, "little")

@@ -51,7 +51,18 @@ def test_rows_keep_their_cells_and_get_the_prediction_of_their_column(command, r
     assert status == 0 and rows_of(printed) == written
 
 
-def test_a_table_that_was_left_unfinished_goes_on_where_it_stopped(command, run, tmp_path, monkeypatch) -> None:
+def test_the_name_of_a_table_without_column_is_predicted_as_a_text_with_a_note(
+    command, run, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("text\ngood film\n")
+    status, printed, err = command("predict", run, "in.csv")
+    assert status == 0 and printed.strip() in ("a", "b")
+    assert "'in.csv'" in err and "--column" in err
+    assert "--column" not in command("predict", run, "gone.csv")[2]
+
+
+def test_a_table_that_was_left_unfinished_continues_where_it_stopped(command, run, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(predict, "TOGETHER", 3)
     rows = ["good", "x", "", "film 3", "dull", "good dull", "film"]
     (tmp_path / "in.csv").write_text("text,n\n" + "".join(f"{row},{n}\n" for n, row in enumerate(rows)))
@@ -68,7 +79,7 @@ def test_a_table_that_was_left_unfinished_goes_on_where_it_stopped(command, run,
     assert out.read_bytes() == whole
 
 
-def test_a_bad_row_loses_itself_alone_and_is_told_by_its_line(command, run, tmp_path) -> None:
+def test_a_bad_row_loses_itself_alone_and_is_reported_by_its_line(command, run, tmp_path) -> None:
     (tmp_path / "in.tsv").write_text(
         f"text\tprediction\ngood\t1\n\t2\n{'long ' * 10}\t3\nonly one\ndull\t4\n", encoding="utf-8"
     )

@@ -120,7 +120,7 @@ def test_a_file_is_surveyed_and_its_recipe_trains(command, answers, tmp_path) ->
     assert "40 of 40 questions of" in out
 
 
-def test_a_file_that_would_not_train_is_told_why(command, tmp_path) -> None:
+def test_a_file_that_would_not_train_is_reported_why(command, tmp_path) -> None:
     path = tmp_path / "x.tsv"
     for rows, message in (
         ("q ?\ta\t0\nr ?\tb\t0\ns ?\tc\t0\n", "no candidate is relevant"),

@@ -114,8 +114,10 @@ TASK_CASES["vectors"] = [
         skipgram.Config(5),
     )
 ]
-# tests/tasks/test_pretrain.py: its loss is a sum of two means, so it depends on the cut; tests/tasks/test_label.py: which of
-# its metrics there are hangs on the tags.
+
+
+# Tasks that their own tests check. pretrain: its loss is a sum of two means, which depends on how records are cut into batches;
+# label: its metrics depend on its tags.
 TRIED_BY_ITSELF = {"pretrain", "label", "visits", "caption", "classify_images"}
 
 

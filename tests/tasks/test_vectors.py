@@ -154,7 +154,7 @@ def test_a_vector_of_a_mark_is_never_near(task, network):
         (7, "expected a word, found int"),
     ],
 )
-def test_what_has_no_vector_is_told(task, network, given, told):
+def test_what_has_no_vector_is_reported(task, network, given, told):
     with pytest.raises(InputError) as error:
         task.predict(network, [given], how=Search())
     assert told in str(error.value)

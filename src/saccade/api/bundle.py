@@ -195,7 +195,7 @@ class Bundle:
         self,
         data: Any = None,
         *,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         search: Search | None = None,
         **overrides: Any,
     ) -> dict[str, float]:
@@ -203,6 +203,7 @@ class Bundle:
 
         Args:
             data: a file, or records as ``saccade.train`` takes them. Two line-aligned files are a tuple of two ``Path``.
+            metrics: one, or several; those of the recipe unless given.
             overrides: other settings for how records are read, as ``saccade.train`` takes them:
                 ``**{"data.faults": "drop", "data.too_long": "truncate"}``.
         """
@@ -215,7 +216,7 @@ class Bundle:
         self,
         data: Any = None,
         *,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         search: Search | None = None,
         **overrides: Any,
     ) -> Evaluation:
@@ -223,6 +224,7 @@ class Bundle:
         those kept from training for the run's own test set, else computed if the training records are still there."""
         if overrides:
             return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         records, where, notes = self.records_of(data)
         evaluation = self._evaluated(records, where, notes, metrics, search)
         if not self.task.baseline_names:

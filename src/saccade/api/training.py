@@ -106,9 +106,13 @@ def checked_recipe(recipe: RecipeLike, data: Any, overrides: dict[str, Any], tru
 
 def in_memory(recipe: RecipeLike, data: Any) -> RecipeLike:
     """The recipe as it was given; one that is a dict needs to name no files beside ``data``."""
-    section = (recipe.get("data") or {}) if isinstance(recipe, Mapping) else None
-    if not isinstance(recipe, Mapping) or not isinstance(section, Mapping):
+    if not isinstance(recipe, Mapping):
         return recipe
+    section = recipe.get("data")
+    section = {} if section is None else section
+    if not isinstance(section, Mapping):
+        found, hint = f"a {type(section).__name__}", "records in memory are given beside it: train(recipe, data)"
+        raise InputError("recipe", field="data", expected="a section of the recipe", found=found, hint=hint)
     for name in SPLITS:
         if not isinstance(section.get(name), str | Path | Mapping | int | None):
             found, hint = (

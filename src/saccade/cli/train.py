@@ -265,7 +265,7 @@ def _page(plan: Plan) -> dict[str, list[str]]:
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
     timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
     limit = "" if plan.minutes is None else f"; training stops after {duration(60 * plan.minutes)} (train.minutes)"
-    page["time"] = [f"{spent}, estimated ({timed}){limit}; the test set comes on top"]
+    page["time"] = [f"{spent}, estimated ({timed}){limit}; plus evaluation on the test set"]
     return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
 
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, at_end
-from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, record_contributions, record_risk
+from saccade.nn.recurrent import Recurrent
+from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, last_of, record_contributions, record_risk
 from saccade.trace.lens import Lens
 
 
@@ -66,7 +66,7 @@ class VisitGru(VisitNetwork):
         logits: Tensor = self.output(self._drop(states))  # [B, T, C]
         if lens is not None:
             record_risk(lens, logits)
-        return logits if every else at_end(logits, lengths)
+        return logits if every else last_of(logits, lengths, self.output.bias)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)
@@ -103,7 +103,7 @@ class VisitLogistic(VisitNetwork):
         if lens is not None:
             record_contributions(lens, weights, codes, lengths)
             record_risk(lens, logits)
-        return logits if every else at_end(logits, lengths)
+        return logits if every else last_of(logits, lengths, self.bias)
 
     def contributions(
         self,

@@ -88,10 +88,11 @@ class PictureCnn(nn.Module):
     """Convolutions that halve a picture until its cells are left, and one more among the cells; no cell is pooled away.
 
         x⁰ = [red; green; blue; column; row]           of each pixel, from −1 to 1
-        xⁱ = relu(norm(conv 3×3, stride 2 (xⁱ⁻¹)))     a = relu(norm(conv 3×3 (xⁿ)))     norm: over the batch
+        xⁱ = relu(norm(conv 4×4, stride 2 (xⁱ⁻¹)))     a = relu(norm(conv 3×3 (xⁿ)))     norm: over the batch
 
-    A cell sees 2ⁿ⁺² − 1 pixels across. The channels are not normalised picture by picture: a picture with much red could then
-    not be told from one with little.
+    A cell sees 5 · 2ⁿ − 2 pixels across, and its own 2ⁿ are in their middle: with an odd kernel they would not be, and
+    attention would lie half a cell beside what it looks at. The channels are not normalised picture by picture: a picture
+    with much red could then not be told from one with little.
 
     Shapes: pictures [B, 3, S, S] → annotations [B, L, D], L = (S / 2ⁿ)², D the last of the n ``channels``.
     """
@@ -102,8 +103,8 @@ class PictureCnn(nn.Module):
             raise SaccadeError(
                 f"model.channels: expected pictures that {len(channels)} halvings leave whole, found {pixels} pixels"
             )
-        layers = [_block(before, after, stride=2) for before, after in pairwise([5, *channels])]
-        self.layers = nn.Sequential(*layers, _block(channels[-1], channels[-1], stride=1))
+        layers = [_block(before, after, kernel=4, stride=2) for before, after in pairwise([5, *channels])]
+        self.layers = nn.Sequential(*layers, _block(channels[-1], channels[-1], kernel=3, stride=1))
         self.grid = (pixels >> len(channels), pixels >> len(channels))
         self.width = channels[-1]
 
@@ -116,7 +117,7 @@ class PictureCnn(nn.Module):
         return annotations.flatten(2).mT
 
 
-def _block(inputs: int, outputs: int, *, stride: int) -> nn.Sequential:
+def _block(inputs: int, outputs: int, *, kernel: int, stride: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
+        nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
     )

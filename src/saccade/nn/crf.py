@@ -29,8 +29,8 @@ from saccade.kernels.second_order import gradients_through
 from saccade.nn.recurrent import at_end, mask_of, reverse_within
 
 FORBIDDEN = -(2.0**40)  # a power of two, which every dtype holds exactly
-"""The score of a forbidden transition: far below the score of any path, and sums of several are still finite, so a row without
-an allowed path gives finite numbers too."""
+"""The score of a forbidden transition, or less where emissions are larger (see :func:`_far_below`): far below the score of any
+path, and sums of several are still finite, so a row without an allowed path gives finite numbers too."""
 LEAST = 1e-250  # of a sum of exponents relative to the largest: what underflows beside it is beyond float64's precision
 
 
@@ -67,6 +67,7 @@ class CRF(nn.Module):
         self._check(emissions, lengths)
         self._check_tags(tags, emissions, lengths)
         exact, transitions, tags, lengths = _exact(emissions, self.allowed(moves), tags, lengths)
+        transitions = _far_below(transitions, exact, lengths)
         losses = log_partition(exact, lengths, transitions) - path_score(exact, tags, lengths, transitions)
         return _rounded(losses, emissions)
 
@@ -81,6 +82,7 @@ class CRF(nn.Module):
         """The best path, and the probability of every tag at every step over all paths; 0 in padding."""
         self._check(emissions, lengths)
         exact, transitions, lengths = _exact(emissions, self.allowed(moves), lengths)
+        transitions = _far_below(transitions, exact, lengths)
         best, shares = viterbi(exact, lengths, transitions), marginals(exact, lengths, transitions)
         return best.to(emissions.device), _rounded(shares, emissions)
 
@@ -225,7 +227,7 @@ def _moved(state: Tensor, moves: Tensor, factors: Tensor, best: Tensor) -> Tenso
     if state.device.type == "cpu":
         top = state.detach().amax(-1, keepdim=True)
         sums = (state - top).exp() @ factors
-        if sums.detach().amin() > LEAST:
+        if not sums.numel() or sums.detach().amin() > LEAST:
             return sums.log() + (top + best)
     return (state.unsqueeze(-2) + moves.mT.unsqueeze(1)).logsumexp(-1)
 
@@ -258,6 +260,19 @@ def _shares(emissions: Tensor, ahead: Tensor, behind: Tensor, lengths: Tensor) -
     """p(yₜ = j) = αₜ(j) βₜ(j) / Z; Z is the sum of the products at any step."""
     shares = (ahead + behind - emissions.double()).softmax(-1)
     return shares.masked_fill(~mask_of(lengths, shares.shape[1]).unsqueeze(-1), 0.0)
+
+
+def _far_below(
+    transitions: Float[Tensor, "K1 K1"], emissions: Float[Tensor, "B S K"], lengths: Int[Tensor, " B"]
+) -> Float[Tensor, "K1 K1"]:
+    """The transitions, with those that are forbidden below any path of allowed ones whatever the emissions are."""
+    if not emissions.numel():
+        return transitions
+    forbidden, S = transitions <= FORBIDDEN, emissions.shape[1]
+    real = mask_of(lengths, S).unsqueeze(-1)
+    largest = emissions.detach().masked_fill(~real, 0.0).abs().amax()
+    largest = largest + transitions.detach().masked_fill(forbidden, 0.0).abs().amax()
+    return torch.where(forbidden, -(4.0 * (S + 1) * largest).clamp_min(-FORBIDDEN), transitions)
 
 
 def _exact(*parts: Tensor) -> tuple[Tensor, ...]:

@@ -485,9 +485,9 @@ def from_here(root: Located, changed: Sequence[str]) -> Located:
     for key in changed:
         for path in _paths_of(root):
             if f"{key}.".startswith(f"{path}."):
-                root = _at(root, key.split("."))
+                root = _absolute(root, key.split("."))
             elif path.startswith(f"{key}."):  # data={train: …}, whole
-                root = _at(root, path.split("."))
+                root = _absolute(root, path.split("."))
     return root
 
 
@@ -508,15 +508,16 @@ def _backbone_is_folder(root: Located) -> bool:
 def with_vocabulary(root: Located, folder: Path) -> Located:
     """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
     that learns tokens and computes features does not know the recipe's folder."""
-    fields = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
+    paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
     if _backbone_is_folder(root):
-        fields.append("features.backbone")
-    for name in fields:
-        root = _under(root, ["data", *name.split(".")], folder)
+        paths.append("features.backbone")
+    for keys in (["data", *path.split(".")] for path in paths):
+        root = _under(root, keys, folder)
     return root
 
 
 def _under(node: Located, keys: Sequence[str], folder: Path) -> Located:
+    """The tree with the relative path at ``keys`` made absolute from ``folder``."""
     if keys:
         if not isinstance(node.value, dict) or keys[0] not in node.value:
             return node
@@ -527,12 +528,13 @@ def _under(node: Located, keys: Sequence[str], folder: Path) -> Located:
     return replace(node, value=whole, text=whole)
 
 
-def _at(node: Located, keys: Sequence[str]) -> Located:
+def _absolute(node: Located, keys: Sequence[str]) -> Located:
+    """The tree with the path at ``keys`` made absolute from the working folder."""
     if isinstance(node.value, dict):
         wanted = [key for key in keys[:1] if key in node.value] if keys else list(node.value)  # {source: …, target: …}
-        return replace(node, value={**node.value, **{key: _at(node.value[key], keys[1:]) for key in wanted}})
+        return replace(node, value={**node.value, **{key: _absolute(node.value[key], keys[1:]) for key in wanted}})
     if isinstance(node.value, list):
-        return replace(node, value=[_at(entry, keys) for entry in node.value])
+        return replace(node, value=[_absolute(entry, keys) for entry in node.value])
     text = node.text
     # Other than text: null, which unsets, or the number of records to generate. data.vectors may be the file itself.
     if not isinstance(node.value, str) or not text or keys not in ([], ["file"]):

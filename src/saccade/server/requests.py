@@ -42,7 +42,8 @@ class Limits:
         beam: beam size, or number of samples.
         seconds: from request to answer, including the time in the queue; also the work of a request, as estimated when it has
             begun.
-        memory: bytes that a search may hold, estimated for its longest outputs.
+        memory: bytes that the work of a request may hold: estimated for a search's longest outputs and for attention, and
+            measured.
         waiting: queued requests per model; more get 503.
         measuring: seconds for a measurement of how faithful weights are, of an input of at most ``dense`` characters.
         connections: open at the same time; when there are more, the one that has been silent longest is closed.

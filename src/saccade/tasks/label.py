@@ -347,7 +347,7 @@ class Label(FineTunes, Scores, Surveys, Task):
 
     def _in_file_scheme(self, output: TagOutput) -> list[str]:
         """The predicted tags in the scheme of the file, which may differ from the learnt one."""
-        return self.tags.said([self.tags.names[number] for number in output.tags])
+        return self.tags.in_file_scheme([self.tags.names[number] for number in output.tags])
 
     def _prediction(self, item: TagInput, output: TagOutput, lens: Lens | None, network: Tagger) -> Prediction:
         tags = self._in_file_scheme(output)

@@ -54,7 +54,7 @@ def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, An
     with searching(trust=EVERYTHING):  # a test names what it tries
         kind = network_class(network) if isinstance(network, str) else network
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.{base.__name__}")
+        raise ContractBroken(f"{name_of(network)} is not a class derived from saccade.nn.{base.__name__}")
     make_config = getattr(kind, "config_class", None)
     if make_config is None:
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")

@@ -48,7 +48,7 @@ def test_tabs_part_columns_where_there_are_any_and_only_blanks_do_elsewhere(read
     assert read("10\u00a0000  O\n")[0].words == ["10\u00a0000"]  # a no-break space is part of a word
 
 
-def test_docstart_is_no_word_and_begins_a_document(read) -> None:
+def test_docstart_is_not_a_word_and_begins_a_document(read) -> None:
     found = read("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
     assert [(each.words, each.document) for each in found] == [
         (["a"], "document 1"), (["b"], "document 1"), (["c"], "document 2"),

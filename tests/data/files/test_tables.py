@@ -38,7 +38,7 @@ def test_a_group_is_the_value_of_its_column(tmp_path: Path, columns: Columns) ->
 
 
 @pytest.mark.parametrize("columns", [Columns(1, 5), Columns(1, "en"), Columns("de", "en", "doc"), Columns("de", 1)])
-def test_columns_that_are_not_there_are_told(tmp_path: Path, columns: Columns) -> None:
+def test_columns_that_are_not_there_are_reported(tmp_path: Path, columns: Columns) -> None:
     with pytest.raises(InputError, match=r":1: expected the columns .* found the columns 'de', 'x', 'y'") as told:
         list(scan(write(tmp_path, "a.tsv", "de\tx\ty\n1\t2\t3\n"), columns=columns))
     assert all(repr(column) in str(told.value) for column in columns.wanted)
@@ -55,7 +55,7 @@ def test_rows_of_another_width_are_faults_and_the_rest_is_read(tmp_path: Path) -
     assert kinds(path) == [(2, "pair"), (3, WIDTH), (4, WIDTH), (5, "pair")]
 
 
-def test_a_quotation_mark_that_never_closes_names_where_it_opened_and_reading_goes_on(tmp_path: Path) -> None:
+def test_a_quotation_mark_that_never_closes_names_where_it_opened_and_reading_continues(tmp_path: Path) -> None:
     rows = [f"a{number},b{number}" for number in range(1, 5001)]
     rows[2] = '"a3,b3'
     found = kinds(write(tmp_path, "a.csv", "\n".join(rows)))

@@ -90,7 +90,7 @@ def test_a_missing_key_in_some_lines_is_a_fault_and_not_an_unknown_column(tmp_pa
 
 
 def test_one_column_is_an_error_with_its_hint(tmp_path):
-    with pytest.raises(InputError, match="divided by semicolons") as error:
+    with pytest.raises(InputError, match="separated by semicolons") as error:
         look(written(tmp_path / "pairs.tsv", "a;b\nc;d\n"))
     assert not isinstance(error.value, UnknownColumns)
 

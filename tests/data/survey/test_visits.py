@@ -115,7 +115,7 @@ def test_published_folders_are_recognised(tmp_path) -> None:
     assert read(found, tmp_path).train
 
 
-def test_what_is_suspicious_is_said(tmp_path) -> None:
+def test_what_is_suspicious_is_reported(tmp_path) -> None:
     rows = [
         *ROWS,
         *((f"p{n}", "2021-12-30", "hospice", 1) for n in range(1, 40, 2)),

@@ -265,12 +265,12 @@ def header_of_table(rows: Rows) -> list[str] | None:
     if any(name and name in column[:NEXT_ROWS] for name, column in pairs):
         return None
     if any(len(name) > 30 or len(name.split()) > 3 for name in named):
-        told = any(_is_unlike(name, [value for value in column if value], longer=True) for name, column in pairs)
-        return first if told else None
+        unlike = any(_is_unlike(name, [value for value in column if value], longer=True) for name, column in pairs)
+        return first if unlike else None
     known = [name for name in named if _is_known(name) or ("_" in name and len(named) > 2)]
-    told = any(_is_unlike(name, [value for value in column if value]) for name, column in pairs)
+    unlike = any(_is_unlike(name, [value for value in column if value]) for name, column in pairs)
     wordy = len(named) > 2 and sum(bool(name) and _are_longer(column) for name, column in pairs) > 1
-    return first if len(known) >= min(2, len(names)) or told or wordy else None
+    return first if len(known) >= min(2, len(names)) or unlike or wordy else None
 
 
 def _is_known(name: str) -> bool:

@@ -375,12 +375,12 @@ class Survey(ABC):
 
     def _malformed(self, part: Part, hint: str = "") -> list[str]:
         """The problem that malformed lines are, if they are one: the recommended recipe drops a few."""
-        said = f"{part.name}: {part.malformed}, the first: {part.first_fault}{hint}"
+        message = f"{part.name}: {part.malformed}, the first: {part.first_fault}{hint}"
         if not hasattr(self.data, "faults"):
-            return [said]
+            return [message]
         if self.has_recipe:
-            return [f"{said} (data.faults: drop leaves them out)"]
-        return [f"{said} (more than {OFTEN:.0%} of the lines: {self.remedy(part)})"] if part.spoilt else []
+            return [f"{message} (data.faults: drop leaves them out)"]
+        return [f"{message} (more than {OFTEN:.0%} of the lines: {self.remedy(part)})"] if part.spoilt else []
 
     def remedy(self, part: Part) -> str:
         """What to do about a file with many malformed lines."""
@@ -406,18 +406,18 @@ class Survey(ABC):
         return [name for name in ("valid", "test") if name not in given]
 
     def _overlaps(self) -> list[str]:
-        """Why ``data.overlap`` refuses what the files have in common."""
+        """Why ``data.overlap`` refuses records that files have in common."""
         overlap = self.data.overlap
         if overlap == "drop_train" and not self.unmet:
             return [f"all training {self.unit}s are in valid or test: data.overlap=drop_train leaves none to train on"]
-        found = []
+        problems = []
         for part in self.tests:
-            said = f"{part.met:,} of {several(part.records, self.unit)} of {part.name} are in the training file too"
+            message = f"{part.met:,} of {several(part.records, self.unit)} of {part.name} are in the training file too"
             if part.met and overlap == "error":
-                found.append(f"{said}, and data.overlap is error")
+                problems.append(f"{message}, and data.overlap is error")
             elif part.met and part.met == part.records and overlap == "drop_test":
-                found.append(f"{said}: data.overlap=drop_test leaves none of it")
-        return found
+                problems.append(f"{message}: data.overlap=drop_test leaves none of it")
+        return problems
 
     def _too_long(self, policy: str) -> list[str]:
         """What exceeds ``data.max_length``, where ``data.too_long`` is this policy."""

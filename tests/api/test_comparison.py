@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from saccade import api
-from saccade.api.comparison.compare import Comparison, compare
-from saccade.api.comparison.entrants import size_on_disk
-from saccade.api.comparison.references import shared_references
+from saccade.api.comparison import Comparison, compare, shared_references, size_on_disk
 from saccade.data.pairs.records import Pair
 from saccade.errors import SaccadeError
 from saccade.metrics.text import chrf
@@ -185,7 +183,7 @@ def test_bleu_takes_words_as_cut_only_where_all_runs_cut_them(words) -> None:
 # What must be told ----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_trained_on_the_others_test_set_is_told(tmp_path: Path) -> None:
+def test_a_run_that_was_trained_on_the_others_test_set_is_reported(tmp_path: Path) -> None:
     Path(tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
     (tmp_path / "my.yaml").write_text(
         "task: translate\ndata: {train: pairs.tsv, hold_out: 0.2}\nmodel: {name: luong, hidden: 6, embedding: 5}\n"
@@ -204,7 +202,7 @@ def test_a_run_that_was_trained_on_the_others_test_set_is_told(tmp_path: Path) -
     assert not any("trained on" in note for note in again.notes)
 
 
-def test_one_bucket_is_told(dates) -> None:
+def test_one_bucket_is_reported(dates) -> None:
     found = compare(dates[:1], FEW, edges=[100], **QUICK)
     assert "all inputs are in one bucket by source_words" in found.notes[-1]
 
