@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 ANSWERS = {  # how the first line of output begins
     "classify": r"blame ",
+    "generate": r"circle 7 \(16, 16, 3\)$",
+    "images": r"across \{'across': ",
     "label": r"\[\('Mia Reed', 'PER'\), \('New York', 'LOC'\)\]",
     "language": r"the hens that the cow sees sleep ",
     "point": r".* → \[0\.1, 0\.4, 0\.7, 0\.9\]",

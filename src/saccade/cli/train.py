@@ -167,6 +167,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
         print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
+    sample += " --out samples.png" if bundle.task.output == "image" else ""
     if shown:
         print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
     if picture:

@@ -34,9 +34,10 @@ def _paths_of(root: Located) -> list[str]:
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree with ``data.tokens.vocabulary`` and ``data.vectors`` made absolute: the code that learns tokens does not know
-    the recipe's folder."""
-    for keys in (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"]):
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and ``data.judge`` made absolute: the code that learns tokens
+    or measures pictures does not know the recipe's folder."""
+    fields = (["data", "tokens", "vocabulary"], ["data", "vectors"], ["data", "vectors", "file"], ["data", "judge"])
+    for keys in fields:
         root = _under(root, keys, folder)
     return root
 
