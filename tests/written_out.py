@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from saccade.trace import Lens
 
@@ -23,6 +25,13 @@ def drawn(network: Any, scale: float = 0.6) -> Any:
         for parameter in network.parameters():
             parameter.normal_(std=scale)
     return network.double().eval()
+
+
+def steady_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In training, dropout multiplies by the share that it keeps, 1 − p, so that equations can say where it acts."""
+    monkeypatch.setattr(
+        functional, "dropout", lambda x, p=0.5, training=True, inplace=False: x * (1 - p) if training else x
+    )
 
 
 def below(weights: Weights, *names: str) -> dict[str, Tensor]:

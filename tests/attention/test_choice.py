@@ -4,7 +4,7 @@ import torch
 from saccade.attention import attend, hard, read, weigh
 from saccade.attention.normalise import sharpened
 from saccade.attention.scores import additive, scaled_dot
-from saccade.attention.windows import mask
+from saccade.attention.windows import Extent, gaussian, mask
 from saccade.errors import SaccadeError
 from saccade.trace import Lens, Set
 
@@ -42,6 +42,39 @@ def test_weights_with_a_gain_need_not_sum_to_one_to_be_drawn_from() -> None:
     assert abs(share - 0.75) < 4 * (0.75 * 0.25 / 10_000) ** 0.5
 
 
+def test_log_prob_and_entropy_are_those_of_the_distribution_that_keys_are_drawn_from() -> None:
+    query, key = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 7, 5, dtype=torch.float64)
+    window = gaussian(torch.tensor([[0.2, 3.1, 5.9], [6.0, 2.5, 1.0]], dtype=torch.float64), 2)
+    scores = (query @ key.mT).requires_grad_()
+    gain = window.gain(Extent(3, 7, None, scores.device, scores.dtype))
+    visible = window.visible(Extent(3, 7, None, scores.device, scores.dtype))
+    logits = scores.masked_fill(~visible, -torch.inf) + gain.log()
+    drawn = torch.distributions.Categorical(logits=logits)  # softmax · gain, over its sum
+    weights = scores.masked_fill(~visible, -torch.inf).softmax(-1) * gain
+    for choice in (hard(weights), hard(weights, sample=True)):
+        torch.testing.assert_close(choice.log_prob, drawn.log_prob(choice.index))
+        entropies = torch.special.entr(drawn.probs).sum(-1)
+        torch.testing.assert_close(choice.entropy, entropies)
+        ours, theirs = (
+            torch.autograd.grad(part.sum(), scores, retain_graph=True)[0]
+            for part in (choice.log_prob, drawn.log_prob(choice.index))
+        )
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_log_prob_of_half_precision_weights_is_exact_for_small_weights_too(dtype: torch.dtype) -> None:
+    weights = torch.tensor([[[2e-5, 6e-5, 0.0]]], dtype=dtype)
+    choice = hard(weights)
+    share = weights.double()[0, 0, 1] / weights.double().sum()
+    assert choice.log_prob.dtype is torch.float32
+    torch.testing.assert_close(choice.log_prob[0, 0].double(), share.log(), rtol=1e-6, atol=0)
+
+
+def test_a_weight_that_is_not_a_number_shows_in_log_prob() -> None:
+    assert hard(weights_of([0.5, torch.nan])).log_prob.isnan().all()
+
+
 def test_a_query_that_sees_nothing_chooses_nothing_and_gets_zeros() -> None:
     query, key = torch.randn(1, 2, 5), torch.randn(1, 3, 5)
     visible = torch.tensor([[False, False, False], [False, True, False]])
@@ -50,6 +83,7 @@ def test_a_query_that_sees_nothing_chooses_nothing_and_gets_zeros() -> None:
         choice = hard(weights, sample=sample)
         assert choice.index.tolist() == [[-1, 1]]
         assert choice.log_prob.tolist() == [[0.0, 0.0]]
+        assert choice.entropy.tolist() == [[0.0, 0.0]]
         assert read(choice, torch.ones(1, 3, 4)).tolist() == [[[0.0] * 4, [1.0] * 4]]
     nothing = hard(torch.zeros(2, 3, 0))
     assert nothing.index.tolist() == [[-1] * 3] * 2

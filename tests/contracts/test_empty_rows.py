@@ -23,14 +23,17 @@ from saccade.models import (
     luong,
     pointer,
     recurrent_lm,
+    retain,
     rnnsearch,
     seq2seq,
     siamese,
     transformer,
     transformer_reader,
+    visit_baselines,
 )
 from saccade.nn.recurrent import Cell, Recurrent, at_end, ends_of, max_of, mean_of
 from saccade.nn.tagger import Tagger
+from saccade.trace import Lens
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 
@@ -207,3 +210,54 @@ def test_a_ranker_scores_an_empty_question_and_an_empty_candidate(encoder: Any, 
     one, other, extra = numbers(B, S), numbers(B, S) + 0, torch.zeros(B, 0, dtype=torch.float64)
     check(network, lambda lengths, size: network(one[:, :size], lengths, other, FULL, extra))
     check(network, lambda lengths, size: network(one, FULL, other[:, :size], lengths, extra))
+
+
+VISITS: dict[str, Callable[[], nn.Module]] = {
+    "retain": lambda: retain.Retain(retain.Config(4, 3, 3), V, 2),
+    "retain with times": lambda: retain.Retain(retain.Config(4, 3, 3, time="log"), V, 2),
+    "gru": lambda: visit_baselines.VisitGru(visit_baselines.GruConfig(4, 3), V, 2),
+    "logistic": lambda: visit_baselines.VisitLogistic(visit_baselines.LogisticConfig(), V, 2),
+}
+
+
+@pytest.mark.parametrize("name", VISITS)
+def test_the_logits_of_a_record_without_visits_are_the_bias_with_a_lens_as_without(name: str) -> None:
+    network = VISITS[name]()
+    bias = next(part for name, part in network.named_parameters() if name in ("output.bias", "bias"))
+    for parameter in network.parameters():
+        nn.init.normal_(parameter)
+    codes, times = numbers(B, S, 2), torch.rand(B, S, dtype=torch.float64).cumsum(1)
+    for lens in (None, Lens):
+        check(
+            network,
+            lambda lengths, size, lens=lens: network(codes[:, :size], times[:, :size], lengths, lens=lens and lens()),
+        )
+        found = network(codes, times, SOME, lens=lens and lens())
+        torch.testing.assert_close(found[1], bias)
+        torch.testing.assert_close(found, network(codes, times, SOME))
+
+
+# Batches of no rows -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("under", [False, True])
+def test_a_batch_of_no_rows_has_no_outputs(under: bool) -> None:
+    def lens() -> Lens | None:
+        return Lens() if under else None
+
+    none = torch.zeros(0, dtype=torch.long)
+    for make in WRITERS.values():
+        assert make().double()(numbers(0, S), none, numbers(0, T), lens=lens()).shape == (0, T, V)
+    for make in CLASSIFIERS.values():
+        assert make().double()(numbers(0, S), none, lens=lens()).shape == (0, 3)
+    for make in VISITS.values():
+        rows = numbers(0, S, 2), torch.rand(0, S, dtype=torch.float64), none
+        assert make().double()(*rows, lens=lens()).shape == (0, 2)
+    pools: tuple[Any, ...] = ("attention", "mean", "max")
+    for pool in pools:
+        network = han.Han(han.Config(4, hidden=3, pool=pool), V, 3)
+        assert network(numbers(0, S, 4), torch.zeros(0, S, dtype=torch.long), lens=lens()).shape == (0, 3)
+    tagger = attentive_tagger.AttentiveTagger(attentive_tagger.Config(4, characters="none", hidden=3), V, 3)
+    emissions = tagger(numbers(0, S), none, lens=lens())
+    assert tagger.loss(emissions, numbers(0, S), none).isfinite()
+    assert tagger.decode(emissions, none)[0].shape == (0, S)

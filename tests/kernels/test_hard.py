@@ -47,6 +47,17 @@ def test_a_query_that_sees_nothing_gets_zeros_even_beside_values_that_are_no_num
         assert take(value, torch.tensor([[-1, 1]])).tolist() == [[[0.0, 0.0], [3.0, 4.0]]]
 
 
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1)])
+def test_one_item_serves_all_as_in_the_product(sizes: tuple[int, int]) -> None:
+    index, value = torch.randint(-1, 7, (sizes[0], 3)), torch.randn(sizes[1], 7, 5, dtype=torch.float64)
+    value.requires_grad_()
+    results = [take(value, index) for take in (reference.take, gathered.take)]
+    assert results[1].shape == (2, 3, 5)
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+    one, other = (torch.autograd.grad((result * torch.arange(5)).sum(), value)[0] for result in results)
+    torch.testing.assert_close(other, one)
+
+
 @pytest.mark.parametrize("take", [reference.take, gathered.take])
 def test_without_keys_every_query_gets_zeros(take: Callable[[Tensor, Tensor], Tensor]) -> None:
     assert take(torch.zeros(2, 0, 5), torch.full((2, 3), -1)).tolist() == torch.zeros(2, 3, 5).tolist()

@@ -213,6 +213,33 @@ def test_no_score_makes_up_for_a_forbidden_move(size: float) -> None:
         assert all(moves[i, j] for i, j in itertools.pairwise((K, *best[row, :length].tolist(), K)))
 
 
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e12, 1e20, 1e30])
+def test_the_loss_and_the_marginals_leave_forbidden_moves_out_too(size: float) -> None:
+    """They are those of the sum over the allowed paths alone, however much speaks for the others."""
+    crf, moves = CRF(K), legal()
+    torch.nn.init.normal_(crf.transitions)
+    emissions = torch.randn(B, S, K) * size
+    emissions[:, :, 2] += 10 * size
+    lengths, tags = torch.tensor([5, 4, 2]), torch.zeros(B, S, dtype=torch.long)
+    losses, (best, shares) = (
+        crf.loss(emissions, tags, lengths, moves=moves),
+        crf.decode(emissions, lengths, moves=moves),
+    )
+    for row, length in enumerate(lengths.tolist()):
+        scores = {
+            path: score
+            for path, score in paths(emissions[row, :length].double(), crf.transitions.double()).items()
+            if all(moves[i, j] for i, j in itertools.pairwise((K, *path, K)))
+        }
+        total = torch.stack(list(scores.values())).logsumexp(0)
+        torch.testing.assert_close(losses[row].double(), total - scores[(0,) * length], rtol=1e-6, atol=1e-2)
+        assert tuple(best[row, :length].tolist()) == max(scores, key=lambda path: scores[path].item())
+        expected = torch.zeros(length, K, dtype=torch.float64)
+        for path, score in scores.items():
+            expected[range(length), path] += (score - total).exp()
+        torch.testing.assert_close(shares[row, :length].double(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_half_precision_is_summed_in_float32() -> None:
     crf, emissions = CRF(K), (torch.randn(B, 40, K) * 10)
     lengths, tags = torch.full((B,), 40), torch.randint(0, K, (B, 40))

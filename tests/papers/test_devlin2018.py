@@ -11,7 +11,7 @@ from saccade.data.texts.masking import FOLLOWS, Documents, Marks, Visit, collate
 from saccade.models.bert import BASE, LARGE, Bert, BertClassifier, BertTagger, Config, Trunk
 from saccade.nn.transformer import activated
 from saccade.trace import Lens
-from tests.written_out import below, close, drawn, linear, multi_head, normed
+from tests.written_out import below, close, drawn, linear, multi_head, normed, steady_dropout
 
 VOCABULARY = 30_522
 
@@ -27,11 +27,16 @@ def gelu(x, kind):
     return x * torch.tensor(phi, dtype=x.dtype)
 
 
-@pytest.mark.parametrize("kind", ["erf", "tanh"])
+@pytest.mark.parametrize(("kind", "dropout"), [("erf", 0.0), ("tanh", 0.0), ("erf", 0.1)])
 @torch.no_grad()
-def test_the_equations_written_out(kind):
-    """Embeddings, post-norm layers, the pooled vector, and all three kinds of output."""
-    config = Config(layers=2, width=6, heads=3, feed_forward=7, positions=9, dropout=0.0, gelu=kind, eps=0.01)
+def test_the_equations_written_out(kind, dropout, monkeypatch):
+    """Embeddings, post-norm layers, the pooled vector, and all three kinds of output.
+
+    Dropout acts on the embeddings after LN, on the output of each sublayer, and on what a label is read from."""
+    sizes = {"layers": 2, "width": 6, "heads": 3, "feed_forward": 7, "positions": 9}
+    config = Config(**sizes, dropout=dropout, attention_dropout=0.0, gelu=kind, eps=0.01)
+    steady_dropout(monkeypatch)
+    kept = 1 - dropout
     tokens, lengths = torch.randint(0, 11, (2, 7)), torch.tensor([7, 4])
     segments, chosen = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 0]]), torch.tensor([[5, 2], [1, 3]])
 
@@ -39,20 +44,20 @@ def test_the_equations_written_out(kind):
         words, places, kinds = (trunk[f"{name}.weight"] for name in ("words", "positions", "segments"))
         n = int(lengths[row])
         summed = [words[tokens[row, t]] + places[t] + kinds[parts[row][t]] for t in range(n)]
-        states = [normed(below(trunk, "norm"), x, 0.01) for x in summed]
+        states = [kept * normed(below(trunk, "norm"), x, 0.01) for x in summed]
         for layer in range(2):
             own, after = below(trunk, f"encoder.layers.{layer}"), []
             for x in states:
-                moved = x + multi_head(below(own, "attention"), 3, x, states)[1]
+                moved = x + kept * multi_head(below(own, "attention"), 3, x, states)[1]
                 y = normed(below(own, "attention_residual.norm"), moved, 0.01)
                 inside = gelu(linear(below(own, "feed_forward.inner"), y), kind)
-                moved = y + linear(below(own, "feed_forward.outer"), inside)
+                moved = y + kept * linear(below(own, "feed_forward.outer"), inside)
                 after.append(normed(below(own, "feed_forward_residual.norm"), moved, 0.01))
             states = after
         return states, torch.tanh(linear(below(trunk, "pooler"), states[0]))
 
-    pretraining, classifier = drawn(Bert(config, 11)), drawn(BertClassifier(config, 11, 4))
-    tagger = drawn(BertTagger(config, 11, 4))
+    pretraining, classifier = drawn(Bert(config, 11)).train(), drawn(BertClassifier(config, 11, 4)).train()
+    tagger = drawn(BertTagger(config, 11, 4)).train()
     for row, parts in ((0, segments.tolist()), (1, segments.tolist()), (1, [[0] * 7] * 2)):
         given = segments if parts == segments.tolist() else None
         for lens in (None, Lens()):
@@ -69,10 +74,10 @@ def test_the_equations_written_out(kind):
             close(follows[row], linear(below(weights, "next"), pooled))
         weights = classifier.state_dict()
         _, pooled = states_of(below(weights, "trunk"), row, parts)
-        close(classifier(tokens, lengths, given)[row], linear(below(weights, "output"), pooled))
+        close(classifier(tokens, lengths, given)[row], linear(below(weights, "output"), kept * pooled))
         weights = tagger.state_dict()
         states, _ = states_of(below(weights, "trunk"), row, parts)
-        tags = torch.stack([linear(below(weights, "output"), x) for x in states])
+        tags = torch.stack([linear(below(weights, "output"), kept * x) for x in states])
         close(tagger(tokens, lengths, given)[row, : len(tags)], tags)
 
 

@@ -12,7 +12,7 @@ from saccade.attention.scores import dot, general
 from saccade.attention.windows import band, everywhere, gaussian
 from saccade.models.luong import Config, Luong
 from saccade.trace import Lens
-from tests.written_out import below, both_ways, check_decoder, drawn, linear, lstm, run, unit_of
+from tests.written_out import below, both_ways, check_decoder, drawn, linear, lstm, run, steady_dropout, unit_of
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3, 2], [7, 5, 2, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([7, 3])
@@ -36,20 +36,29 @@ VARIANTS: list[dict[str, object]] = [
     {"window": "local-p", "radius": 2},
     {"window": "local-p", "radius": 1, "input_feeding": False, "score": "concat"},
     {"bidirectional": True, "layers": 2},
+    {"layers": 2, "dropout": 0.2},
+    {"layers": 2, "dropout": 0.2, "input_feeding": False, "bidirectional": True},
 ]
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(map(str, options.values())) or "general")
 @torch.no_grad()
-def test_the_equations_written_out(options: dict[str, object]) -> None:
-    """hₜ = LSTM([E y; h̃ₜ₋₁]), the weights of its score in its window, h̃ₜ = tanh(W_c [cₜ; hₜ]), W_s h̃ₜ + b."""
+def test_the_equations_written_out(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """hₜ = LSTM([E y; h̃ₜ₋₁]), the weights of its score in its window, h̃ₜ = tanh(W_c [cₜ; hₜ]), W_s h̃ₜ + b.
+
+    Dropout acts on words, between layers and before the output, and on nothing that goes from one step to the next."""
     network = drawn(small(**options))
     config, weights, n = network.config, network.state_dict(), 6
+    kept = 1 - config.dropout
+    if config.dropout:
+        steady_dropout(monkeypatch)
+        network.train()
 
     def encoded(words: torch.Tensor) -> tuple[list[torch.Tensor], list[tuple[torch.Tensor, ...]]]:
         encoder = below(weights, "encoder")
         states, finals = list(weights["source_embedding.weight"][words]), []
         for layer in range(config.layers):
+            states = [kept * x for x in states]
             if not config.bidirectional:
                 states, final = run(lstm, unit_of(encoder, layer), states)
             else:
@@ -86,10 +95,11 @@ def test_the_equations_written_out(options: dict[str, object]) -> None:
         if config.reverse:
             annotations = [*annotations[-2::-1], annotations[-1]]
         logits, rows, fed = [], [], torch.zeros(n, dtype=torch.float64)
-        for t, word in enumerate(weights["target_embedding.weight"][TARGET[row]]):
+        for t, word in enumerate(kept * weights["target_embedding.weight"][TARGET[row]]):
             h = torch.cat([word, fed]) if config.input_feeding else word
             moved = []
             for layer in range(config.layers):
+                h = kept * h if layer else h
                 h, memory = lstm(unit_of(below(weights, "decoder"), layer), h, state[layer])
                 moved.append((h, memory))
             state, centre = moved, float(t)
@@ -106,7 +116,7 @@ def test_the_equations_written_out(options: dict[str, object]) -> None:
                     alpha[s] *= math.exp(-((s - centre) ** 2) / (2 * (config.radius / 2) ** 2))
             c = alpha @ torch.stack(annotations)
             fed = torch.tanh(weights["combine.weight"] @ torch.cat([c, h]))
-            logits.append(linear(below(weights, "output"), fed))
+            logits.append(linear(below(weights, "output"), kept * fed))
             rows.append(alpha)
         return torch.stack(logits), torch.stack(rows)
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 from saccade.models.seq2seq import Config, Seq2Seq
 from saccade.nn.recurrent import reverse_within
 from saccade.nn.search.beam_search import Search, search
+from saccade.trace import Lens
 from tests.written_out import below, check_decoder, drawn, linear, lstm, run, unit_of
 
 PAPER = {"hidden": 1000, "embedding": 1000, "layers": 4, "cell": "lstm", "context": "start", "reverse": True}
@@ -104,11 +105,12 @@ def test_a_sentence_in_a_padded_batch_costs_what_it_costs_alone() -> None:
         assert abs(ours - theirs) < 1e-5
 
 
+@pytest.mark.parametrize("lens", [None, Lens()], ids=["alone", "under a lens"])
 @torch.no_grad()
-def test_a_beam_of_one_takes_the_likeliest_token_of_every_step() -> None:
+def test_a_beam_of_one_takes_the_likeliest_token_of_every_step(lens: Lens | None) -> None:
     model, source = drawn(small(), 2.0), sources()
     memory = model.encode(source, LENGTHS)
-    found = search(model, memory, [6] * 3, Search(), bos=1, eos=2, forbidden=(0, 1))
+    found = search(model, memory, [6] * 3, Search(), bos=1, eos=2, forbidden=(0, 1), lens=lens)
     for row, [hypothesis] in enumerate(found):
         token, total, written = torch.tensor([1]), 0.0, list[int]()
         alone = model.encode(source[row : row + 1, : LENGTHS[row]], LENGTHS[row : row + 1])
@@ -126,16 +128,29 @@ def test_a_beam_of_one_takes_the_likeliest_token_of_every_step() -> None:
     assert len({tuple(hypothesis.tokens) for [hypothesis] in found}) > 1
 
 
-def test_the_list_is_sorted_by_total_log_probability() -> None:
-    model, source = small(), sources()
+@pytest.mark.parametrize("lens", [None, Lens()], ids=["alone", "under a lens"])
+@torch.no_grad()
+def test_the_list_is_sorted_by_total_log_probability(lens: Lens | None) -> None:
+    """The total is log p(y | x), its end included, and there is no length normalisation."""
+    model, source = drawn(small(), 1.0), sources()
+    model.output.bias[2] += 3.0  # some outputs end before the limit
     memory = model.encode(source, LENGTHS)
     marks = {"bos": 1, "eos": 2, "forbidden": (0, 1)}
     greedy = search(model, memory, [6] * 3, Search(), **marks)
-    many = search(model, memory, [6] * 3, Search(beam=4, n_best=4), **marks)
-    for [one], found in zip(greedy, many, strict=True):
+    many = search(model, memory, [6] * 3, Search(beam=4, n_best=4), **marks, lens=lens)
+    ends = 0
+    for row, ([one], found) in enumerate(zip(greedy, many, strict=True)):
         totals = [hypothesis.log_prob for hypothesis in found]
         assert totals == sorted(totals, reverse=True) == [hypothesis.score for hypothesis in found]
-        assert one.score == one.log_prob  # no length normalisation
+        assert one.score == one.log_prob
+        for hypothesis in found:
+            ended = hypothesis.stopped == "eos"
+            written, ends = [*hypothesis.tokens, *[2] * ended], ends + ended
+            given = torch.tensor([[1, *written[:-1]]])
+            log_probs = torch.log_softmax(model(source[row : row + 1], LENGTHS[row : row + 1], given)[0], -1)
+            total = sum(float(log_probs[step, token]) for step, token in enumerate(written))
+            assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
+    assert ends
 
 
 def test_everything_starts_evenly_between_minus_and_plus_008() -> None:

@@ -28,6 +28,7 @@ from tests.written_out import (
     multi_head,
     normed,
     pool,
+    steady_dropout,
 )
 
 D, H, FF = 6, 3, 7
@@ -44,14 +45,20 @@ def placed(vector: torch.Tensor, place: int) -> torch.Tensor:
     return vector + torch.tensor([part for angle in angles for part in (math.sin(angle), math.cos(angle))]).double()
 
 
-def sublayer(weights: Weights, name: str, norm: str, x: torch.Tensor, change) -> torch.Tensor:
-    """LN(x + F(x)), or x + F(LN(x))."""
+def sublayer(weights: Weights, name: str, norm: str, x: torch.Tensor, change, kept: float) -> torch.Tensor:
+    """LN(x + Drop(F(x))), or x + Drop(F(LN(x)))."""
     own = below(weights, f"{name}_residual.norm")
-    return normed(own, x + change(x)) if norm == "post" else x + change(normed(own, x))
+    return normed(own, x + kept * change(x)) if norm == "post" else x + kept * change(normed(own, x))
 
 
 def layers(
-    weights: Weights, norm: str, states: list[torch.Tensor], *, causal: bool, source: list[torch.Tensor] | None = None
+    weights: Weights,
+    norm: str,
+    states: list[torch.Tensor],
+    *,
+    causal: bool,
+    source: list[torch.Tensor] | None = None,
+    kept: float = 1.0,
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """A stack of layers; also the weights of the last layer's look at the source, or of its self-attention, by position."""
     maps: list[torch.Tensor] = []
@@ -63,7 +70,7 @@ def layers(
         for t, x in enumerate(states):
             seen = entering[: t + 1] if causal else entering
             weights_of, change = multi_head(below(own, "attention"), H, entering[t], seen)
-            x = sublayer(own, "attention", norm, x, lambda _, change=change: change)
+            x = sublayer(own, "attention", norm, x, lambda _, change=change: change, kept)
             if source is not None:
 
                 def across(x, own=own):
@@ -71,7 +78,7 @@ def layers(
 
                 inside = x if norm == "post" else normed(below(own, "cross_residual.norm"), x)
                 weights_of = across(inside)[0]
-                x = sublayer(own, "cross", norm, x, lambda x: across(x)[1])
+                x = sublayer(own, "cross", norm, x, lambda x: across(x)[1], kept)
             maps.append(torch.stack(weights_of))
 
             def feed(x, own=own):
@@ -79,28 +86,37 @@ def layers(
                     below(own, "feed_forward.outer"), linear(below(own, "feed_forward.inner"), x).clamp(min=0)
                 )
 
-            after.append(sublayer(own, "feed_forward", norm, x, feed))
+            after.append(sublayer(own, "feed_forward", norm, x, feed, kept))
         states, number = after, number + 1
     return (states if norm == "post" else [normed(below(weights, "norm"), x) for x in states]), maps
 
 
-def entering(table: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
-    return [placed(D**0.5 * table[token], place) for place, token in enumerate(tokens.tolist())]
+def entering(table: torch.Tensor, tokens: torch.Tensor, kept: float = 1.0) -> list[torch.Tensor]:
+    return [kept * placed(D**0.5 * table[token], place) for place, token in enumerate(tokens.tolist())]
 
 
-@pytest.mark.parametrize(("norm", "tied"), [("post", "all"), ("pre", "target"), ("post", "none")])
+@pytest.mark.parametrize(
+    ("norm", "tied", "dropout"),
+    [("post", "all", 0.0), ("pre", "target", 0.0), ("post", "none", 0.0), ("post", "all", 0.3), ("pre", "none", 0.3)],
+)
 @torch.no_grad()
-def test_the_equations_written_out(norm: str, tied: str) -> None:
-    config = Config(D, H, FF, 2, norm=norm, tied=tied, dropout=0.0)  # type: ignore[arg-type]
-    network = drawn(Transformer(config, 11, 11))
+def test_the_equations_written_out(norm: str, tied: str, dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout acts on the sums of embeddings and positions, and on the output of each sublayer (5.4)."""
+    config = Config(D, H, FF, 2, norm=norm, tied=tied, dropout=dropout)  # type: ignore[arg-type]
+    network, kept = drawn(Transformer(config, 11, 11)), 1 - dropout
+    if dropout:
+        steady_dropout(monkeypatch)
+        network.train()
     weights = network.state_dict()
     source, lengths = torch.tensor([[4, 5, 6, 7, 2], [7, 5, 2, 0, 0]]), torch.tensor([5, 3])
     target, E = torch.tensor([[1, 3, 4, 5], [1, 5, 6, 7]]), weights["target_embedding.weight"]
 
     def expected(row: int) -> tuple[torch.Tensor, torch.Tensor]:
         table = E if tied == "all" else weights["source_embedding.weight"]
-        read, _ = layers(below(weights, "encoder"), norm, entering(table, source[row, : lengths[row]]), causal=False)
-        states, _ = layers(below(weights, "decoder"), norm, entering(E, target[row]), causal=True, source=read)
+        words = entering(table, source[row, : lengths[row]], kept)
+        read, _ = layers(below(weights, "encoder"), norm, words, causal=False, kept=kept)
+        written = entering(E, target[row], kept)
+        states, _ = layers(below(weights, "decoder"), norm, written, causal=True, source=read, kept=kept)
         output = weights["output.weight"] if tied == "none" else E
         return torch.stack([output @ x for x in states]), torch.empty(0)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from saccade.models.atae_lstm import AtaeLstm, Config
 from saccade.trace import Lens
-from tests.written_out import below, close, drawn, linear, look, lstm, run, unit_of
+from tests.written_out import below, close, drawn, linear, look, lstm, run, steady_dropout, unit_of
 
 M, N, C, V = 5, 7, 3, 30
 MARK = 2
@@ -50,12 +50,20 @@ def test_the_equations_written_out(scorer: str) -> None:
     torch.testing.assert_close(weights(model, SERVICE), alpha)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("scorer", ["printed", "summed"])
 @pytest.mark.parametrize("variant", ["atae", "at", "ae", "lstm"])
 @torch.no_grad()
-def test_rows_of_a_padded_batch_by_the_equations_from_the_words_on(variant: str, scorer: str) -> None:
-    """The sentence without its mark and its aspect; a row without an aspect is all sentence, and its aspect is 0."""
-    model = drawn(AtaeLstm(Config(variant, scorer, M, N), V, C))  # type: ignore[arg-type]
+def test_rows_of_a_padded_batch_by_the_equations_from_the_words_on(
+    variant: str, scorer: str, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence without its mark and its aspect; a row without an aspect is all sentence, and its aspect is 0.
+
+    Dropout acts on the words, on the aspect and before the output."""
+    model = drawn(AtaeLstm(Config(variant, scorer, M, N, dropout), V, C))  # type: ignore[arg-type]
+    steady_dropout(monkeypatch)
+    model.train()
+    kept = 1 - dropout
     named, rows = model.state_dict(), [(SENTENCE, SERVICE), (SENTENCE[:2], FOOD), ([8, 7, 6], [])]
     tokens, segments = torch.zeros(3, 9, dtype=torch.int64), torch.zeros(3, 9, dtype=torch.int64)
     lengths = torch.tensor([9, 4, 3])
@@ -65,8 +73,9 @@ def test_rows_of_a_padded_batch_by_the_equations_from_the_words_on(variant: str,
         segments[number, len(sentence) + 1 : len(whole)] = 1
     E = named["embedding.weight"]
     for number, (sentence, about) in enumerate(rows):
-        v = E[about].mean(0) if about else torch.zeros(M, dtype=torch.float64)
-        inputs = [torch.cat([E[word], v]) if variant in ("ae", "atae") else E[word] for word in sentence]
+        v = kept * E[about].mean(0) if about else torch.zeros(M, dtype=torch.float64)
+        inputs = [kept * E[word] for word in sentence]
+        inputs = [torch.cat([x, v]) if variant in ("ae", "atae") else x for x in inputs]
         H, _ = run(lstm, unit_of(below(named, "encoder")), inputs)
         h = H[-1]
         if variant in ("at", "atae"):
@@ -76,7 +85,7 @@ def test_rows_of_a_padded_batch_by_the_equations_from_the_words_on(variant: str,
             h = torch.tanh(named["from_look.weight"] @ r + named["from_last.weight"] @ h)
         lens = Lens()
         for found in (model(tokens, lengths, segments), model(tokens, lengths, segments, lens=lens)):
-            close(found[number], linear(below(named, "output"), h))
+            close(found[number], linear(below(named, "output"), kept * h))
         if variant in ("at", "atae"):
             seen = lens.traces[number].map("pool").weights[0]
             close(seen[: len(sentence)], alpha, check_dtype=False)

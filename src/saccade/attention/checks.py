@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import torch
@@ -23,12 +24,32 @@ def check_parts(**parts: Any) -> None:
 
 
 def check_size(**sizes: Any) -> None:
-    """Raise unless each size that is given is a whole number of at least 1."""
+    """Raise unless each size is a whole number of at least 1."""
     for name, size in sizes.items():
-        if size is not None and not is_whole(size):
-            raise SaccadeError(f"{name} must be a whole number: got {size!r}")
-        if size is not None and size < 1:
+        if not is_whole(size):
+            raise SaccadeError(f"{name} must be a whole number: got {size!r:.60}")
+        if size < 1:
             raise SaccadeError(f"{name} must be at least 1: got {size}")
+
+
+def check_given_size(**sizes: Any) -> None:
+    """The same for sizes that may be None."""
+    check_size(**{name: size for name, size in sizes.items() if size is not None})
+
+
+def check_flag(**flags: Any) -> None:
+    """Raise unless each is True or False: a text such as "no" would count as True."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise SaccadeError(f"{name} must be True or False: got {flag!r:.60}")
+
+
+def check_one_of(allowed: Sequence[str], **names: Any) -> None:
+    """Raise unless each is one of these names."""
+    for option, name in names.items():
+        if not isinstance(name, str) or name not in allowed:
+            listed = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+            raise SaccadeError(f"{option} must be {listed}: got {name!r:.60}")
 
 
 def is_whole(number: Any) -> bool:
@@ -54,14 +75,14 @@ def check_dropout(dropout: Any) -> None:
 def check_offset(offset: Any) -> None:
     """Raise unless ``offset`` is None or the position of a query."""
     # While a step is recorded for replay, the offset is a placeholder.
-    if isinstance(offset, bool | float | str | list | tuple) or (isinstance(offset, int) and offset < 0):
-        raise SaccadeError(f"offset must be 0 or a positive whole number: got {offset!r}")
+    if isinstance(offset, bool | float | Sized | type) or (isinstance(offset, int) and offset < 0):
+        raise SaccadeError(f"offset must be 0 or a positive whole number: got {offset!r:.60}")
 
 
 def check_states(width: int | None = None, **states: Any) -> None:
     """Raise unless each is a tensor of numbers [*, N, D], with ``width`` as its D where that is given."""
     for name, tensor in states.items():
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor) or tensor.is_sparse:
             raise SaccadeError(f"{name}: expected a tensor [batch, positions, width], found {_called(tensor)}")
         if not tensor.is_floating_point():
             hint = "embed token numbers first" if not tensor.is_complex() else "attention is defined on real numbers"
@@ -70,6 +91,14 @@ def check_states(width: int | None = None, **states: Any) -> None:
             raise SaccadeError(f"{name}: expected [batch, positions, width], found {list(tensor.shape)}")
         if width is not None and tensor.shape[-1] != width:
             raise SaccadeError(f"{name}: expected a width of {width}, found {list(tensor.shape)}")
+
+
+def check_rows(width: int, **rows: Any) -> None:
+    """Raise unless each is a tensor of numbers [B, N, width]."""
+    check_states(width, **rows)
+    for name, tensor in rows.items():
+        if tensor.dim() != 3:
+            raise SaccadeError(f"{name}: expected [batch, positions, {width}], found {list(tensor.shape)}")
 
 
 def check_alike(**states: Tensor) -> None:
@@ -94,21 +123,45 @@ def tensor_of(value: Any, name: str, expected: str) -> Tensor:
         raise SaccadeError(f"{name}: expected {expected}, found {_called(value)} ({str(error)[:80]})") from None
 
 
+def check_lengths(lengths: Any, batch: int, size: int) -> None:
+    """Raise unless they are the lengths of ``batch`` rows, [B]; on the CPU also unless they lie in 0 … ``size``."""
+    if torch.compiler.is_compiling():
+        return
+    whole = isinstance(lengths, Tensor) and not (
+        lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool
+    )
+    if not whole or list(lengths.shape) != [batch]:
+        found = f"{list(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, Tensor) else _called(lengths)
+        raise SaccadeError(f"lengths: expected a tensor of whole numbers [{batch}], one per row, found {found}")
+    if lengths.device.type == "cpu" and type(lengths) is Tensor:  # a GPU is not waited for
+        wrong = [length for length in lengths.tolist() if not 0 <= length <= size]
+        if wrong:
+            raise SaccadeError(f"lengths: expected 0 to {size}, as many as the rows have places, found {wrong[0]}")
+
+
 def check_weights(**weights: Any) -> None:
-    """Raise unless each parameter that is given is a tensor: a vector (v and bias, or more than one), or a matrix."""
+    """Raise unless each parameter is a tensor of numbers: a vector (v and bias, or one per head), or a matrix."""
     for name, weight in weights.items():
-        if weight is not None and not isinstance(weight, Tensor):
+        if not isinstance(weight, Tensor) or weight.is_sparse:
             raise SaccadeError(f"{name}: expected a tensor of parameters, found {_called(weight)}")
-        least = 1 if name in ("v", "bias") else 2
-        if weight is not None and weight.dim() < least:
-            expected = "a matrix" if least == 2 else "a vector"
+        if not weight.is_floating_point():
+            raise SaccadeError(f"{name}: expected floating-point numbers, found {weight.dtype}")
+        vector = name in ("v", "bias")
+        if weight.dim() < 1 if vector else weight.dim() != 2:
+            expected = "a vector" if vector else "a matrix"
             raise SaccadeError(f"{name}: expected {expected} of parameters, found {list(weight.shape)}")
+
+
+def check_given_weights(**weights: Any) -> None:
+    """The same for parameters that may be None."""
+    check_weights(**{name: weight for name, weight in weights.items() if weight is not None})
 
 
 def check_scores(scores: Any) -> None:
     """Raise unless they are a tensor of numbers, as normalisers take them."""
-    if not isinstance(scores, Tensor) or not scores.is_floating_point():
-        found = str(scores.dtype) if isinstance(scores, Tensor) else _called(scores)
+    if not isinstance(scores, Tensor) or scores.is_sparse or not scores.is_floating_point():
+        dense = isinstance(scores, Tensor) and not scores.is_sparse
+        found = str(scores.dtype) if dense else _called(scores)
         raise SaccadeError(f"scores: expected a tensor of floating-point numbers, found {found}")
 
 
@@ -130,11 +183,14 @@ def check_fits(window: object, part: Tensor, scores: Tensor) -> None:
 
 
 def check_beta(beta: Any) -> None:
-    """Raise unless β is a positive number or a tensor."""
+    """Raise unless β is a positive number or a tensor of numbers."""
     number = isinstance(beta, int | float) and not isinstance(beta, bool)
-    if not isinstance(beta, Tensor) and not (number and 0 < beta < math.inf):
-        raise SaccadeError(f"beta must be positive: got {beta!r}")
+    tensor = isinstance(beta, Tensor) and not beta.is_sparse and beta.is_floating_point()
+    if not tensor and not (number and 0 < beta < math.inf):
+        raise SaccadeError(f"beta must be positive: got {beta!r:.60}")
 
 
 def _called(value: Any) -> str:
+    if isinstance(value, Tensor) and value.is_sparse:
+        return "a sparse tensor"
     return repr(value)[:60] if isinstance(value, str) or value is None else f"a {type(value).__name__}"

@@ -4,7 +4,7 @@
 
 ``hard(weights)`` chooses, ``read(choice, value)`` reads. A choice has no gradient: REINFORCE uses ``log_prob``,
 
-    ∇ E[R] = E[(R − b) ∇ log p(s̃)]        for any b that does not depend on s̃.
+    ∇ E[R] = E[(R − b) ∇ log p(s̃)]        for any b that does not depend on s̃, p = α / Σ α.
 
 Legend: B batch, H heads (optional), T queries, S keys.
 """
@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from saccade.attention.checks import check_states
+from saccade.attention.checks import check_flag, check_states
+from saccade.kernels.dtypes import working_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +26,10 @@ class Choice:
     """One key per query.
 
     Attributes:
-        weights: the distributions α that it was chosen from [*batch, T, S].
+        weights: the weights that it was chosen by [*batch, T, S].
         index: the chosen keys [*batch, T]; −1 for a query that sees nothing.
-        log_prob: log α of the chosen keys, with its gradient [*batch, T]; 0 for a query that sees nothing.
+        log_prob: log p of the chosen keys, p = α / Σ α, with its gradient [*batch, T]; 0 for a query that sees nothing. In
+            float32 at least.
     """
 
     weights: Float[Tensor, "*batch T S"]
@@ -36,30 +38,36 @@ class Choice:
 
     @property
     def entropy(self) -> Float[Tensor, "*batch T"]:
-        """H[α] = −Σₛ α log α of each query."""
-        entropy: Tensor = torch.special.entr(self.weights).sum(-1)
+        """H[p] = −Σₛ p log p of each query, p = α / Σ α; 0 for a query that sees nothing."""
+        weights = self.weights.to(working_dtype(self.weights.dtype))
+        total = weights.sum(-1, keepdim=True)
+        entropy: Tensor = torch.special.entr(weights / torch.where(total == 0, 1.0, total)).sum(-1)
         return entropy
 
 
 def hard(weights: Float[Tensor, "*batch T S"], *, sample: bool = False) -> Choice:
     """The likeliest key of each query, or, with ``sample``, one drawn from its weights by PyTorch's global generator.
 
-    A row of weights need not sum to 1: a key is drawn in proportion to its weight.
+    A row of weights need not sum to 1, as under a window with a gain: a key is drawn in proportion to its weight, and
+    ``log_prob`` and ``entropy`` are those of that distribution.
 
     >>> choice = hard(torch.tensor([[[0.1, 0.9], [0.6, 0.4]]]))
     >>> choice.index.tolist(), [round(number, 4) for number in choice.log_prob[0].exp().tolist()]
     ([[1, 0]], [0.9, 0.6])
     """
     check_states(weights=weights)
+    check_flag(sample=sample)
+    wide = weights.to(working_dtype(weights.dtype))  # half precision has too few numbers to draw with
     if not weights.shape[-1]:
-        nothing = weights.sum(-1)
+        nothing = wide.sum(-1)
         return Choice(weights, torch.full_like(nothing, -1, dtype=torch.int64), nothing)
-    shares = weights.detach()
+    shares = wide.detach()
     # w / e with e ~ Exponential(1) is largest at key s with probability wₛ / Σ w: no inverse of a cumulative sum, no
     # synchronisation with the device.
-    ranks = shares / torch.empty_like(shares).exponential_() if sample else shares
+    tiny = torch.finfo(wide.dtype).tiny
+    ranks = shares / torch.empty_like(shares).exponential_().clamp_min(tiny) if sample else shares
     most, index = ranks.max(-1)
-    seen = most > 0
-    chosen = weights.gather(-1, index.unsqueeze(-1)).squeeze(-1)
-    log_prob = torch.where(seen, chosen, 1.0).clamp_min(torch.finfo(weights.dtype).tiny).log()
+    seen = most != 0  # also of weights that are NaN, which log_prob then is
+    chosen = wide.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+    log_prob = (torch.where(seen, chosen, 1.0) / torch.where(seen, wide.sum(-1), 1.0)).log()
     return Choice(weights, torch.where(seen, index, -1), log_prob)

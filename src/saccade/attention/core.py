@@ -38,7 +38,10 @@ from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import promoted, result_dtype, without_autocast, working_dtype
 from saccade.kernels.hard.gathered import take
 from saccade.kernels.statistics.reference import Statistics
+from saccade.progress import is_watched, report
 from saccade.trace.lens import Lens, Site
+
+COPIES, COPIES_UNDER_A_LENS = 2, 4  # tensors of the size of the scores that exist at the same time
 
 
 def weigh(
@@ -80,13 +83,9 @@ def read(
     Of a :class:`saccade.attention.choice.Choice` the chosen values, context[t] = value[index[t]]; the others are not read.
     """
     if isinstance(weights, Choice):
-        check_states(value=value)
-        check_alike(weights=weights.weights, value=value)
+        _check_weighed(weights.weights, value)
         return take(value, weights.index)
-    check_states(weights=weights, value=value)
-    check_alike(weights=weights, value=value)
-    if weights.shape[-1] != value.shape[-2]:
-        raise SaccadeError(f"value: expected one for each of the {weights.shape[-1]} weights, found {value.shape[-2]}")
+    _check_weighed(weights, value)
     return _read(weights, value, result_dtype(weights, value))
 
 
@@ -228,6 +227,13 @@ def _check_read(query: Tensor, key: Tensor | Prepared, value: Tensor, dropout: f
     check_alike(query=query, value=value)
 
 
+def _check_weighed(weights: Tensor, value: Tensor) -> None:
+    check_states(weights=weights, value=value)
+    check_alike(weights=weights, value=value)
+    if weights.shape[-1] != value.shape[-2]:
+        raise SaccadeError(f"value: expected one for each of the {weights.shape[-1]} weights, found {value.shape[-2]}")
+
+
 def _weights(
     query: Tensor,
     key: Tensor | Prepared,
@@ -239,10 +245,11 @@ def _weights(
     site: str | Site,
 ) -> Tensor:
     """The weights in float32 at least."""
+    _announce(query, key, COPIES if lens is None else COPIES_UNDER_A_LENS)
     scores = score(query, key)  # [B, (H,) T, S]
     scores = scores.to(working_dtype(scores.dtype))
     T, S = scores.shape[-2:]
-    extent = Extent(T, S, offset, scores.device, scores.dtype)
+    extent = Extent(T, S, offset, scores.device, scores.dtype, scores.shape[0])
     visible, gain = (
         None if part is None else _beside(part, scores, window)
         for part in (window.visible(extent), window.gain(extent))
@@ -254,6 +261,14 @@ def _weights(
         check_normalised(weights, scores)
         return weights if gain is None else weights * gain
     return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+
+
+def _announce(query: Tensor, key: Tensor | Prepared, copies: int) -> None:
+    """Tell a watcher how many bytes the scores and weights will take, before they are computed."""
+    if torch.compiler.is_compiling() or not is_watched():
+        return
+    keys = key.size if isinstance(key, Prepared) else key.shape[-2]
+    report(held=copies * math.prod(query.shape[:-1]) * keys * working_dtype(query.dtype).itemsize)
 
 
 def _read(weights: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
@@ -301,20 +316,28 @@ def _weigh_under(
     lens: Lens, site: Site, scores: Tensor, normalise: Normaliser, gain: Tensor | None, offset: int
 ) -> Tensor:
     headless = scores.dim() == 3
-    if headless:
-        scores = scores.unsqueeze(1)  # the lens always gets heads: [B, H, T, S]
+
+    def heads(
+        part: Tensor,
+    ) -> Tensor:  # the lens always gets heads, [B, H, T, S]; normalisers get what they get without it
+        return part.unsqueeze(1) if headless else part
+
+    def without(part: Tensor) -> Tensor:
+        return part.squeeze(1) if headless else part
+
     logits = logits_of(normalise, scores)
     if logits is not None:  # a softmax of them: adding log f multiplies by f
-        weights = softmax(lens.edit_scores(site, logits, offset))
+        weights = softmax(lens.edit_scores(site, heads(logits), offset))
     else:
-        weights = normalise(lens.edit_scores(site, scores, offset, boosting=False))
+        edited = without(lens.edit_scores(site, heads(scores), offset, boosting=False))
+        weights = normalise(edited)
         check_normalised(weights, scores)
-        weights = lens.boost_weights(site, weights, offset)
+        weights = lens.boost_weights(site, heads(weights), offset)
     if gain is not None:
         weights = weights * (gain.unsqueeze(1) if headless and gain.dim() == 3 else gain)
     weights = lens.edit_weights(site, weights, offset)
-    lens.observe(site, weights, offset=offset, scores=scores)  # the network's own: an edit is not a score
-    return weights.squeeze(1) if headless else weights
+    lens.observe(site, weights, offset=offset, scores=heads(scores))  # the network's own: an edit is not a score
+    return without(weights)
 
 
 def _beside(part: Tensor, scores: Tensor, window: Window) -> Tensor:

@@ -66,7 +66,7 @@ def plan(
         return _composed(score, query, key, f"no kernel takes {score!r} from queries to contexts")
     if type(normalise) is not Softmax:
         return _composed(score, query, key, f"the kernels compute a softmax, not {normalise!r}")
-    if isinstance(normalise.beta, Tensor):
+    if isinstance(beta := normalise.beta, Tensor):
         return _composed(score, query, key, "its β is a tensor, and the kernels take a number")
     refusal = _refusal(score, query, key, value)
     if refusal is not None:
@@ -74,7 +74,7 @@ def plan(
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
     extent = Extent(T, S, offset, query.device, query.dtype)
     here = None if dropout or counting or is_exporting() else local_window(window, extent)
-    local = None if here is None else _serve_local(here, score, normalise.beta, query, key, value)
+    local = None if here is None else _serve_local(here, score, beta, query, key, value)
     if local is not None:
         return Plan(*local)
     op, serve = (
@@ -90,7 +90,7 @@ def plan(
         return _composed(score, query, key, f"{window!r} broadcasts the batch, which the kernels do not")
     return Plan(
         choice,
-        lambda: serve(score, normalise.beta, query, key, value, visibility, dropout),
+        lambda: serve(score, beta, query, key, value, visibility, dropout),
         (lambda: _describe_engine(score, query, key, value)) if isinstance(score, Additive) else None,
     )
 

@@ -10,11 +10,13 @@ Legend: N receivers, M senders, E edges, H heads, D width, W width of values.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.attention.checks import check_dropout, check_states
+from saccade.attention.checks import check_dropout, check_one_of, check_states
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import EdgeChoice, choose_edges
 from saccade.kernels.edges.graph import Graph
@@ -61,6 +63,7 @@ def attend_edges(
     if lens is not None and not isinstance(lens, Lens):
         raise SaccadeError(f"lens: expected a saccade.Lens, found {lens!r:.60}")
     check_dropout(dropout)
+    check_one_of(get_args(Act), act=act)
     query, key, value, a, headless = _with_heads(query, key, value, a, graph)
     choice = choose_edges(query, key, value, graph)
     gain = None

@@ -11,7 +11,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.attention.checks import check_dropout, check_parts, check_size, check_states
+from saccade.attention.checks import (
+    check_dropout,
+    check_flag,
+    check_given_size,
+    check_one_of,
+    check_parts,
+    check_size,
+    check_states,
+)
 from saccade.attention.core import attend
 from saccade.attention.normalise import Normaliser, softmax
 from saccade.attention.own import OwnScore
@@ -53,18 +61,19 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_size(query_width=query_width, key_width=key_width, width=width, places=places)
+        check_size(query_width=query_width, key_width=key_width)
+        check_given_size(width=width, places=places)
         check_parts(normalise=normalise)
         check_dropout(dropout)
-        if score in ("dot", "scaled_dot", "cosine") and query_width != key_width:
+        own = not isinstance(score, str) or is_own(score)
+        if not own and score in ("dot", "scaled_dot", "cosine") and query_width != key_width:
             raise SaccadeError(
                 f"score {score!r} needs equal widths: got query_width={query_width}, key_width={key_width}"
             )
-        if score == "location" and not places:
+        if not own and score == "location" and not places:
             raise SaccadeError("score 'location' needs places=, the longest input it can look at")
         width = width or query_width
         self.normalise, self.dropout = normalise, dropout
-        own = not isinstance(score, str) or is_own(score)
         self.kind = "own" if own else score
         if own:
             self.own = OwnScore(score, query_width, key_width)
@@ -161,13 +170,14 @@ class MultiHead(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_size(width=width, heads=heads, key_width=key_width, value_width=value_width)
+        check_size(width=width, heads=heads)
+        check_given_size(key_width=key_width, value_width=value_width)
+        check_flag(bias=bias)
         check_parts(normalise=normalise)
         check_dropout(dropout)
         if width % heads:
             raise SaccadeError(f"heads must divide width: got heads={heads}, width={width}")
-        if score not in ("scaled_dot", "dot", "additive", "cosine"):
-            raise SaccadeError(f"score must be scaled_dot, dot, additive or cosine: got {score!r}")
+        check_one_of(("scaled_dot", "dot", "additive", "cosine"), score=score)
         key_width = key_width or width
         value_width = value_width or key_width
         self.heads, self.kind, self.normalise, self.dropout = heads, score, normalise, dropout
@@ -206,15 +216,15 @@ class MultiHead(nn.Module):
         made.to(device=output.device, dtype=output.dtype).train(layer.training)
         whole = layer.in_proj_weight
         parts = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight) if whole is None else whole.chunk(3)
-        inner = (made.query, made.key, made.value)
+        biases = (*layer.in_proj_bias.chunk(3), layer.out_proj.bias) if bias else ()
+        linears = (made.query, made.key, made.value, made.output)
+        copies = [(own.weight, weight) for own, weight in zip(linears, (*parts, output), strict=True)]
+        copies += [(own.bias, part) for own, part in zip(linears, biases, strict=bool(bias))]
         with torch.no_grad():
-            for own, weight in zip((*inner, made.output), (*parts, output), strict=True):
-                own.weight.copy_(weight)
-                own.weight.requires_grad_(weight.requires_grad)
-            if bias:
-                biases = (*layer.in_proj_bias.chunk(3), layer.out_proj.bias)
-                for own, part in zip((*inner, made.output), biases, strict=True):
-                    own.bias.copy_(part)
+            for own, given in copies:
+                own.copy_(given)
+        for own, given in copies:
+            own.requires_grad_(given.requires_grad)  # what is frozen stays frozen
         return made
 
     def reset_parameters(self) -> None:
@@ -347,10 +357,10 @@ class AttentionPool(nn.Module):
         normalise: Normaliser = softmax,
     ) -> None:
         super().__init__()
-        check_size(width=width, hidden=hidden)
+        check_size(width=width)
+        check_given_size(hidden=hidden)
         check_parts(normalise=normalise)
-        if score not in ("additive", "dot", "scaled_dot"):
-            raise SaccadeError(f"score must be additive, dot or scaled_dot: got {score!r}")
+        check_one_of(("additive", "dot", "scaled_dot"), score=score)
         if score != "additive" and hidden is not None:
             raise SaccadeError(f"hidden has no meaning with score={score!r}: got {hidden}")
         self.width, self.kind, self.normalise = width, score, normalise

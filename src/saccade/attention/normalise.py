@@ -34,9 +34,9 @@ class Normaliser(Protocol):
 
 @dataclass(frozen=True)
 class Softmax:
-    """softmax(β z)."""
+    """softmax(β z); β a number, or a tensor that broadcasts against the scores."""
 
-    beta: float = 1.0
+    beta: float | Tensor = 1.0
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
         check_scores(scores)
@@ -45,21 +45,27 @@ class Softmax:
 
     def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
         """β z, less the same number in each row: its softmax gives the weights."""
-        if self.beta == 1.0 or not scores.shape[-1]:
+        if self._is_plain or not scores.shape[-1]:
             return scores
         # Subtracting the maximum changes nothing, and large scores do not overflow when multiplied.
         most = scores.detach().amax(dim=-1, keepdim=True)
         return (scores - most.masked_fill(most == -math.inf, 0.0)) * self.beta
 
+    @property
+    def _is_plain(self) -> bool:
+        return not isinstance(self.beta, Tensor) and self.beta == 1.0
+
     def __repr__(self) -> str:
-        return "softmax" if self.beta == 1.0 else f"sharpened({self.beta})"
+        if isinstance(self.beta, Tensor):
+            return f"sharpened({list(self.beta.shape)})"
+        return "softmax" if self._is_plain else f"sharpened({self.beta})"
 
 
 softmax = Softmax()
 
 
-def sharpened(beta: float) -> Softmax:
-    """softmax(β z): β > 1 concentrates the weights on fewer keys, β < 1 on more."""
+def sharpened(beta: float | Tensor) -> Softmax:
+    """softmax(β z): β > 1 concentrates the weights on fewer keys, β < 1 on more; a tensor [B, T, 1] has one β per query."""
     check_beta(beta)
     return Softmax(beta)
 

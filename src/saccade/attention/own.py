@@ -128,6 +128,9 @@ class OwnScore(OwnPart):
 
     def __init__(self, part: str | type[nn.Module] | nn.Module, query_width: int, key_width: int) -> None:
         super().__init__()
+        expected = "a torch.nn.Module, its class, or its name"
+        if not isinstance(part, str | nn.Module) and not (isinstance(part, type) and issubclass(part, nn.Module)):
+            raise PartError("score", expected=expected, found=kind_of(part))
         self._take(part, own_score, query_width=query_width, key_width=key_width)
 
     def prepare(self, key: Float[Tensor, "*batch S Dk"]) -> Prepared:

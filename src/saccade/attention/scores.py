@@ -29,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta, check_states, check_weights
+from saccade.attention.checks import check_alike, check_beta, check_given_weights, check_states, check_weights
 from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice, Request, choose, choose_location_aware
 from saccade.kernels.dtypes import widened, without_autocast, working_dtype
@@ -66,6 +66,13 @@ def name_of(score: Score) -> str:
     if isinstance(score, _Score):
         return repr(score).partition("(")[0]
     return str(getattr(score, "name", type(score).__name__))
+
+
+def _check(query: Tensor, key: Tensor | Prepared) -> None:
+    """Raise, naming the argument, where query and key cannot be scored together."""
+    keys = key.key if isinstance(key, Prepared) else key
+    check_states(query=query, key=keys)
+    check_alike(query=query, key=keys)
 
 
 class _Score:
@@ -141,6 +148,7 @@ class Dot(_Score):
         return width**-0.5 if self.scaled else 1.0
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         return self._scored(*self.operands(query, key))
 
     def __repr__(self) -> str:
@@ -181,6 +189,7 @@ class General(_Score):
         return 1.0
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         return self._scored(*self.operands(query, key))
 
 
@@ -216,6 +225,7 @@ class Additive(_Score):
         return projected, ready, self.v
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         return self._scored(*self.operands(query, key))
 
 
@@ -225,7 +235,8 @@ def additive(
     key_weight: Float[Tensor, "D Dk"] | None = None,
 ) -> Additive:
     """vᵀ tanh(W q + U k) (Bahdanau et al. 2015). Luong's concat score is the same: W_a = [W U] acts on [q; k]."""
-    check_weights(v=v, query_weight=query_weight, key_weight=key_weight)
+    check_weights(v=v)
+    check_given_weights(query_weight=query_weight, key_weight=key_weight)
     return Additive(v, query_weight, key_weight)
 
 
@@ -242,6 +253,7 @@ class Location(_Score):
         return self._choose(query, self.weight[: self._ready(key).shape[-2]])
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         S, places = self._ready(key).shape[-2], self.weight.shape[0]
         rows = self.weight[:S]
         scores = self._scored(query, rows)
@@ -272,6 +284,7 @@ class Cosine(_Score):
         return self.project(query), self._ready(key), 1.0 if isinstance(self.beta, Tensor) else self.beta
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         direction, ready, _ = self.operands(query, key)
         return self.beta * self._scored(direction, ready)
 
@@ -311,6 +324,7 @@ class LocationAware(_Score):
         return choose_location_aware(query, ready, self.v, self.filters)
 
     def __call__(self, query: Tensor, key: Tensor | Prepared) -> Tensor:
+        _check(query, key)
         projected, ready = self.project(query), self._ready(key)
         previous = self.previous
         if previous is None:
@@ -345,12 +359,6 @@ def location_aware(
 
     Hidden keys must have weight 0, as :func:`weigh` ensures. With L = 0 it is ``additive``. Use the bias b with ``smoothed``.
     """
-    check_weights(
-        v=v,
-        query_weight=query_weight,
-        key_weight=key_weight,
-        filters=filters,
-        location_weight=location_weight,
-        bias=bias,
-    )
+    check_weights(v=v, filters=filters, location_weight=location_weight)
+    check_given_weights(query_weight=query_weight, key_weight=key_weight, bias=bias)
     return LocationAware(v, query_weight, key_weight, filters, location_weight, bias)

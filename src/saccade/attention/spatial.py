@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
-from saccade.attention.checks import check_size, check_states
+from saccade.attention.checks import check_flag, check_given_size, check_one_of, check_size, check_states
 from saccade.attention.core import attend
 from saccade.attention.scores import dot
 from saccade.errors import SaccadeError
@@ -59,9 +59,10 @@ class SelfAttention2d(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if keys not in ("every", "pooled"):
-            raise SaccadeError(f"keys must be every or pooled: got {keys!r}")
-        check_size(channels=channels, reduced=reduced, values=values)
+        check_one_of(("every", "pooled"), keys=keys)
+        check_size(channels=channels)
+        check_given_size(reduced=reduced, values=values)
+        check_flag(spectral=spectral, bias=bias)
         reduced, values = reduced or max(1, channels // 8), values or max(1, channels // 2)
         self.channels, self.pooled = channels, keys == "pooled"
 
@@ -95,7 +96,7 @@ class SelfAttention2d(nn.Module):
         change: Tensor = self.output(context.mT.unflatten(2, x.shape[2:]))
         return self.gamma * change + x
 
-    def axes(self, height: int, width: int, site: str = "self", image: Tensor | None = None) -> dict[str, Grid]:
+    def axes(self, height: int, width: int, site: str | Site = "self", image: Tensor | None = None) -> dict[str, Grid]:
         """The axes of a trace taken at ``site`` of a map of this size: ``trace.labelled(block.axes(16, 16))``.
 
         ``image`` (uint8 [rows, columns, 3]) is what views draw the weights over.

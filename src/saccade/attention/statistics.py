@@ -48,12 +48,13 @@ def attend_and_count(
     T, S = query.shape[-2], key.size if isinstance(key, Prepared) else key.shape[-2]
     visibility = window.visibility(Extent(T, S, offset, query.device, query.dtype))
     heads = query.shape[1] if query.dim() == 4 else 1
+    beta = float(normalise.beta)  # a kernel serves no tensor
     if isinstance(score, Additive):
         with torch.no_grad():
-            found = _additive(*score.operands(query, key), visibility, heads, normalise.beta, wanted)
+            found = _additive(*score.operands(query, key), visibility, heads, beta, wanted)
         return plan.run(), found
     projected, ready, factor = score.operands(query, key)
-    scale = factor * normalise.beta
+    scale = factor * beta
     context, lse = _flash(projected, ready, value, visibility, scale, dropout)
     if context is None:
         context = plan.run()

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from saccade.attention.checks import check_parts, check_radius, tensor_of
+from saccade.attention.checks import check_one_of, check_parts, check_radius, tensor_of
 from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import working_dtype
 from saccade.kernels.visibility import Visibility, beside
@@ -25,13 +25,15 @@ from saccade.kernels.visibility import Visibility, beside
 
 @dataclass(frozen=True)
 class Extent:
-    """The queries and keys that a window applies to; ``offset`` is the position of the first query (None: not given)."""
+    """The queries and keys that a window applies to; ``offset`` is the position of the first query (None: not given), ``batch``
+    the number of items (None: not known)."""
 
     queries: int
     keys: int
     offset: int | None
     device: torch.device
     dtype: torch.dtype
+    batch: int | None = None
 
     @property
     def query_positions(self) -> Tensor:
@@ -115,8 +117,7 @@ class Causal(Window):
     align: Literal["top-left", "bottom-right"] | None = None
 
     def __call__(self, align: Literal["top-left", "bottom-right"]) -> Causal:
-        if align not in ("top-left", "bottom-right"):
-            raise SaccadeError(f"align must be 'top-left' or 'bottom-right': got {align!r}")
+        check_one_of(("top-left", "bottom-right"), align=align)
         return Causal(align)
 
     def visible(self, extent: Extent) -> Tensor:
@@ -202,6 +203,11 @@ class Padding(Window):
             if self.keep.shape[-1] != extent.keys:
                 raise SaccadeError(f"the padding mask covers {self.keep.shape[-1]} keys, but there are {extent.keys}")
             return self.keep.unsqueeze(-2)  # [B, 1, S]
+        if self.lengths_of_items and extent.batch == 1 < len(self.keep):
+            raise SaccadeError(
+                f"padding: expected the length of one item, found {len(self.keep)}: a mask of one item is [1, S], for "
+                "instance [[1, 1, 0]]"
+            )
         return (extent.key_positions < self.keep.unsqueeze(-1)).unsqueeze(-2)  # [B, 1, S]
 
     def visibility(self, extent: Extent) -> Visibility:
@@ -217,7 +223,8 @@ class Padding(Window):
 
 
 def padding(keep: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Padding:
-    """Hide padding: ``keep`` is the length of each row [B], or a mask [B, S] that is True (or 1) at real keys.
+    """Hide padding: ``keep`` is the length of each row [B] (or of all, one number), or a mask [B, S] that is True (or 1) at
+    real keys.
 
     A mask may hold whole numbers, as the ``attention_mask`` of a Hugging Face tokenizer does: [B, S] of 1 and 0 alone is one.
     Other whole numbers [B, H] are a length per head. Lists are taken too.
@@ -229,7 +236,7 @@ def padding(keep: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Padding:
     whole = not (keep.is_floating_point() or keep.is_complex())
     if keep.dtype != torch.bool and keep.dim() == 2 and bool(((keep == 0) | (keep == 1)).all()):
         return Padding(keep.bool())
-    if not whole or keep.dim() > 2:
+    if not whole or keep.dim() > 2 or (keep.dtype == torch.bool and not keep.dim()):
         expected = "lengths [B] as whole numbers, or a mask [B, S] of True and False or of 1 and 0"
         raise SaccadeError(f"padding: expected {expected}, found {list(keep.shape)} of {keep.dtype}")
     return Padding(keep)
@@ -267,6 +274,8 @@ def mask(seen: Tensor | Sequence[Any]) -> Masked:
 def _positions(centre: Any) -> Tensor:
     """The centres, in float32 at least: half precision has no odd positions from 256 (bfloat16) or 2048 (float16) on."""
     positions = tensor_of(centre, "centre", "the centre of each query's window")
+    if positions.dtype == torch.bool or positions.is_complex():
+        raise SaccadeError(f"centre: expected numbers, positions of keys, found {positions.dtype}")
     return positions.to(working_dtype(positions.dtype))
 
 

@@ -3,7 +3,7 @@
     word       xₜ = [E wₜ; chars(wₜ)]                      chars: a CNN with max pooling (Ma & Hovy 2016), or a BiLSTM (Lample
                                                            et al. 2016), over the characters of the word
     states     h = BiLSTM(x)                               hₜ [2n], both ways
-    attention  αₜⱼ = softmaxⱼ score(hₜ, hⱼ), gₜ = Σⱼ αₜⱼ hⱼ, zₜ = tanh(W_g [gₜ; hₜ])      (after Luo et al. 2018)
+    attention  αₜⱼ = softmaxⱼ score(hₜ, hⱼ), gₜ = Σⱼ αₜⱼ hⱼ, zₜ = tanh(W_g [gₜ; hₜ] + b_g)  (after Luo et al. 2018)
     emissions  Pₜ = W_p zₜ + b_p                           of ``attention: none``: W_p hₜ + b_p
     tags       a CRF over P (:mod:`saccade.nn.crf`), or each tag by its own softmax
 

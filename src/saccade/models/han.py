@@ -127,7 +127,8 @@ class Han(Classifier):
         """The same vectors under a lens: each sentence attends to the words of the whole text, of which its own are visible."""
         B, S, W, n = states.shape
         real = mask_of(lengths.flatten(), W).view(B, S * W)
-        order = (~real).long().argsort(dim=1, stable=True)[:, : int(real.sum(1).max())]  # [B, N]
+        longest = int(real.sum(1).max()) if B else 0
+        order = (~real).long().argsort(dim=1, stable=True)[:, :longest]  # [B, N]
         words = states.flatten(1, 2).gather(1, order.unsqueeze(-1).expand(-1, -1, n))  # [B, N, n]
         if lens.wants("state"):
             lens.signal("words.state", "text", words)

@@ -2,7 +2,7 @@
 
     state       hₜ = LSTM([E yₜ₋₁; h̃ₜ₋₁])                         input feeding: the last attentional vector goes back in
     weights     aₜ(s) = softmaxₛ score(hₜ, h̄ₛ)                     dot, general, concat; location: softmax(W_a hₜ)
-    context     cₜ = Σₛ aₜ(s) h̄ₛ,  h̃ₜ = tanh(W_c [cₜ; hₜ]),  p(yₜ) = softmax(W_s h̃ₜ)
+    context     cₜ = Σₛ aₜ(s) h̄ₛ,  h̃ₜ = tanh(W_c [cₜ; hₜ]),  p(yₜ) = softmax(W_s h̃ₜ + b_s)
     local-m     the window [t − D, t + D]
     local-p     pₜ = S σ(v_pᵀ tanh(W_p hₜ)),  aₜ(s) · exp(−(s − pₜ)² / 2σ²) in [⌊pₜ⌋ − D, ⌊pₜ⌋ + D], σ = D/2, not renormalised
 

@@ -30,7 +30,7 @@ from saccade.errors import SaccadeError
 from saccade.kernels.choose import Choice
 from saccade.kernels.dot.reference import dot_scores
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, at_end, reverse_within
+from saccade.nn.recurrent import Recurrent, reverse_within
 from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, record_contributions, record_risk
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
@@ -91,6 +91,8 @@ class Retain(VisitNetwork):
         every: bool = False,
         lens: Lens | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B T C"]:
+        if not codes.shape[1]:
+            lens = None  # there is nothing to look at
         embedded = self.embedding(codes)  # [B, T, K, m]
         visits = functional.dropout(embedded.sum(2), self.config.dropout_embedding, self.training)  # [B, T, m]
         # Under a lens the prediction is made after every visit, for the curve of the risk.
@@ -99,13 +101,13 @@ class Retain(VisitNetwork):
         context = read(alpha.unsqueeze(-2), beta * visits.unsqueeze(1)).squeeze(-2)  # [B, Q, m]
         logits: Tensor = self.output(functional.dropout(context, self.config.dropout_context, self.training))
         if lens is not None:
-            last = lengths - 1
+            last = (lengths - 1).clamp(min=0)
             contributions = self._contributions(embedded, _at(alpha, last), _at(beta, last))
             record_contributions(lens, contributions.squeeze(1), codes, lengths)
             record_risk(lens, logits)
         if every:
             return logits
-        return logits.squeeze(1) if lens is None else at_end(logits, lengths)
+        return logits.squeeze(1) if lens is None else _at(logits, last).squeeze(1)
 
     def weights(
         self,

@@ -1,4 +1,4 @@
-"""The two networks that RETAIN is measured against: a GRU over the visits, and logistic regression on the counts of codes.
+"""Two baselines for RETAIN: a GRU over the visits, and logistic regression on the counts of codes.
 
     visit_gru        v_j = Σ_{k ∈ visit j} E[k]      h_1 … h_i = GRU(v_1 … v_i)      logit_i = W h_i + b
     visit_logistic   x_i[k] = in how many of the visits 1 … i code k stands          logit_i = W x_i + b
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.nn.config import check
-from saccade.nn.recurrent import Recurrent, at_end
-from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, record_contributions, record_risk
+from saccade.nn.recurrent import Recurrent
+from saccade.nn.visit_network import NO_CODE, VisitNetwork, intervals, last_of, record_contributions, record_risk
 from saccade.trace.lens import Lens
 
 
@@ -66,7 +66,7 @@ class VisitGru(VisitNetwork):
         logits: Tensor = self.output(self._drop(states))  # [B, T, C]
         if lens is not None:
             record_risk(lens, logits)
-        return logits if every else at_end(logits, lengths)
+        return logits if every else last_of(logits, lengths, self.output.bias)
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.config.dropout, self.training)
@@ -74,11 +74,11 @@ class VisitGru(VisitNetwork):
 
 @dataclass(frozen=True)
 class LogisticConfig:
-    """There is nothing to choose: ``train.weight_decay`` is the L2 penalty."""
+    """No settings: ``train.weight_decay`` is the L2 penalty."""
 
 
 class VisitLogistic(VisitNetwork):
-    """p(outcomes | visits) of the counts of their codes: nothing but a weight per code and a bias."""
+    """p(outcomes | visits) from the counts of codes: one weight per code, and a bias."""
 
     config_class = LogisticConfig
 
@@ -103,7 +103,7 @@ class VisitLogistic(VisitNetwork):
         if lens is not None:
             record_contributions(lens, weights, codes, lengths)
             record_risk(lens, logits)
-        return logits if every else at_end(logits, lengths)
+        return logits if every else last_of(logits, lengths, self.bias)
 
     def contributions(
         self,

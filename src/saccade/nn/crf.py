@@ -23,12 +23,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from saccade.attention.checks import check_lengths, check_rows, check_size
+from saccade.errors import SaccadeError
 from saccade.kernels.second_order import gradients_through
 from saccade.nn.recurrent import at_end, mask_of, reverse_within
 
 FORBIDDEN = -(2.0**40)  # a power of two, which every dtype holds exactly
-"""The score of a forbidden transition: far below the score of any path, and sums of several are still finite, so a row without
-an allowed path gives finite numbers too."""
+"""The score of a forbidden transition, or less where emissions are larger (see :func:`_far_below`): far below the score of any
+path, and sums of several are still finite, so a row without an allowed path gives finite numbers too."""
 LEAST = 1e-250  # of a sum of exponents relative to the largest: what underflows beside it is beyond float64's precision
 
 
@@ -41,10 +43,16 @@ class CRF(nn.Module):
 
     def __init__(self, tags: int) -> None:
         super().__init__()
+        check_size(tags=tags)
         self.transitions = nn.Parameter(torch.zeros(tags + 1, tags + 1))
 
     def allowed(self, moves: Bool[Tensor, "K1 K1"] | None = None) -> Float[Tensor, "K1 K1"]:
         """A with forbidden transitions masked."""
+        if moves is not None and not (
+            isinstance(moves, Tensor) and moves.dtype == torch.bool and moves.shape == self.transitions.shape
+        ):
+            found = f"{list(moves.shape)} of {moves.dtype}" if isinstance(moves, Tensor) else type(moves).__name__
+            raise SaccadeError(f"moves: expected booleans {list(self.transitions.shape)}, found {found}")
         return self.transitions if moves is None else self.transitions.masked_fill(~moves, FORBIDDEN)
 
     def loss(
@@ -56,7 +64,10 @@ class CRF(nn.Module):
         moves: Bool[Tensor, "K1 K1"] | None = None,
     ) -> Float[Tensor, " B"]:
         """−log p(tags) of each row."""
+        self._check(emissions, lengths)
+        self._check_tags(tags, emissions, lengths)
         exact, transitions, tags, lengths = _exact(emissions, self.allowed(moves), tags, lengths)
+        transitions = _far_below(transitions, exact, lengths)
         losses = log_partition(exact, lengths, transitions) - path_score(exact, tags, lengths, transitions)
         return _rounded(losses, emissions)
 
@@ -69,9 +80,30 @@ class CRF(nn.Module):
         moves: Bool[Tensor, "K1 K1"] | None = None,
     ) -> tuple[Int[Tensor, "B S"], Float[Tensor, "B S K"]]:
         """The best path, and the probability of every tag at every step over all paths; 0 in padding."""
+        self._check(emissions, lengths)
         exact, transitions, lengths = _exact(emissions, self.allowed(moves), lengths)
+        transitions = _far_below(transitions, exact, lengths)
         best, shares = viterbi(exact, lengths, transitions), marginals(exact, lengths, transitions)
         return best.to(emissions.device), _rounded(shares, emissions)
+
+    def _check(self, emissions: Any, lengths: Any) -> None:
+        check_rows(len(self.transitions) - 1, emissions=emissions)
+        check_lengths(lengths, *emissions.shape[:2])
+
+    def _check_tags(self, tags: Any, emissions: Tensor, lengths: Tensor) -> None:
+        if torch.compiler.is_compiling():
+            return
+        B, S, K = emissions.shape
+        whole = isinstance(tags, Tensor) and tags.dtype == torch.int64
+        if not whole or tags.shape != (B, S):
+            found = f"{list(tags.shape)} of {tags.dtype}" if isinstance(tags, Tensor) else type(tags).__name__
+            raise SaccadeError(f"tags: expected int64 numbers [{B}, {S}], found {found}")
+        if tags.device.type == "cpu":  # a GPU is not waited for
+            real = tags[mask_of(lengths, S)]
+            if len(real) and not 0 <= int(real.min()) <= int(real.max()) < K:
+                raise SaccadeError(
+                    f"tags: expected numbers from 0 to {K - 1}, found {int(real.min())} to {int(real.max())}"
+                )
 
 
 def path_score(
@@ -195,7 +227,7 @@ def _moved(state: Tensor, moves: Tensor, factors: Tensor, best: Tensor) -> Tenso
     if state.device.type == "cpu":
         top = state.detach().amax(-1, keepdim=True)
         sums = (state - top).exp() @ factors
-        if sums.detach().amin() > LEAST:
+        if not sums.numel() or sums.detach().amin() > LEAST:
             return sums.log() + (top + best)
     return (state.unsqueeze(-2) + moves.mT.unsqueeze(1)).logsumexp(-1)
 
@@ -228,6 +260,19 @@ def _shares(emissions: Tensor, ahead: Tensor, behind: Tensor, lengths: Tensor) -
     """p(yₜ = j) = αₜ(j) βₜ(j) / Z; Z is the sum of the products at any step."""
     shares = (ahead + behind - emissions.double()).softmax(-1)
     return shares.masked_fill(~mask_of(lengths, shares.shape[1]).unsqueeze(-1), 0.0)
+
+
+def _far_below(
+    transitions: Float[Tensor, "K1 K1"], emissions: Float[Tensor, "B S K"], lengths: Int[Tensor, " B"]
+) -> Float[Tensor, "K1 K1"]:
+    """The transitions, with those that are forbidden below any path of allowed ones whatever the emissions are."""
+    if not emissions.numel():
+        return transitions
+    forbidden, S = transitions <= FORBIDDEN, emissions.shape[1]
+    real = mask_of(lengths, S).unsqueeze(-1)
+    largest = emissions.detach().masked_fill(~real, 0.0).abs().amax()
+    largest = largest + transitions.detach().masked_fill(forbidden, 0.0).abs().amax()
+    return torch.where(forbidden, -(4.0 * (S + 1) * largest).clamp_min(-FORBIDDEN), transitions)
 
 
 def _exact(*parts: Tensor) -> tuple[Tensor, ...]:

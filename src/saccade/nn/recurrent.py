@@ -11,13 +11,22 @@ Legend: B batch, T time, m input width, n hidden width, L layers.
 from __future__ import annotations
 
 import warnings
-from typing import Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.attention.checks import (
+    check_dropout,
+    check_flag,
+    check_lengths,
+    check_one_of,
+    check_rows,
+    check_size,
+    check_states,
+)
 from saccade.errors import SaccadeError
 
 # The LSTM's weights get one more column at each call (see _lstm), so a GPU copies them, as this warning says.
@@ -107,12 +116,19 @@ class GatedUnit(nn.Module):
         self, inputs: int, hidden: int, *, update: Literal["keep", "write"] = "keep", bias: bool = True
     ) -> None:
         super().__init__()
+        check_size(inputs=inputs, hidden=hidden)
+        check_one_of(("keep", "write"), update=update)
+        check_flag(bias=bias)
         self.update = update
         self.from_input = nn.Linear(inputs, 3 * hidden, bias=bias)  # reset, update, candidate
         self.from_state = nn.Linear(hidden, 2 * hidden, bias=False)
         self.candidate = nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, x: Float[Tensor, "B m"], hidden: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
+        check_states(self.from_input.in_features, x=x)
+        if not isinstance(hidden, Tensor) or hidden.shape != (*x.shape[:-1], self.candidate.in_features):
+            found = list(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
+            raise SaccadeError(f"hidden: expected {[*x.shape[:-1], self.candidate.in_features]}, found {found}")
         reset_x, update_x, candidate_x = self.from_input(x).chunk(3, dim=-1)
         reset_h, update_h = self.from_state(hidden).chunk(2, dim=-1)
         reset, update = torch.sigmoid(reset_x + reset_h), torch.sigmoid(update_x + update_h)
@@ -126,8 +142,6 @@ class _Layer(nn.Module):
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, bias: bool, update: Literal["keep", "write"]) -> None:
         super().__init__()
-        if cell not in ("rnn", "gru", "lstm", "paper"):
-            raise SaccadeError(f"cell must be rnn, gru, lstm or paper: got {cell!r}")
         self.cell, self.hidden = cell, hidden
         if cell == "paper":
             self.unit = GatedUnit(inputs, hidden, bias=bias, update=update)
@@ -220,7 +234,13 @@ class Recurrent(nn.Module):
         update: Literal["keep", "write"] = "keep",
     ) -> None:
         super().__init__()
+        check_one_of(get_args(Cell), cell=cell)
+        check_size(inputs=inputs, hidden=hidden, layers=layers)
+        check_dropout(dropout)
+        check_flag(bidirectional=bidirectional, bias=bias)
+        check_one_of(("keep", "write"), update=update)
         self.cell, self.hidden, self.dropout, self.bidirectional = cell, hidden, dropout, bidirectional
+        self.inputs = inputs
         ways = 2 if bidirectional else 1
         widths = [inputs] + [ways * hidden] * (layers - 1)
         self.forwards = nn.ModuleList(_Layer(cell, width, hidden, bias, update) for width in widths)
@@ -234,6 +254,12 @@ class Recurrent(nn.Module):
         The state is (hidden,) or (hidden, memory), each [B, L, n]; both ways, the layers' backward states (at each row's
         *first* input) follow the forward ones: [B, 2L, n].
         """
+        # PyTorch's LSTM reads beyond its weights on a CPU where the width is another one.
+        check_rows(self.inputs, x=x)
+        if lengths is not None:
+            check_lengths(lengths, *x.shape[:2])
+        if initial is not None:
+            self._check_state(initial, x)
         finals: list[State] = []
         behind: list[State] = []
         for number, layer in enumerate(self.forwards):
@@ -255,6 +281,10 @@ class Recurrent(nn.Module):
 
     def step(self, x: Float[Tensor, "B m"], state: State) -> tuple[Float[Tensor, "B n"], State]:
         """One input: the top layer's new output [B, n] and the new state."""
+        check_states(self.inputs, x=x)
+        if x.dim() != 2:
+            raise SaccadeError(f"x: expected one input per row [batch, {self.inputs}], found {list(x.shape)}")
+        self._check_state(state, x)
         finals: list[State] = []
         for number, layer in enumerate(self.forwards):
             if number:
@@ -263,6 +293,17 @@ class Recurrent(nn.Module):
             finals.append(final)
             x = final[0]
         return x, _stack(finals)
+
+    def _check_state(self, state: Any, x: Tensor) -> None:
+        parts, shape = 2 if self.cell == "lstm" else 1, (x.shape[0], len(self.forwards), self.hidden)
+        tensors = isinstance(state, tuple) and all(isinstance(part, Tensor) for part in state)
+        if not tensors or len(state) != parts:
+            raise SaccadeError(
+                f"state: expected a tuple of {parts} tensors {list(shape)}, found {type(state).__name__}"
+            )
+        for part in state:
+            if part.shape != shape:
+                raise SaccadeError(f"state: expected tensors {list(shape)}, found {list(part.shape)}")
 
     def zero_state(self, batch: int, like: Tensor) -> State:
         parts = 2 if self.cell == "lstm" else 1

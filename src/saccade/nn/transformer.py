@@ -284,7 +284,7 @@ class DecoderLayer(nn.Module):
         """Cross-attention; consecutive rows may share one source."""
         queries = self.cross.queries(self.cross_residual.enter(states))
         keys, values, lengths = crossed.keys[number], crossed.values[number], crossed.lengths
-        shared = len(queries) // len(keys)
+        shared = len(queries) // max(1, len(keys))
         if call.is_step and self.cross.looks_once and (shared > 1 or is_fused(queries)):
             change = self.cross.look_once(queries, keys, values, lengths)
         else:

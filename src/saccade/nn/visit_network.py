@@ -1,6 +1,8 @@
-"""What every network for the task ``visits`` has: a patient's visits, each a set of codes with a time → logits of outcomes.
+"""Base class of networks that predict outcomes from visits, each a set of codes with a time.
 
-    p(outcome d | visits 1 … i) = σ(logit_d),      logit_d = Σ_{j ≤ i} Σ_{k ∈ visit j} ω_d(j, k) + b_d   where it can be said
+    p(outcome d | visits 1 … i) = σ(logit_d),      logit_d = Σ_{j ≤ i} Σ_{k ∈ visit j} ω_d(j, k) + b_d
+
+The sum holds for networks whose logit is a sum over codes.
 
 Legend: B batch, T visits, K codes per visit, N codes of all visits, C outcomes.
 """
@@ -12,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.nn.recurrent import mask_of
+from saccade.nn.recurrent import at_end, mask_of
 from saccade.trace.lens import Lens, Site
 
 NO_CODE = 0  # the number of a place in ``codes`` that is padding
@@ -43,8 +45,8 @@ class VisitNetwork(nn.Module):
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B T C"]:
         """Logits after the last visit; after every visit, where ``every``, each from the visits up to it.
 
-        ``codes`` is 0 where a visit has no more; ``times`` are days. What stands beyond ``lengths`` changes nothing, and there
-        is at least one visit.
+        ``codes`` is 0 in padding; ``times`` are in days. Values beyond ``lengths`` change nothing. The logits of a record
+        without a visit are the bias.
         """
         raise NotImplementedError
 
@@ -73,6 +75,13 @@ def intervals(times: Float[Tensor, "B T"]) -> Float[Tensor, "B T 1"]:
     return gaps.clamp(min=0).log1p().unsqueeze(-1)
 
 
+def last_of(
+    logits: Float[Tensor, "B T C"], lengths: Int[Tensor, " B"], bias: Float[Tensor, " C"]
+) -> Float[Tensor, "B C"]:
+    """The logits after the last visit; the bias for a record without one."""
+    return torch.where(lengths.unsqueeze(-1) > 0, at_end(logits, lengths), bias)
+
+
 def record_risk(lens: Lens, logits: Float[Tensor, "B T C"]) -> None:
     """Keep the probabilities after each visit."""
     lens.signal(RISK, VISITS, torch.sigmoid(logits))
@@ -83,6 +92,7 @@ def record_contributions(
 ) -> None:
     """Keep the contributions of the codes that are there, [N, C]: visit by visit, in the order of ``codes``."""
     real = ((codes != NO_CODE) & mask_of(lengths, codes.shape[1]).unsqueeze(-1)).flatten(1)  # [B, T · K]
-    order = (~real).long().argsort(dim=1, stable=True)[:, : int(real.sum(1).max())]  # [B, N]
+    most = int(real.sum(1).max()) if len(real) else 0
+    order = (~real).long().argsort(dim=1, stable=True)[:, :most]  # [B, N]
     flat = contributions.flatten(1, 2)
     lens.signal(CONTRIBUTIONS, CODES, flat.gather(1, order.unsqueeze(-1).expand(-1, -1, flat.shape[-1])))

@@ -15,7 +15,7 @@ For a softmax this adds log f to its logits. A weight of exactly 0, as sparsemax
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -111,7 +111,7 @@ class Set(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.row, str) or not isinstance(self.row, Iterable):
+        if isinstance(self.row, str | bytes | Mapping) or not isinstance(self.row, Iterable) or _is_scalar(self.row):
             raise SaccadeError(f"row must be a list of weights, one per key: got {self.row!r:.60}")
         row = tuple(self.row)
         wrong = [weight for weight in row if isinstance(weight, str) or not _is_number(weight)]
@@ -175,8 +175,14 @@ def _is_number(weight: Any) -> bool:
     return hasattr(weight, "__float__") and getattr(weight, "shape", ()) in ((), (1,))
 
 
+def _is_scalar(weights: Any) -> bool:
+    """Whether it is a tensor or an array without an axis."""
+    return getattr(weights, "shape", None) == ()
+
+
 def _keys(keys: Any) -> tuple[int, ...]:
-    if not isinstance(keys, Iterable) or isinstance(keys, str):
+    sparse = isinstance(keys, Tensor) and keys.is_sparse
+    if not isinstance(keys, Iterable) or isinstance(keys, str | bytes | Mapping) or sparse:
         raise SaccadeError(f"keys must be positions, several in a tuple: got {keys!r}")
     listed = keys.tolist() if hasattr(keys, "tolist") else keys
     positions: tuple[int, ...] = tuple(listed) if isinstance(listed, Iterable) else (listed,)

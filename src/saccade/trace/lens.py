@@ -37,6 +37,11 @@ class Site:
     normalise: str = field(default="", compare=False)
     flow: Flow | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        for part in ("name", "query", "key", "score", "normalise"):
+            if not isinstance(getattr(self, part), str):
+                raise SaccadeError(f"site: expected a text as its {part}, found {getattr(self, part)!r:.60}")
+
     @classmethod
     def of(cls, site: str | Site) -> Site:
         return site if isinstance(site, Site) else cls(site, f"{site}:query", f"{site}:key")
@@ -84,20 +89,20 @@ class Lens:
     def __init__(
         self, keep: Keep = "all", *, k: int = 16, edits: Edit | Iterable[Edit] = (), detail: str | Iterable[str] = ()
     ) -> None:
-        if keep not in ("all", "top", "statistics"):
+        if not isinstance(keep, str) or keep not in ("all", "top", "statistics"):
             raise SaccadeError(f"keep must be 'all', 'top' or 'statistics': got {keep!r}")
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise SaccadeError(f"k must be a whole number of at least 1: got {k!r}")
-        edits = tuple(edits) if isinstance(edits, Iterable) else (edits,)
-        for edit in edits:
+        listed: tuple[Edit, ...] = _several(edits)
+        for edit in listed:
             if not isinstance(edit, Edit):
                 raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
-        detail = frozenset(detail if isinstance(detail, Iterable) and not isinstance(detail, str) else (detail,))
-        unknown = sorted(detail.difference(DETAILS), key=str)
+        names: tuple[str, ...] = _several(detail)
+        unknown = [name for name in names if not isinstance(name, str) or name not in DETAILS]
         if unknown:
-            raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r}")
+            raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r:.60}")
         self.keep, self.k = keep, k
-        self.edits, self.detail = edits, detail
+        self.edits, self.detail = listed, frozenset(names)
         self.records: list[Record] = []
         self._most_keys: dict[int, int] = {}  # number of each applied edit → the most keys it met
         self._sites: set[str] = set()
@@ -267,6 +272,14 @@ class Lens:
         if len(traces) != 1:
             raise SaccadeError(f"expected one input, found a batch of {len(traces)}: use lens.traces[i]")
         return traces[0]
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    """What a collection holds; one edit or one name alone."""
+    # A tensor or an array without an axis is iterable, but cannot be iterated.
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
+        return (given,)
+    return tuple(given)
 
 
 def assemble(records: Sequence[Record], item: int) -> Trace:

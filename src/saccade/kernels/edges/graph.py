@@ -48,7 +48,13 @@ class Graph:
         round, (source, target): pass ``edge_index.flip(0)``. Without ``senders``, receivers and senders are the same nodes.
         """
         senders = receivers if senders is None else senders
-        edges = torch.as_tensor(edges)
+        for name, count in (("receivers", receivers), ("senders", senders)):
+            if isinstance(count, bool) or not isinstance(count, int | torch.SymInt) or count < 0:
+                raise SaccadeError(f"{name}: expected a number of nodes, found {count!r:.60}")
+        try:
+            edges = torch.as_tensor(edges)
+        except (TypeError, ValueError, RuntimeError):
+            raise SaccadeError(f"edges: expected whole numbers [2, E], found a {type(edges).__name__}") from None
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point() or edges.dtype == torch.bool:
             raise SaccadeError(f"edges: expected whole numbers [2, E], found {edges.dtype} {list(edges.shape)}")
         edges = edges.long()

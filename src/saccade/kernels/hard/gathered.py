@@ -7,12 +7,15 @@ Legend: T queries, S keys, E width of values.
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
 def take(value: Float[Tensor, "*batch S E"], index: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T E"]:
     """The value at each index; zeros where the index is −1, of a query that sees nothing."""
+    batch = torch.broadcast_shapes(index.shape[:-1], value.shape[:-2])  # torch.gather would read the first items alone
+    index, value = index.expand(*batch, -1), value.expand(*batch, -1, -1)
     seen = (index >= 0).unsqueeze(-1)
     if not value.shape[-2]:
         return value.new_zeros(*index.shape, value.shape[-1])
