@@ -17,7 +17,6 @@ from tests.web.gallery import NAMES
 from tests.web.made_model import seen, serving
 
 VIEWS = ("steps", "alignment", "arcs", "beam")
-STILL = {"reduced_motion": "reduce"}  # a step that moves says nothing before its last stage
 
 
 def tables(page) -> dict[str, list[list[str]]]:
@@ -113,7 +112,7 @@ def test_a_prompt_is_given_and_not_written(opened):
     maps = (AttentionMap("decoder.0.self", "output", "input", "dense", {"weights": weights}, 0, keys=4),)
     about = {"output_kind": "continuation", "input": "the dogs", "output": "run"}
     for given in ({"given": 2}, {}):  # older traces do not say it
-        page = opened(Trace(axes, maps, outputs=outputs, about={**about, **given}), hash="view=steps&step=1", **STILL)
+        page = opened(Trace(axes, maps, outputs=outputs, about={**about, **given}), hash="view=steps&step=1")
         assert page.said.startswith("For dogs it looked at"), page.said
         output = page.stage.locator(".output").inner_text()
         assert "given, not written" in output and "wrote" not in output
