@@ -20,6 +20,7 @@ from saccade import bundle_format, storage
 from saccade.api.bundle import Bundle
 from saccade.api.prepare import prepare, read_splits
 from saccade.api.runs import describe, find_runs
+from saccade.data.splits import fingerprint
 from saccade.errors import SaccadeError
 from saccade.recipes.recipe import read_recipe
 from saccade.recipes.schema import dump_yaml
@@ -140,7 +141,8 @@ def make_bundle(name: str, folder: Path) -> None:
     """A run's folder with the bundle of an untrained network, and what a run keeps beside it."""
     recipe_name, overrides, _ = BUNDLES[name]
     recipe = read_recipe(recipe_name, [*overrides, *RUN])
-    prepared = prepare(recipe, read_splits(recipe, None))
+    splits = read_splits(recipe, None)
+    prepared = prepare(recipe, splits)
     prepared.network.eval()
     figures = {
         "valid": {"loss": 1.5},
@@ -157,7 +159,7 @@ def make_bundle(name: str, folder: Path) -> None:
     about = {
         "name": recipe.name,
         "folder": str(folder),
-        "data": "",
+        "data": fingerprint(splits),
         "changed": ["train.updates"],
         "began": storage.now(),
     }
@@ -248,6 +250,9 @@ HOSTILE: list[Callable[[random.Random], Any]] = [
         ["../../etc/passwd", "/etc/passwd", "antigravity:fly", "sys:exit", "hf://a/b", "~", "$HOME"]
     ),
     lambda draw: draw.choice(["(a+)+$", "(x*)*y", "%s%n{0}", "<script>alert(1)</script>", "</script>"]),
+    lambda draw: draw.choice(
+        [r"$\frac{$", "$x$", "[bold]x[/]", "[/]", "a\nb\tc", "\u0301", "\U0010ffff", "\ufdd0", "\u2028"]
+    ),
     lambda draw: "y" * draw.choice([300, 5000, 300_000]),
     lambda draw: draw.choice(
         [[], {}, [[]], {"": {}}, [None], [1], ["a"], [[1, 2]], {"a": 1}, {"type": "x"}, {"tensor": "x"}]
@@ -512,6 +517,7 @@ def use_bundle(folder: Path, name: str) -> None:
         if prediction.trace is not None:
             render(prediction.trace, width=80, colour="none")
             page(prediction.trace)
+    bundle.evaluate()
 
 
 def use_trace(path: Path, *, picture: bool = False) -> None:

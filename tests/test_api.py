@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pandas
 import pytest
 import torch
 
@@ -194,6 +195,16 @@ def test_a_recipe_may_be_a_dict_wherever_one_is_taken(tmp_path):
         api.train(plain)
     with pytest.raises(InputError, match=r"data\.train: expected a file, found a list \(.*train\(recipe, data\)"):
         api.train({**plain, "data": {"train": pairs}})
+    for given in (pairs, pandas.DataFrame(pairs)):
+        with pytest.raises(
+            InputError, match=r"recipe: data: expected a section of the recipe, found a .*train\(recipe, data\)"
+        ):
+            api.train({**plain, "data": given})
+
+
+def test_one_metric_may_be_named_without_a_list(bundle):
+    pairs = [("5. Mai 2009", "2009-05-05"), ("7 May 2011", "2011-05-07")]
+    assert bundle.evaluate(pairs, metrics="cer") == bundle.evaluate(pairs, metrics=["cer"])
 
 
 def test_what_a_trace_has_is_looked_for_there(bundle):

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 ANSWERS = {  # how the first line of output begins
+    "caption": r"a red square above on the right → a red square above on the right",
     "classify": r"blame ",
     "label": r"\[\('Mia Reed', 'PER'\), \('New York', 'LOC'\)\]",
     "language": r"the hens that the cow sees sleep ",

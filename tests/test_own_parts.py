@@ -143,7 +143,7 @@ def test_from_another_folder_the_command_line_says_what_to_do(trained, project, 
     expected = (
         rf"error: .*config\.json: task: expected a module 'mine' on .* in {tmp_path} \(the current folder\), found none"
     )
-    hint = rf"\(its recipe was in {project}, which has one: if you trust it, set PYTHONPATH to that folder\)"
+    hint = rf"\(its recipe was in {project}, which contains one: if you trust it, set PYTHONPATH to that folder\)"
     assert re.fullmatch(f"{expected} {hint}\n", done.stderr)
     assert saccade_in(tmp_path, *command, path=project).returncode == 0
 

@@ -112,8 +112,8 @@ def test_a_bundle_leads_to_no_folder_that_it_names(tmp_path, elsewhere):
     del sys.modules["own_score"]
     parts._HOMES.clear()
     with pytest.raises(InputError, match=r"config\.json: model\.score: expected a module 'own_score' on the Python path or "
-                       r"in .*elsewhere \(the current folder\), found none \(its recipe was in .*recipes, which has one: if "
-                       r"you trust it, set PYTHONPATH"):  # fmt: skip
+                       r"in .*elsewhere \(the current folder\), found none \(its recipe was in .*recipes, which contains one: "
+                       r"if you trust it, set PYTHONPATH"):  # fmt: skip
         from_plain(plain, name="my", folder=home, where="config.json", trust=Trust(("own_score",)))
     assert "own_score" not in sys.modules
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade import storage
 from saccade.storage import InUse, current_file, locked, read_together, replaced_together
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks processes")
@@ -87,3 +88,22 @@ def test_of_two_processes_that_lock_one_file_at_the_same_moment_exactly_one_ente
         processes = [child(enter) for _ in range(2)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
         assert sorted(codes) == [ENTERED, REFUSED]
+
+
+def test_a_lock_file_that_its_last_holder_removed_is_not_held(tmp_path, monkeypatch) -> None:
+    path, lock, removed = tmp_path / ".lock", storage._lock, []
+
+    def removed_meanwhile(file) -> bool:
+        if not removed:
+            removed.append(path.unlink())
+        return lock(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_lock", removed_meanwhile)
+        held = locked(path, where=tmp_path, expected="a free file")
+        held.__enter__()
+    with pytest.raises(InUse), locked(path, where=tmp_path, expected="a free file"):
+        pytest.fail("both entered")
+    held.__exit__(None, None, None)
+    with locked(path, where=tmp_path, expected="a free file"):
+        pass

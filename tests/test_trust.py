@@ -7,8 +7,10 @@ command or a function. The module leaves a mark when it is imported.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,7 @@ from saccade.plugins import EVERYTHING, PartError, Trust, load, searching, trust
 from saccade.recipes.recipe import change, from_plain, read_recipe
 from saccade.recipes.schema import dump_yaml
 from saccade.tasks import task_class
+from tests import mutations
 
 RECIPE = """\
 task: translate
@@ -156,6 +159,88 @@ def test_no_command_imports_what_a_saved_run_names(saved, home, command, name, f
     assert f"{file}:" in told and f" {field}: expected a part that comes with saccade, found '{OWN}'" in told
     hint = '(if you know its code and trust it: --trust own_evil, or trust=["own_evil"] in Python)'
     assert told.endswith(f"which would import the module 'own_evil.deep' {hint}")
+
+
+@pytest.mark.parametrize("beside", ["run.json", "status.json", "config.json", "model.safetensors", "checkpoints"])
+@pytest.mark.parametrize("name", ["recipe.yaml", "Recipe.YAML", "other.yml", "a link"])
+def test_a_recipe_beside_any_file_of_a_run_is_trusted_no_more_than_the_run(saved, home, name, beside):
+    smuggle(saved, home / "m", {"model.score": OWN})
+    run = home / "n"
+    run.mkdir()
+    (run / beside).mkdir() if beside == "checkpoints" else (run / beside).write_text("{}")
+    given = (home / "m" / "recipe.yaml").rename(run / ("recipe.yaml" if name == "a link" else name))
+    if name == "a link":
+        (home / "mine.yaml").symlink_to(given)
+        given = home / "mine.yaml"
+    if name == "other.yml" and beside in ("config.json", "checkpoints"):
+        return  # common names, which a person's own recipe may stand beside
+    with pytest.raises(InputError, match=rf"model.score: .*{OWN}.*--trust own_evil"):
+        saccade.train(given)
+    assert not imported(home)
+
+
+def test_a_recipe_of_ones_own_beside_checkpoints_of_other_programs_needs_no_trust(home):
+    (home / "own_good.py").write_text(MODULE)
+    (home / "my.yaml").write_text(RECIPE.replace("hidden: 4", "hidden: 4, score: own_good:Part"))
+    (home / "checkpoints").mkdir()
+    (home / "config.json").write_text("{}")
+    assert read_recipe("my.yaml").model.score == "own_good:Part"
+
+
+# Every value of a saved run ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rnnsearch", "pointer", "attentive_classifier, calibrated", "bert", "siamese", "skipgram", "tagger", "retain"],
+)
+def test_no_value_of_a_saved_run_is_imported_whatever_its_field(tmp_path, monkeypatch, name):
+    """A module's name in place of every value of every JSON file: model, task, kinds, metrics, phases, tokenizers, labels …"""
+    asked: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+            asked.extend([name] if name.startswith("own_evil") else [])
+
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    mutations.make_bundle(name, tmp_path / "true")
+    config = json.loads((tmp_path / "true" / "config.json").read_text())
+    tried = 0
+    for file in (
+        "config.json",
+        *(name for name in config["files"] if name.endswith(".json")),
+        "run.json",
+        "status.json",
+    ):
+        document = json.loads((tmp_path / "true" / file).read_text())
+        every = [place for place in mutations.places_in(document) if place[0] not in ("checksum", "files", "format")]
+        for place in every if file == "config.json" else every[:20]:
+            changed = json.loads(json.dumps(document))
+            parent = changed
+            for key in place[:-1]:
+                parent = parent[key]
+            parent[place[-1]] = OWN
+            shutil.copytree(tmp_path / "true", tmp_path / "m")
+            (tmp_path / "m" / file).write_text(json.dumps(changed))
+            mutations.reseal_bundle(tmp_path / "m", changed if file == "config.json" else None)
+            with suppress(InputError):
+                saccade.load(tmp_path / "m").predict([mutations.BUNDLES[name][2]])
+            assert not asked, (file, place)
+            shutil.rmtree(tmp_path / "m")
+            tried += 1
+    assert tried > 60
+
+
+def test_runs_that_name_each_other_as_their_origin_are_refused(saved, home):
+    origins = {"m": "n", "n": "m", "itself": "itself"}
+    for name, parent in origins.items():
+        smuggle(saved, home / name, {"train.from": str(home / parent)})
+    for name in origins:
+        with pytest.raises(InputError, match=r"train.from: expected at most 100 runs, each of them once"):
+            sources_trained_on(saccade.load(name).recipe, Path(name))
+    recipe = read_recipe("my.yaml", ["train.from=itself"])
+    notes = prepare(recipe, read_splits(recipe, None)).notes
+    assert any("cannot check whether my was trained on records that are held out here" in note for note in notes)
 
 
 CALLS: dict[str, Callable[[], Any]] = {

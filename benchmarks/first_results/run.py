@@ -163,7 +163,7 @@ def result(name: str, runs: Path) -> dict[str, Any]:
 
 def page(results: dict[str, dict[str, Any]], runs: Path) -> str:
     machine = (
-        f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores shared with other processes, torch {torch.__version__}"
+        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPU cores shared with other processes, torch {torch.__version__}"
     )
     lines = [
         "# First results on small data",

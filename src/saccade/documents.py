@@ -2,7 +2,7 @@
 
     checked(Classes, parse(text, "classes.json"), "classes.json") → Classes(labels=(…), counts=(…))
 
-Values must have the type that is written, since a program wrote them: ``1.0`` and ``"1"`` are no whole numbers. Fields that the
+Values must have the exact type, since a program wrote them: ``1.0`` and ``"1"`` are not whole numbers. Fields that the
 schema lacks are ignored, for later versions may add some. ``Count`` and ``Size`` are bounded.
 """
 

@@ -1,8 +1,8 @@
 """Imports custom parts by name: ``package.module:Name`` in a recipe is that name in that module. No torch.
 
-Importing a module runs its code. Whether a name may be imported depends on where it stands (:class:`Trust`):
+Importing a module runs its code. Whether a name may be imported depends on its source (:class:`Trust`):
 
-| the name stands in | modules it may import |
+| source of the name | modules it may import |
 |---|---|
 | a recipe that a person passes | any |
 | a saved run (config.json, recipe.yaml, sweep.json) | those that the caller trusts by name, none unless given |
@@ -105,7 +105,7 @@ _HOMES: dict[str, str] = {}
 
 
 def is_own(name: str) -> bool:
-    """Whether a name in a recipe means a user's part: it has a colon."""
+    """Whether a name in a recipe names a custom part: it contains a colon."""
     return ":" in name
 
 
@@ -165,7 +165,7 @@ def call(name: str, part: Callable[..., Any], *arguments: Any, expected: str) ->
 
 
 def kind_of(found: Any) -> str:
-    """A thing in a sentence: ``the class Foo``, ``a function``, ``a module``."""
+    """The description of an object in a message: ``the class Foo``, ``a function``, ``a module``."""
     if isinstance(found, type):
         return f"the class {found.__name__}"
     kind = type(found).__name__
@@ -356,7 +356,9 @@ def _absent(name: str, dotted: str, missing: str, extra: Sequence[str]) -> PartE
         return PartError(name, expected=f"a module {dotted!r} in {above!r}", found=found)
     hint = _like(missing, [entry for folder in extra for entry in _modules(folder)])
     if hint is None and places.mentioned is not None and missing in _modules(places.mentioned):
-        hint = f"its recipe was in {places.mentioned}, which has one: if you trust it, set PYTHONPATH to that folder"
+        hint = (
+            f"its recipe was in {places.mentioned}, which contains one: if you trust it, set PYTHONPATH to that folder"
+        )
     expected = f"a module {missing!r} on the Python path" + (f" or {searched}" if searched else "")
     return PartError(name, expected=expected, found="none", hint=hint or "start in its folder, or set PYTHONPATH to it")
 

@@ -1,4 +1,4 @@
-"""Reports how far a long computation is to whoever watches it. The watcher may raise an exception, which stops it.
+"""Reports the progress of a long computation to a watcher, which may raise an exception to stop it.
 
 A search reports after each step, a prediction loop after each batch:
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """How far work is.
+    """The progress of a computation.
 
     Attributes:
         share: how much is done, 0 to 1; None where only a layer has ended.

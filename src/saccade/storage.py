@@ -154,7 +154,7 @@ def replaced_together(folder: str | Path, *, last: str) -> Iterator[Path]:
         _move_up(folder, last)
     except OSError as error:
         raise SaccadeError(
-            f"{folder}: could not save: {error.strerror or error}; what was saved before is whole"
+            f"{folder}: could not save: {error.strerror or error}; what was saved before is intact"
         ) from error
     finally:
         shutil.rmtree(saving, ignore_errors=True)
@@ -169,7 +169,7 @@ def _move_up(folder: Path, last: str) -> None:
 
 
 def current_file(folder: str | Path, name: str) -> Path:
-    """Where a file is that :func:`replaced_together` wrote: not moved up yet if a process was killed."""
+    """The path of a file that :func:`replaced_together` wrote; if a process was killed, it may still be in the new folder."""
     path = Path(folder) / NEXT / name
     return path if path.is_file() else Path(folder) / name
 
@@ -187,7 +187,7 @@ def read_together(folder: str | Path, last: str, read: Callable[[], Result]) -> 
         else:
             if _version(folder, last) == before:
                 return result
-    raise SaccadeError(f"{folder}: expected files that stay for a moment, found them replaced all the time")
+    raise SaccadeError(f"{folder}: expected files that are not being written, found them replaced repeatedly")
 
 
 def _version(folder: Path, last: str) -> tuple[Any, ...]:
@@ -218,15 +218,7 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
 
     The file stays. Where the system or the file system has no locks, nothing is locked.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
-    with file:
-        if not _lock(file):
-            hint = "wait for it or stop it"
-            raise InUse(where, expected=expected, found=f"{_holder(file)} at work on it", hint=hint)
+    with _locked_file(path, where, expected) as file:
         holder = {"process": os.getpid(), "host": socket.gethostname(), "at": now()}
         with suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)
@@ -237,6 +229,31 @@ def locked(path: Path, *, where: Path, expected: str) -> Iterator[None]:
         finally:
             with suppress(OSError):
                 file.truncate(0)
+
+
+def _locked_file(path: Path, where: Path, expected: str) -> BinaryIO:
+    """The lock file, opened and locked."""
+    for _ in range(TRIES):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = open(path, "a+b")  # noqa: SIM115 (the caller closes it)
+        except OSError as error:
+            raise SaccadeError(f"{path}: could not write: {error.strerror}") from error
+        if not _lock(file):
+            with file:
+                raise InUse(
+                    where,
+                    expected=expected,
+                    found=f"{_holder(file)}, which holds its lock",
+                    hint="wait for it or stop it",
+                )
+        with suppress(
+            OSError
+        ):  # its last holder may have removed it meanwhile: then a third process would lock another file
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()
+    raise InUse(where, expected=expected, found="one that others begin and end all the time", hint="try again")
 
 
 def lock_holder(path: Path) -> str | None:
@@ -309,6 +326,9 @@ def save_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Any) -
 
 
 MOST_HEADER = 32 * 2**20  # bytes of a safetensors file's header
+BLOCK = 512  # bytes, as systems count them
+SPARSE = 1000  # times as large as what is written of it; a file system that compresses saves less on weights
+LARGE = 4 * 2**30  # bytes; of smaller files a system may not have counted the blocks yet
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}  # bytes
 
 
@@ -326,6 +346,21 @@ def stored_tensors(path: str | Path) -> dict[str, StoredTensor]:
     return _header(Path(path))[0]
 
 
+def stored_header(path: str | Path) -> tuple[Any, dict[str, StoredTensor], int]:
+    """The JSON document and the tensors of a file that :func:`save_tensors` wrote, and the byte at which these begin, for a
+    memory map. None of them is read, so the checksum is not checked."""
+    path = Path(path)
+    tensors, metadata = _header(path)
+    sealed = parse(metadata.get(HEADER, "null"), path)
+    if not isinstance(sealed, dict) or "document" not in sealed:
+        raise InputError(path, expected="a file written by saccade", found="a safetensors file without its header")
+    return (
+        sealed["document"],
+        tensors,
+        path.stat().st_size - max((t.data_offsets[1] for t in tensors.values()), default=0),
+    )
+
+
 def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     if not path.is_file():
@@ -333,7 +368,10 @@ def _header(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
         raise InputError(path, expected="a safetensors file", found=found)
     expected = "a whole safetensors file"
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        size, written = status.st_size, BLOCK * getattr(status, "st_blocks", status.st_size)
+        if size > LARGE and size > SPARSE * max(written, BLOCK):  # reading gigabytes of nothing takes minutes
+            raise InputError(path, expected=expected, found=f"{written:,} bytes that take {size:,}")
         with open(path, "rb") as file:
             start = file.read(8)
             length = int.from_bytes(start, "little")

@@ -11,7 +11,7 @@ derives from :class:`Task` and implements:
     figures   evaluate
 
 Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
-:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`HasBaselines`, :class:`Surveys`.
+:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from saccade.kinds import InputKind, OutputKind
 from saccade.metrics.labels import Confusion
 from saccade.metrics.significance import Statistics, statistics
 from saccade.metrics.text import Score
+from saccade.nn.search.beam_search import Search
 from saccade.progress import portion, report
 from saccade.trace.lens import Lens, Record
 from saccade.trace.maps import Trace
@@ -72,6 +73,13 @@ class Detail:
     def lines(self) -> list[str] | None:
         """What ``saccade predict`` prints instead of the value; None: the value."""
         return None
+
+
+@dataclass(frozen=True)
+class Probabilities(Detail):
+    """The probability of every output to choose from, the likeliest first."""
+
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,6 +257,7 @@ class Task(ABC):
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; set by the bundle.
         length_setting: what bounds a record's length, as an error names it.
+        baseline_names: the names of the trivial predictors in :meth:`baselines`; empty: the task has none.
         lengths: what :meth:`length_of` can count, by which ``saccade compare`` sorts records; the first unless one is named.
         together, positions: the most inputs in one batch of predictions, and the most positions, padding included.
     """
@@ -265,6 +274,7 @@ class Task(ABC):
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     length_setting: ClassVar[str] = "the length of records"
+    baseline_names: ClassVar[tuple[str, ...]] = ()
     lengths: ClassVar[tuple[str, ...]] = ("source_words", "source_tokens", "reference_words")
     together: ClassVar[int] = 64
     positions: ClassVar[int] = 32_768
@@ -296,7 +306,7 @@ class Task(ABC):
     def check_recipe(cls, recipe: Any) -> None:
         """Raise an InputError at "recipe" if a setting does not apply to this task."""
         if not issubclass(cls, Searches):
-            refuse_rate(recipe, "sampling", f"the task {recipe.task} writes nothing that could be fed back")
+            refuse_rate(recipe, "sampling", f"the task {recipe.task} has no decoder that could read its own outputs")
 
     def examples(self, folder: Path, seed: int, test: Sequence[Any] | None = None) -> list[Any]:
         """Example inputs, from the test records if given; otherwise the data is read again."""
@@ -332,6 +342,12 @@ class Task(ABC):
     def continue_from(cls, data: Any, train: Sequence[Any], files: dict[str, str]) -> Task:
         """The task of a run that starts from another run of the same task, whose :meth:`files` these are."""
         return cls.restore(data, files)
+
+    @classmethod
+    def of_import(cls, data: Any, tokenizer: Any, labels: Sequence[str], *, pairs: bool) -> Task:
+        """The task of a network that was trained by other software, with its tokenizer and its labels, if it has any;
+        ``pairs``: it reads two texts together."""
+        raise SaccadeError(f"the task {cls.name} cannot import networks of other software")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -428,6 +444,10 @@ class Task(ABC):
     def phases(self, network: Any) -> tuple[Phase, ...]:
         """The optimiser steps of an update, in the order in which they run; one that minimises :meth:`loss` by default."""
         return (Phase("train", self.loss),)
+
+    def monitored(self, network: Any) -> Mapping[str, float]:
+        """What the log of a run shows of a network at each evaluation, beside its losses, by name."""
+        return {}
 
     # Inputs become predictions ----------------------------------------------------------------------------------------
 
@@ -528,14 +548,29 @@ class Task(ABC):
         """Which inputs share a batch: those of similar cost, as many as fit."""
         return group([self.cost(item) for item in items], most=self.together, positions=self.positions)
 
-    def check_search(self, how: Any) -> None:
-        """Raise if the search settings do not apply to this task."""
-        if isinstance(self, Searches):
-            return
-        if how.sample is not None or how.diverse is not None:
-            raise SaccadeError(f"the task {self.name} predicts the likeliest output: it does not sample or search")
-        if how.n_best > 1 and not self.alternatives:
-            raise SaccadeError(f"the task {self.name} has no n-best list")
+    @classmethod
+    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """The settings of a :class:`saccade.nn.Search` in ``given`` that this task has no use for, each with what it may be. A
+        task without a search takes ``n_best``, if it has alternatives, and a beam of that size."""
+        if issubclass(cls, Searches):
+            return {}
+        usual, count = vars(Search()), given.get("n_best")
+        unused = {name: value for name, value in given.items() if name in usual and value not in (None, usual[name])}
+        if cls.alternatives:
+            unused.pop("n_best", None)
+        if unused.get("beam") == count:
+            unused.pop("beam", None)
+        why = f"the task {cls.name} predicts the likeliest output without a search"
+        expected = {"n_best": f"1: the task {cls.name} has no n-best list"}
+        if count not in (None, 1):
+            expected["beam"] = f"{count}, as n_best: {why}"
+        return {name: expected.get(name, f"nothing: {why}") for name in unused}
+
+    def check_search(self, how: Search) -> None:
+        """Raise if the search asks for outputs that this task does not have."""
+        asked = {name: getattr(how, name) for name in ("sample", "diverse", "n_best")}
+        for name, expected in self.unused_settings(asked).items():
+            raise SaccadeError(f"search.{name}: expected {expected}")
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -573,6 +608,13 @@ class Task(ABC):
         self, network: Any, corpus: Corpus, metrics: list[str], how: Any, progress: Progress | None
     ) -> Evaluation:
         """The named metrics, which this task and its data have, on a corpus."""
+
+    def baselines(
+        self, train: Sequence[Any], records: Sequence[Any], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The metrics on ``records`` of the predictors in :attr:`baseline_names`, which a network has to beat. They learn from
+        the ``train`` records alone. Metrics that need more than outputs are left out."""
+        return {}
 
     # Two runs compared by their outputs -------------------------------------------------------------------------------
 
@@ -674,21 +716,26 @@ class Scores(ABC):
         """A function of a lens: the probability of ``output`` for the input ``given``. ``ended``: its end counts as a token."""
 
 
-class HasBaselines(ABC):
-    """Outputs can be predicted without a network, by rules so simple that a network has to beat them."""
-
-    @abstractmethod
-    def baselines(
-        self, train: Sequence[Any], records: Sequence[Any], metrics: Sequence[str]
-    ) -> dict[str, dict[str, float]]:
-        """The metrics on ``records`` of each trivial predictor by its name, learnt from the ``train`` records alone, without
-        metrics that need more than outputs."""
-
-
 class Surveys:
     """``saccade data`` can survey this task's files and write a recipe for them."""
 
     survey: ClassVar[str]  # its key in saccade.data.survey
+
+
+def check_text(given: Any, where: str, field: str | None = None, expected: str = "a text") -> str:
+    """The input, which must be a text with a visible character."""
+    if not isinstance(given, str):
+        raise InputError(where, field=field, expected=expected, found=type(given).__name__)
+    if not given.strip():
+        raise InputError(where, field=field, expected=expected, found="whitespace only" if given else "nothing")
+    return given
+
+
+def check_positions(longest: int | None, data: Any, marks: int) -> None:
+    """Raise if ``data.max_length`` tokens and ``marks`` special tokens exceed the ``longest`` row that the network reads."""
+    if longest is not None and data.max_length + marks > longest:
+        expected = f"at most {longest - marks}: the network has {longest} positions with special tokens"
+        raise InputError("recipe", field="data.max_length", expected=expected, found=str(data.max_length))
 
 
 def refuse_rate(recipe: Any, name: str, why: str) -> None:

@@ -113,7 +113,7 @@ def test_two_directions_are_symmetrised(pieces, tmp_path: Path) -> None:
     ]
 
 
-def test_gold_that_does_not_fit_the_pairs_is_told(pieces) -> None:
+def test_gold_that_does_not_fit_the_pairs_is_reported(pieces) -> None:
     found = align(pieces, PAIRS[:2])
     with pytest.raises(InputError, match=r"my.gold: expected links for 2 pairs, found 1 lines"):
         score_alignments(found, [Gold(frozenset(), frozenset())], "my.gold")

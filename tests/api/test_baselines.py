@@ -54,7 +54,7 @@ def home(trained, tmp_path, monkeypatch) -> Path:
     return home
 
 
-def test_training_keeps_the_metrics_of_baselines_and_says_that_the_network_beats_them_not(trained) -> None:
+def test_training_keeps_the_metrics_of_baselines_and_notes_that_the_network_does_not_beat_them(trained) -> None:
     figures = json.loads((trained / "run" / "metrics.json").read_text())
     assert figures["baselines"]["tf-idf + logistic regression"] == {"accuracy": 1.0}
     assert 0.5 < figures["baselines"]["most frequent label"]["accuracy"] < 1

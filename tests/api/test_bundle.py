@@ -66,7 +66,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_was_held_out_is_not_drawn_anew_from_data_that_changed(home, command, name) -> None:
+def test_held_out_records_are_not_drawn_again_from_changed_data(home, command, name) -> None:
     words, split, instead = COMMANDS[name]
     assert command(*words)[0] == 0
     (home / "train.tsv").write_text(table(131, 1))

@@ -58,7 +58,7 @@ def test_the_first_loss_is_the_parents_loss_on_that_batch(parent, tmp_path):
     assert abs(first_loss(tmp_path / "fresh") - expected) > 0.1
 
 
-def test_the_vocabulary_is_the_parents_and_what_it_lacks_is_told(parent, tmp_path):
+def test_the_vocabulary_is_the_parents_and_what_it_lacks_is_reported(parent, tmp_path):
     heard = Heard()
     child = api.train(begun_from(parent, "train.updates=1"), SNOW, folder=tmp_path / "child", report=heard)
     assert child.task.files() == parent.task.files()
@@ -208,7 +208,7 @@ def test_other_labels_leave_the_output_behind_and_take_all_else_over(reader, tmp
     assert again.predict(["soup stank and wine shone"])[0].value in bundle.task.labels
 
 
-def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tmp_path):
+def test_a_resumed_run_says_again_what_started_again_and_its_card_does(reader, tmp_path):
     with pytest.raises(Interrupted):
         fine_tuned(reader, tmp_path / "fine", POLARITIES, StopAt(2, signal.SIGINT))
     heard = Heard()
@@ -218,7 +218,7 @@ def test_a_resumed_run_says_again_what_started_anew_and_its_card_does(reader, tm
     assert told in (bundle.folder / "card.md").read_text()
 
 
-def test_as_many_labels_of_other_names_start_anew_too(reader, tmp_path):
+def test_as_many_labels_of_other_names_start_again_too(reader, tmp_path):
     renamed = [(text, {"good": "fine", "bad": "foul"}[label]) for text, label in TEXTS]
     bundle = fine_tuned(reader, tmp_path / "fine", renamed, Heard(), lr=1e-12)
     assert bundle.task.labels == ("fine", "foul")
@@ -240,13 +240,13 @@ def test_texts_may_become_pairs_where_the_labels_are_the_same(reader, tmp_path):
     torch.testing.assert_close(bundle.network.output.weight, reader.network.output.weight, atol=1e-6, rtol=0)
 
 
-def test_labels_that_records_lack_and_tokens_that_the_vocabulary_lacks_are_told(reader, tmp_path):
+def test_labels_that_records_lack_and_tokens_that_the_vocabulary_lacks_are_reported(reader, tmp_path):
     heard = Heard()
     fine_tuned(
         reader, tmp_path / "fine", [("soup zürnte", "good"), *[(f"wine shone {n}", "good") for n in range(20)]], heard
     )
     said = "\n".join(heard.said)
-    assert "its 2 labels stay; no training record has the label bad" in said
+    assert "its 2 labels are kept" in said and "no training record has the label bad" in said
     assert "are not in the vocabulary and are read as one unknown. The vocabulary is fixed" in said
 
 
@@ -257,7 +257,7 @@ def test_listed_labels_decide(reader, tmp_path):
     assert api.train(path, TEXTS, folder=tmp_path / "fine").task.labels == ("good", "bad", "odd")
 
 
-def test_what_starts_anew_cannot_be_frozen(reader, tmp_path):
+def test_what_starts_again_cannot_be_frozen(reader, tmp_path):
     with pytest.raises(SaccadeError) as told:
         fine_tuned(reader, tmp_path / "fine", POLARITIES, Heard(), freeze=["encoder", "output"])
     assert "train.freeze: expected only copied parts: output.weight" in str(told.value)
@@ -297,6 +297,6 @@ def test_an_empty_name_of_a_run_is_refused_and_null_is_none():
         read_recipe("rnnsearch_dates", ["train.from="])
     assert (
         str(told.value)
-        == "command line: train.from: expected a run's folder, found nothing (train.from=null starts from no run)"
+        == "command line: train.from: expected a run's folder, found nothing (train.from=null starts from random weights)"
     )
     assert read_recipe("rnnsearch_dates", ["train.from=null"]).train.from_ is None

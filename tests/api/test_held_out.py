@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("module_unchecked")
 TOYS = {
     "translate": "rnnsearch_spelling", "classify": "attentive_opinions", "label": "tagger_repeats", "rank": "siamese_facts",
     "language": "lstm_language_agreement", "pretrain": "bert_topics", "vectors": "skipgram_topics", "point": "pointer_sorting",
-    "visits": "retain_visits",
+    "visits": "retain_visits", "caption": "captions_shapes", "classify_images": "dots_attention",
 }  # fmt: skip
 
 
@@ -30,7 +30,9 @@ def test_every_shipped_task_restores_the_records_that_it_saved(tmp_path) -> None
     assert TOYS.keys() == TASKS.keys()
     sizes = {"train": 30, "valid": 5, "test": 9}
     few = {"point": [f"data.{name}={size}" for name, size in sizes.items()]}
+    few["caption"] = [f"data.shapes.{name}={size}" for name, size in sizes.items()]
     few["visits"] = [f"data.visits.{name}={size}" for name, size in sizes.items()]
+    few["classify_images"] = [f"data.dots.{name}={size}" for name, size in sizes.items()]
     for name, recipe in TOYS.items():
         data, task = read_recipe(recipe, few.get(name, [])).data, task_class(name)
         records = list(task.load(data, tmp_path, 1).test[:7])

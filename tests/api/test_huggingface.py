@@ -68,7 +68,7 @@ def apart(bundle: api.Bundle, model) -> list[float]:
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_new"])
-def test_a_pretrained_network_says_what_it_said_there_and_back(tmp_path, act):
+def test_a_pretrained_network_predicts_the_same_after_export_and_import(tmp_path, act):
     folder = written(tmp_path / "theirs", hidden_act=act)
     model = transformers.BertForPreTraining.from_pretrained(folder).eval()
     bundle = import_huggingface(folder, tmp_path / "run")
@@ -117,7 +117,7 @@ def test_a_calibrated_classifier_is_as_sure_elsewhere(tmp_path):
 
 
 @torch.no_grad()
-def test_a_tagger_says_the_tags_that_it_said_there_and_back(tmp_path):
+def test_a_tagger_predicts_the_same_tags_after_export_and_import(tmp_path):
     names = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
     folder = written(tmp_path / "theirs", "BertForTokenClassification", id2label=names)
     model = transformers.BertForTokenClassification.from_pretrained(folder).eval()
@@ -159,7 +159,7 @@ def test_tags_that_mark_spans_are_known_by_their_names(tmp_path, names, scheme):
     assert bundle.task.tags.scheme == scheme and bundle.task.tags.names == names
 
 
-def test_heads_that_are_not_there_start_anew_and_are_named(tmp_path):
+def test_missing_heads_start_at_random_and_are_named(tmp_path):
     bare = from_huggingface(written(tmp_path / "bare", "BertModel"))
     assert set(bare.figures["anew"]) == {"transform", "transform_norm", "bias", "next"}
     assert "never trained" in bare.predict("a [MASK] film")[0].notes[-1]
@@ -336,7 +336,7 @@ def edited(folder: Path, **fields) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_file_and_field(tmp_path, fields, words):
+def test_what_does_not_fit_is_reported_with_its_file_and_field(tmp_path, fields, words):
     folder = written(tmp_path / "theirs")
     edited(folder, **fields)
     with pytest.raises(InputError, match=words):
@@ -368,7 +368,7 @@ def test_a_folder_that_has_its_vocabulary_in_tokenizer_json_alone_is_read_alike(
     ("settings", "words"),
     [("[]", "expected a mapping, found list"), ('{"do_lower_case": "no"}', "expected true or false")],
 )
-def test_settings_of_a_tokenizer_that_mean_nothing_are_told(tmp_path, settings, words):
+def test_settings_of_a_tokenizer_that_mean_nothing_are_reported(tmp_path, settings, words):
     folder = written(tmp_path / "theirs")
     (folder / "tokenizer_config.json").write_text(settings)
     with pytest.raises(InputError, match=rf"tokenizer_config.json: .*{words}"):

@@ -37,7 +37,7 @@ def test_a_network_of_another_task_is_refused_by_its_own_name_and_the_recipes_fi
     assert str(error.value).endswith(f", found {model!r}")
 
 
-def test_a_recipe_that_is_no_file_is_called_by_its_name(tmp_path) -> None:
+def test_a_recipe_that_is_not_a_file_is_called_by_its_name(tmp_path) -> None:
     mine = recipe(tmp_path, "classify", "rnnsearch", RECIPES["classify"][0], "other.yml")
     splits = read_splits(mine, None)
     for path in (f"{tmp_path / 'other.yml'}:3", "other"):
@@ -186,13 +186,13 @@ def test_one_segment_is_enough_where_texts_come_alone(tmp_path) -> None:
         assert prepare(mine, read_splits(mine, None)).recipe.model.segments == 1
 
 
-def test_a_run_that_began_with_a_search_its_network_is_blind_for_goes_on(tmp_path) -> None:
+def test_a_run_that_began_with_a_search_its_network_is_blind_for_continues(tmp_path) -> None:
     mine = read_recipe(written(tmp_path, "translate", DATES, "seq2seq", "search: {coverage: 0.2}"))
     kept = from_plain(mine.to_plain(), name="old", folder=mine.folder, where="old")
     assert prepare(kept, read_splits(kept, None)).recipe.search.coverage == 0.2
 
 
-def test_a_run_that_wants_a_figure_it_has_not_is_refused_before_it_goes_on(tmp_path) -> None:
+def test_a_run_that_wants_a_figure_it_has_not_is_refused_before_it_continues(tmp_path) -> None:
     mine = read_recipe(written(tmp_path, "pretrain", TOPICS, f"bert, {BERT}", "metrics: [nsp_accuracy]"))
     plain = mine.to_plain()
     plain["data"]["pairs"] = "none"

@@ -157,6 +157,22 @@ def test_a_description_holds_recipe_evaluations_signatures_and_files(runs):
     assert len(describe(runs / "done")["evaluations"]) == 1
 
 
+@pytest.mark.parametrize("name", ["update-000000005", ".next"])
+def test_folders_that_training_removes_while_a_run_is_described_are_left_out(runs, monkeypatch, name):
+    folder, scandir = next(iter((runs / "stopped").glob(f"checkpoints/{name}")), runs / "stopped" / name), os.scandir
+    folder.mkdir(exist_ok=True)
+    (folder / "state.x").touch()
+
+    def vanishing(path):
+        if not isinstance(path, int) and Path(path).name == name:  # rmtree itself passes numbers
+            shutil.rmtree(path, ignore_errors=True)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert describe(runs / "stopped")["state"] == "interrupted"
+    assert not folder.exists()
+
+
 def test_newest_come_first_and_a_figure_puts_the_best_first(runs):
     for name, when, loss in (("done", "2020-01-01T00:00:00+00:00", 5.0), ("other", "2021-01-01T00:00:00+02:00", 1.0)):
         if name == "other":

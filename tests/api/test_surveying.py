@@ -47,13 +47,23 @@ def test_the_kind_of_data_is_known_by_its_columns(data, columns, task):
     assert saccade.recipe_for(data, columns)["task"] == task
 
 
+@pytest.mark.parametrize("form", [lambda frame: frame, lambda frame: frame.to_dict("records")])
+def test_of_several_splits_the_recipe_is_for_the_training_records(form):
+    splits = {"train": form(STARS), "test": form(STARS[:7])}
+    assert saccade.recipe_for(splits) == saccade.recipe_for(STARS)
+    columns = saccade.recipe_for(
+        {"train": TEXTS, "test": [str(n) for n in range(61)]}, {"source": "train", "target": "test"}
+    )
+    assert columns["task"] == "translate"  # a table with columns of these names
+
+
 @pytest.mark.parametrize(
     ("data", "columns", "message"),
     [
         ("x.csv", None, r"data: expected a DataFrame.*found a str \(saccade data FILE"),
         ([("a", "b")], None, "data: expected a DataFrame, a dict of columns or a list of dicts, found a list"),
         (pd.DataFrame([["a", "b"]]), None, "data: expected texts as names of columns, found the columns 0, 1"),
-        (STARS[:2], {"text": "review", "label": "stars"}, "data: it would not train: too few texts"),
+        (STARS[:2], {"text": "review", "label": "stars"}, "data: the data would not train: too few texts"),
         (STARS, {"text": "reviews", "label": "stars"}, r"found the columns 'id', 'review', 'stars' \(columns="),
         (STARS, {"txt": "review"}, "columns: expected roles of one kind .*found txt"),
     ],

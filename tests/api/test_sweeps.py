@@ -48,7 +48,7 @@ def test_the_product_is_trained_and_each_member_is_a_run(swept):
     assert places[1] == "2/6 train.lr=0.001 train.seed=2"
 
 
-def test_a_failure_is_told_in_its_row_and_the_others_go_on(swept):
+def test_a_failure_is_told_in_its_row_and_the_others_continue(swept):
     sweep, _ = swept
     assert [settings["train.lr"] for settings, _ in sweep.failed] == ["1e+30"] * 3
     assert all("expected a finite loss" in run.reason for _, run in sweep.failed)
@@ -86,7 +86,7 @@ def test_a_resumed_sweep_skips_what_is_done_and_trains_what_is_missing(swept, mo
     assert [run.valid for _, run in again.members] == [run.valid for _, run in sweep.members]
 
 
-def test_an_interrupted_sweep_goes_on_in_the_member_it_stood_in(tmp_path):
+def test_an_interrupted_sweep_continues_in_the_member_it_stood_in(tmp_path):
     folder, said = tmp_path / "sweep", list[str]()
     reports = iter([Silence(), StopAt(3, signal.SIGINT)])
     recipe = tiny("train.updates=5", "data.dates.train=99")

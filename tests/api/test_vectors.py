@@ -55,7 +55,7 @@ def vector(bundle: api.Bundle, word: str) -> torch.Tensor:
     return bundle.network.embedding.weight.detach()[number]
 
 
-def test_coverage_is_told_when_training_begins_and_in_the_card(file, tmp_path):
+def test_coverage_is_reported_when_training_begins_and_in_the_card(file, tmp_path):
     heard = Heard()
     bundle = api.train(small(file), folder=tmp_path / "run", report=heard)
     (told,) = [text for text in heard.said if text.startswith("data.vectors: ")]
@@ -86,7 +86,7 @@ def test_a_loaded_bundle_does_not_need_the_file(file, tmp_path):
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_run_goes_on_without_the_file_as_if_it_had_not_stopped(file, tmp_path, frozen):
+def test_a_run_continues_without_the_file_as_if_it_had_not_stopped(file, tmp_path, frozen):
     whole = api.train(small(file, frozen=frozen), folder=tmp_path / "whole")
     with pytest.raises(Interrupted):
         api.train(small(file, frozen=frozen), folder=tmp_path / "stopped", report=StopAt(3, signal.SIGTERM))
@@ -116,7 +116,7 @@ def test_a_run_that_begins_from_it_has_its_embeddings_and_names_no_vectors(file,
     assert "data.vectors=null" in str(error.value)
 
 
-def test_another_width_is_told_with_the_recipes_file(file, tmp_path):
+def test_another_width_is_reported_with_the_recipes_file(file, tmp_path):
     with pytest.raises(InputError, match=r"model.embedding: expected 5, as many .* found 7") as error:
         api.train(small(file, "model.embedding=7"), folder=tmp_path / "run")
     assert "attentive_opinions.yaml" in str(error.value) and not (tmp_path / "run").exists()
@@ -153,7 +153,7 @@ def test_vectors_of_raw_text_serve_a_classifier(tmp_path):
     assert "(100.0 %)" in bundle.figures["vectors"]
 
 
-def test_a_translator_has_two_vocabularies_and_characters_are_no_words(tmp_path):
+def test_a_translator_has_two_vocabularies_and_characters_are_not_words(tmp_path):
     run = api.train(
         read_recipe(
             "rnnsearch_dates",
@@ -175,6 +175,6 @@ def test_a_translator_has_two_vocabularies_and_characters_are_no_words(tmp_path)
 
 
 @pytest.mark.parametrize(("place", "told"), [("nothing", "no such folder"), ("", "no config.json in it")])
-def test_what_is_no_run_is_refused(tmp_path, place, told):
+def test_what_is_not_a_run_is_refused(tmp_path, place, told):
     with pytest.raises(SaccadeError, match=f"expected a trained run's folder, found {told}"):
         save_vectors(tmp_path / place, tmp_path / "v.txt")

@@ -228,6 +228,15 @@ def test_multi_head_attention_of_torch_is_taken_over_exactly(bias, batch_first, 
     assert own.training and not MultiHead.from_torch(layer.eval()).training
 
 
+def test_what_is_frozen_of_a_layer_of_torch_stays_frozen() -> None:
+    layer = torch.nn.MultiheadAttention(6, 3, kdim=5)
+    assert all(each.requires_grad for each in MultiHead.from_torch(layer).parameters())
+    layer.out_proj.weight.requires_grad_(False)
+    layer.in_proj_bias.requires_grad_(False)
+    frozen = {name for name, each in MultiHead.from_torch(layer).named_parameters() if not each.requires_grad}
+    assert frozen == {"output.weight", "query.bias", "key.bias", "value.bias"}
+
+
 def test_what_multi_head_attention_cannot_represent_is_refused() -> None:
     for options in ({"add_bias_kv": True}, {"add_zero_attn": True}):
         with pytest.raises(SaccadeError, match=next(iter(options))):

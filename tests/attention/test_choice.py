@@ -71,7 +71,7 @@ def test_log_prob_of_half_precision_weights_is_exact_for_small_weights_too(dtype
     torch.testing.assert_close(choice.log_prob[0, 0].double(), share.log(), rtol=1e-6, atol=0)
 
 
-def test_a_weight_that_is_no_number_shows_in_log_prob() -> None:
+def test_a_weight_that_is_not_a_number_shows_in_log_prob() -> None:
     assert hard(weights_of([0.5, torch.nan])).log_prob.isnan().all()
 
 

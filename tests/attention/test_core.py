@@ -313,7 +313,7 @@ def test_torch_compile_takes_additive_attention_as_one_operator_with_the_same_gr
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-def test_a_part_that_is_no_value_is_named() -> None:
+def test_a_part_that_is_not_a_value_is_named() -> None:
     query, key, value = sequences()
     for options, message in (
         ({"score": "dot"}, "score: expected a value of saccade.attention.scores, found 'dot'"),

@@ -71,7 +71,7 @@ def test_entmax15_by_hand() -> None:
     torch.testing.assert_close(entmax15(row(4.0, 0.0)), row(1.0, 0.0))
 
 
-def test_entmax15_lies_between_softmax_and_sparsemax() -> None:
+def test_entmax15_is_between_softmax_and_sparsemax() -> None:
     scores = row(1.0, 0.5, -0.3, -2.0)
     zeros = [int((normalise(scores) == 0).sum()) for normalise in (softmax, entmax15, sparsemax)]
     assert zeros == [0, 1, 2]

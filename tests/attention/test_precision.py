@@ -123,7 +123,7 @@ def computed(
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("keep", [None, "all", "top", "statistics"])
-def test_scores_beyond_the_range_of_float16_are_no_nan(keep: str | None, size: str) -> None:
+def test_scores_beyond_the_range_of_float16_are_not_nan(keep: str | None, size: str) -> None:
     T, S = SIZES[size]
     query, key, value = drawn(B, T, D, scale=100), drawn(B, S, D, scale=100), drawn(B, S, E)
     exact = weigh(query.double(), key.double(), score=dot)

@@ -49,7 +49,7 @@ def test_both_transformers_have_the_same_sizes(joeynmt: Any) -> None:
     assert not theirs["model"]["tied_softmax"]
 
 
-def test_what_stands_between_two_epochs_is_no_part_of_the_training_speed(joeynmt: Any) -> None:
+def test_what_stands_between_two_epochs_is_not_a_part_of_the_training_speed(joeynmt: Any) -> None:
     # Seven updates an epoch, half a second and 30 tokens each; five seconds of looking and saving after each epoch.
     rows = [joeynmt.run.Update(30, 0.5 * (n + 1) + 5.0 * (n // 7), 1.0, n // 7) for n in range(23)]
     assert joeynmt.run.window_speeds(rows, 5) == pytest.approx(

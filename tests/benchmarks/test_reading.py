@@ -82,7 +82,7 @@ def test_runs_that_are_missing_are_told_and_nothing_is_begun_when_the_time_is_ov
     assert trained.asked == []
 
 
-def test_a_run_that_was_cut_off_goes_on_where_it_stood(trained: Any, reading: Any, tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_continues_where_it_stood(trained: Any, reading: Any, tmp_path: Path) -> None:
     from saccade.errors import Interrupted
 
     changes = [*reading.TINY["attentive_opinions"], "train.device=cpu", "train.epochs=2", "train.batch_records=8"]

@@ -50,7 +50,7 @@ def test_programs_get_all_of_it_and_it_can_be_taken_back(command, run) -> None:
     assert status == 0 and json.loads(out)["temperature"] is None and not (run / "calibration.json").exists()
 
 
-def test_records_that_it_was_trained_on_are_told(command, run, tmp_path) -> None:
+def test_records_that_it_was_trained_on_are_reported(command, run, tmp_path) -> None:
     from saccade.api import load
 
     bundle = load(run, device="cpu")

@@ -69,9 +69,15 @@ def test_figures_are_printed_with_those_of_each_type(command, runs) -> None:
 
 def test_what_a_tagger_cannot_do_is_one_line(command, runs) -> None:
     for words, message in (
-        (("predict", runs / "looking", "x", "--sample"), "error: the task label predicts the likeliest output"),
-        (("predict", runs / "looking", "x", "--n-best", "3"), "error: the task label has no n-best list"),
-        (("predict", runs / "looking", "x", "--beam", "5"), "--beam is for tasks that search: the task label"),
+        (
+            ("predict", runs / "looking", "x", "--sample"),
+            "error: command line: --sample: expected nothing: the task label",
+        ),
+        (
+            ("predict", runs / "looking", "x", "--n-best", "3"),
+            "error: command line: --n-best: expected 1: the task label",
+        ),
+        (("predict", runs / "looking", "x", "--beam", "5"), "--beam: expected nothing: the task label"),
         (
             ("predict", runs / "looking", "x", "--prefix", "y"),
             "error: the task 'label' does not take prefix, require or forbid",

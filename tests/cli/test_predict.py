@@ -266,7 +266,7 @@ def test_one_input_that_cannot_be_read_costs_only_its_own_line(saccade, monkeypa
     assert saccade("predict", "one", " ", "--json")[:2] == (1, "")
 
 
-def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(monkeypatch) -> None:
+def test_a_byte_order_mark_before_the_first_line_is_not_a_part_of_it(monkeypatch) -> None:
     class Piped:
         buffer = io.BytesIO(b"\xef\xbb\xbfone\r\n\xef\xbb\xbftwo\n")
 

@@ -14,7 +14,8 @@ import pytest
 
 from saccade import load
 from saccade.api.bundle import Bundle
-from saccade.cli import options, outputs
+from saccade.cli import options
+from saccade.cli.predict import Outputs
 from saccade.errors import SaccadeError
 from tests.animals import trained
 
@@ -82,7 +83,8 @@ def test_an_interruption_leaves_whole_lines_and_the_same_command_continues_after
     words = ("--out", "out.txt", *["--json"][:as_json])
     with monkeypatch.context() as patch:
         killed_at(patch, 2)
-        assert predict(TEXTS, *words)[0] == 130
+        status, _, err = predict(TEXTS, *words)
+        assert status == 130 and f"stopped after {options.FIRST_CHUNK} inputs; the same command continues" in err
     first = Path("out.txt").read_text()
     assert len(first.splitlines()) == options.FIRST_CHUNK
     with open("out.txt", "a") as file:
@@ -115,6 +117,7 @@ def test_a_file_of_other_inputs_of_another_run_or_of_other_options_is_refused_an
     assert Path("out.txt").read_text().splitlines() == expected
     status, _, err = predict(TEXTS, "--out", "out.txt")
     assert status == 1 and "expected a new file, found an existing one" in err
+    assert os.listdir() == ["out.txt"], "no lock is left"
 
 
 def test_lines_are_printed_before_the_next_are_read(home, expected) -> None:
@@ -194,9 +197,9 @@ def test_a_line_without_end_is_refused(monkeypatch) -> None:
 
 def test_two_processes_cannot_write_one_file(tmp_path) -> None:
     with (
-        outputs.Outputs(tmp_path / "out.txt", {}),
-        pytest.raises(SaccadeError, match="expected a file that no process writes, found process"),
-        outputs.Outputs(tmp_path / "out.txt", {}),
+        Outputs(tmp_path / "out.txt", {}),
+        pytest.raises(SaccadeError, match="expected a file that no other process is writing, found process"),
+        Outputs(tmp_path / "out.txt", {}),
     ):
         pytest.fail("both entered")
 
@@ -207,7 +210,7 @@ def test_a_full_disk_is_one_error_and_what_was_written_continues(tmp_path) -> No
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        with outputs.Outputs(out, job) as file:
+        with Outputs(out, job) as file:
             file.write(["first"], [b"1"])
             resource.setrlimit(resource.RLIMIT_FSIZE, (6, before[1]))
             with pytest.raises(SaccadeError, match=r"could not write: .*the outputs of 1 inputs are whole"):
@@ -215,7 +218,7 @@ def test_a_full_disk_is_one_error_and_what_was_written_continues(tmp_path) -> No
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-    with outputs.Outputs(out, job) as file:
+    with Outputs(out, job) as file:
         assert list(file.left([[b"1", b"2"]])) == [(1, [b"2"])]
         file.write(["second"], [b"2"])
         file.complete()

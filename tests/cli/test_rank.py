@@ -51,10 +51,13 @@ def test_what_a_ranker_cannot_do_is_one_line(command, runs) -> None:
             ("predict", runs / "pooled", "where does anna live ?"),
             "error: input 1: expected at least one candidate, found none",
         ),
-        (("predict", runs / "pooled", INPUT, "--sample"), "error: the task rank predicts the likeliest output"),
+        (
+            ("predict", runs / "pooled", INPUT, "--sample"),
+            "error: command line: --sample: expected nothing: the task rank",
+        ),
         (
             ("predict", runs / "pooled", INPUT, "--beam", "5"),
-            "error: command line: --beam is for tasks that search",
+            "error: command line: --beam: expected nothing: the task rank",
         ),
         (("evaluate", runs / "pooled", "--metric", "f1"), "expected any of map, mrr, precision_at_1, found 'f1'"),
         (
@@ -117,7 +120,7 @@ def test_a_file_is_surveyed_and_its_recipe_trains(command, answers, tmp_path) ->
     assert "40 of 40 questions of" in out
 
 
-def test_a_file_that_would_not_train_is_told_why(command, tmp_path) -> None:
+def test_a_file_that_would_not_train_is_reported_why(command, tmp_path) -> None:
     path = tmp_path / "x.tsv"
     for rows, message in (
         ("q ?\ta\t0\nr ?\tb\t0\ns ?\tc\t0\n", "no candidate is relevant"),

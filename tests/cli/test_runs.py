@@ -67,7 +67,7 @@ def test_one_run_is_described(saccade):
     assert "damaged: run.json:1: expected valid JSON" in out
 
 
-def test_no_runs_yet_is_no_error_but_a_folder_that_is_not_there_is(saccade, tmp_path, monkeypatch):
+def test_no_runs_yet_is_not_an_error_but_a_folder_that_is_not_there_is(saccade, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, out, _ = saccade("runs")
     assert status == 0

@@ -54,7 +54,7 @@ def test_the_same_run_gives_the_same_file(run, tmp_path, command):
 
 
 @pytest.mark.parametrize(("place", "told"), [("nothing", "no such folder"), (".", "no config.json in it")])
-def test_what_is_no_run_is_one_line(tmp_path, command, place, told):
+def test_what_is_not_a_run_is_one_line(tmp_path, command, place, told):
     status, _, err = command("vectors", tmp_path / place, "--out", tmp_path / "v.txt")
     assert status == 1 and err.count("\n") == 1 and f"expected a trained run's folder, found {told}" in err
 

@@ -48,7 +48,7 @@ def test_a_look_that_keeps_to_its_row_is_no_fault():
 
 
 def test_weight_on_padding_is_found():
-    assert "pool: item 0 spends" in broken(Looking(window=everywhere))
+    assert "pool: item 0 has weight" in broken(Looking(window=everywhere))
 
 
 def test_a_weight_below_0_is_found():

@@ -51,6 +51,6 @@ def test_a_network_that_breaks_promises_is_told_which() -> None:
         assert promise in str(told.value)
 
 
-def test_what_is_no_ranker_is_refused() -> None:
+def test_what_is_not_a_ranker_is_refused() -> None:
     with pytest.raises(ContractBroken, match=r"no class derived from saccade.nn.Ranker"):
         check_ranker("attentive_classifier")

@@ -69,14 +69,14 @@ class Careless(Tagger):
 
 
 def test_a_network_that_breaks_promises_is_told_which() -> None:
-    with pytest.raises(ContractBroken, match="what stands in the padding changes nothing") as told:
+    with pytest.raises(ContractBroken, match="values in padding do not change the result") as told:
         check_tagger(Careless)
-    for broken in ("a row alone is what it is", "sees the sites that are named", "not judged are not there"):
+    for broken in ("a row gives the same result alone", "sees exactly the sites", "positions without a tag"):
         assert broken in str(told.value)
-    for kept in ("words matter", "a state that was saved"):
+    for kept in ("the result depends on the words", "a saved state"):
         assert kept not in str(told.value)
 
 
-def test_what_is_no_tagger_is_refused() -> None:
-    with pytest.raises(ContractBroken, match=r"is no class derived from saccade\.nn\.Tagger"):
+def test_what_is_not_a_tagger_is_refused() -> None:
+    with pytest.raises(ContractBroken, match=r"is not a class derived from saccade\.nn\.Tagger"):
         check_tagger("attentive_classifier")

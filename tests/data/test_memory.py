@@ -94,11 +94,11 @@ def test_columns_that_are_named_are_taken_and_source_and_target_in_their_stead()
         (7, "expected pairs of texts, dicts, a DataFrame or a dict of columns, found a int"),
         ({"source": ["a"], "target": ["b", "c"]}, "data: target: expected 1 values, as in 'source', found 2"),
         ({"source": ["a"]}, "data: target: expected the columns 'source' and 'target', found the columns 'source'"),
-        ({"source": "a", "target": "b"}, r"data: source: expected a column of texts, found 'a' \(one record\?"),
+        ({"source": "a", "target": "b"}, r"data: source: expected a column of texts, found 'a' \(for one record"),
         ({"source": [], "target": []}, "expected pairs of texts, found none"),
     ],
 )
-def test_bad_records_are_told_with_their_number(data: Any, message: str) -> None:
+def test_bad_records_are_reported_with_their_number(data: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as told:
         pairs_of(data)
     assert "\n" not in str(told.value)

@@ -42,7 +42,7 @@ def test_dropped_faults_are_counted_and_strict_reading_drops_none() -> None:
         list(valid_records(items, data("drop"), FaultCounts(), strict=True, called="rows"))
 
 
-def test_what_a_file_itself_passes_over_is_no_error() -> None:
+def test_what_a_file_itself_passes_over_is_not_an_error() -> None:
     dropped = FaultCounts()
     assert list(valid_records([broken(skipped=True), "one"], data(), dropped, strict=True, called="rows")) == ["one"]
     assert len(dropped) == 1

@@ -73,7 +73,7 @@ def test_a_resumed_stream_yields_the_batches_that_were_left(ranks: int, buffer: 
         assert epoch_of(again, 1, **place) == whole[1]
 
 
-def test_a_stream_goes_on_within_an_epoch_that_was_left() -> None:
+def test_a_stream_continues_within_an_epoch_that_was_left() -> None:
     stream, whole = stream_of(), epoch_of(stream_of())
     first = [numbers_of(batch) for batch in islice(stream.epoch(0, **TOKENS), 7)]
     assert first + epoch_of(stream) == whole

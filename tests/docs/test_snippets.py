@@ -135,7 +135,7 @@ def test_a_block_in_a_list_and_one_within_a_longer_fence_are_read_as_they_stand(
         ("```sh\nsaccade evaluate RUN --data nowhere.tsv\n```\n", "exit status 1"),
     ],
 )
-def test_a_fault_is_told_with_page_and_line(text, fault, tmp_path, reader):
+def test_a_fault_is_reported_with_page_and_line(text, fault, tmp_path, reader):
     with pytest.raises(AssertionError) as caught:
         reader.follow(written(tmp_path, text))
     assert fault in str(caught.value)

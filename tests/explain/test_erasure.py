@@ -18,8 +18,7 @@ from saccade.data.pairs.batch import collate
 from saccade.errors import SaccadeError
 from saccade.explain import erasure
 from saccade.recipes.recipe import read_recipe
-from saccade.task import Prediction, Scores
-from saccade.tasks.classify import LabelDetail
+from saccade.task import Prediction, Probabilities, Scores
 from saccade.tasks.scoring import choice_scorer
 from saccade.trace.edits import Mask
 from saccade.trace.lens import Lens, Site
@@ -55,7 +54,7 @@ class Judge(Scores):
         read = attend(query, key, self.values, score=dot, lens=looking, site=self.site)[0, 0, 0]
         yes = float(torch.sigmoid(read))
         trace = looking.trace.labelled({}, output="yes")
-        return [Prediction("yes", yes, log(yes), trace=trace, detail=LabelDetail({"yes": yes, "no": 1 - yes}))]
+        return [Prediction("yes", yes, log(yes), trace=trace, detail=Probabilities({"yes": yes, "no": 1 - yes}))]
 
     def scorer(self, network, given, output, *, ended=True):
         return choice_scorer(self, network, given, output)
@@ -78,7 +77,7 @@ def test_hiding_what_decides_and_is_looked_at_costs_most() -> None:
     found = erasure.curve(Judge((0, 5, 0, 0, 0, 0, 0)), "x")
     most, chance, least = drops(found)
     assert most > 0.3 > chance > least
-    assert "point at what it went by" in found["sentence"]
+    assert "show what the prediction depends on" in found["sentence"]
 
 
 def test_a_model_that_does_not_read_what_it_weighs_loses_nothing() -> None:
@@ -87,20 +86,20 @@ def test_a_model_that_does_not_read_what_it_weighs_loses_nothing() -> None:
     assert "hardly changed" in found["sentence"]
 
 
-def test_weights_that_cost_little_more_than_chance_are_called_a_hint() -> None:
+def test_weights_that_cost_little_more_than_chance_are_called_weak_evidence() -> None:
     drops = {erasure.MOST: 0.3, erasure.CHANCE: 0.2, erasure.LEAST: 0.0}
-    assert "a hint" in erasure._sentence(drops, per_step=True)
+    assert "weak evidence" in erasure._sentence(drops, per_step=True)
     assert "at each step" in erasure._sentence(drops, per_step=True)
-    assert "point at" in erasure._sentence({**drops, erasure.MOST: 0.4}, per_step=False)
-    assert "do not say" in erasure._sentence({**drops, erasure.MOST: 0.2}, per_step=False)
+    assert "show what" in erasure._sentence({**drops, erasure.MOST: 0.4}, per_step=False)
+    assert "do not show" in erasure._sentence({**drops, erasure.MOST: 0.2}, per_step=False)
 
 
 def test_hiding_may_make_an_output_more_likely_and_no_drop_is_minus_nothing() -> None:
     drops = {erasure.MOST: -0.3, erasure.CHANCE: -0.001, erasure.LEAST: 0.0}
     rose = erasure._sentence(drops, per_step=False)
-    assert "made its output more likely (by 0.30)" in rose and "do not say" in rose
+    assert "raised the probability of the output by 0.30" in rose and "do not show" in rose
     assert "-0.00" not in erasure._sentence({**drops, erasure.MOST: -0.001}, per_step=False)
-    assert "at random 0.00" in erasure._sentence({**drops, erasure.MOST: 0.3}, per_step=False)
+    assert "random positions by 0.00" in erasure._sentence({**drops, erasure.MOST: 0.3}, per_step=False)
 
 
 def test_the_first_point_is_the_untouched_output_and_k_doubles_to_half_of_the_positions() -> None:

@@ -163,7 +163,7 @@ def test_a_model_whose_label_looks_nowhere_is_refused() -> None:
         words(Reader(TOLD), [])
 
 
-def test_the_share_of_the_marks_is_told() -> None:
+def test_the_share_of_the_marks_is_reported() -> None:
     class Marked(Reader):
         def predict(self, inputs, lens=None):
             axis = tokens("a", ["<bos>", "a"], special=(0,))

@@ -469,7 +469,7 @@ def test_a_trace_tells_which_module_a_site_is():
         ),
     ],
 )
-def test_what_cannot_be_done_is_said(call, message):
+def test_what_cannot_be_done_is_reported(call, message):
     with pytest.raises(SaccadeError, match=message):
         call()
 

@@ -232,7 +232,7 @@ def test_the_keys_of_an_item_may_be_shared_between_programs(monkeypatch: pytest.
     check(*rows(2, 3, 19, 2), seen=Visibility(before=10, after=4, lengths=torch.tensor([19, 7], device=DEVICE)))
 
 
-def test_nothing_to_score_is_no_error() -> None:
+def test_nothing_to_score_is_not_an_error() -> None:
     for T, S in ((0, 5), (3, 0)):
         query, key, v = rows(2, T, S, 4)
         assert direct.scores(query, key, v, Visibility()).shape == (2, T, S)

@@ -259,7 +259,7 @@ def test_the_share_of_a_band_is_that_of_the_tiles_it_meets(low: int, high: int) 
     assert products._band_share(T, S, low, high) == sum(map(bool, tiles)) / len(tiles)
 
 
-def test_wrong_shapes_and_types_are_told() -> None:
+def test_wrong_shapes_and_types_are_reported() -> None:
     of_query, of_key = half(2, 5, 8), half(2, 7, 8)
     with pytest.raises(SaccadeError, match=r"expected of_key \(2, 7, 8\).*found \(3, 7, 8\)"):
         products.scores_of(of_query, half(3, 7, 8), Visibility())

@@ -70,7 +70,7 @@ def test_an_operation_with_one_kernel_says_so(op: str) -> None:
     assert str(choice) == f"{op}.reference: it is the only kernel for {op}."
 
 
-def test_an_unknown_operation_is_told_which_there_are() -> None:
+def test_an_unknown_operation_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SaccadeError, match="additive, dot, entmax15, sparsemax, found 'cosine'"):
         choose(replace(TRAINING, op="cosine"))
 

@@ -25,7 +25,7 @@ def _told_apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("_told_apart")
-def test_a_compiled_call_is_no_export() -> None:
+def test_a_compiled_call_is_not_an_export() -> None:
     x = torch.ones(5)
     torch.testing.assert_close(torch.compile(Told(), backend="eager", fullgraph=True)(x), 2 * x)
     torch.testing.assert_close(Told()(x), 2 * x)

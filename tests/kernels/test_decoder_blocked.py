@@ -65,7 +65,7 @@ def test_a_larger_query_than_those_before_takes_another_way() -> None:
         torch.testing.assert_close(weights, reference.step_attention(query, key, value, v=v)[1])
 
 
-def test_what_is_no_number_comes_through_in_its_own_item_alone() -> None:
+def test_what_is_not_a_number_comes_through_in_its_own_item_alone() -> None:
     query, key, value, v = torch.randn(N, D), torch.randn(N, S, D), torch.randn(N, S, E), torch.randn(D)
     query[1, 2] = torch.nan
     context, _ = blocked.look(blocked.prepare(key, value), query, v, 1.0, None, torch.float32)

@@ -181,7 +181,7 @@ def test_an_output_that_no_loss_needs_costs_nothing_and_changes_nothing() -> Non
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other)
 
 
-def test_no_items_and_no_keys_are_no_trouble() -> None:
+def test_batches_without_items_or_keys_work() -> None:
     for N, S in ((0, 5), (3, 0)):
         context, weights = step_attention(
             *(torch.randn(*shape, device=DEVICE) for shape in ((N, 7), (N, S, 7), (N, S, 11)))

@@ -61,7 +61,7 @@ def lonely(x, out, SIZE: tl.constexpr):
     tl.store(out + place, _doubled(tl.load(x + place)))
 
 
-def test_a_function_that_another_calls_is_no_program_and_one_that_nobody_launches_is_named() -> None:
+def test_a_function_that_another_calls_is_not_a_program_and_one_that_nobody_launches_is_named() -> None:
     [program] = script.programs([_doubled, lonely])
     assert program.function is lonely
     assert program.verdict == "NEVER LAUNCHED" and "lonely" in str(program)
@@ -84,7 +84,9 @@ def off_by(error: float) -> Any:
 @pytest.mark.parametrize(
     ("error", "told"), [(1e-6, []), (1e-3, ["additive, its reach, float32: reach is off by 0.001"])]
 )
-def test_an_answer_beyond_what_is_allowed_is_told_with_the_programs_that_gave_it(error: float, told: list[str]) -> None:
+def test_an_answer_beyond_what_is_allowed_is_reported_with_the_programs_that_gave_it(
+    error: float, told: list[str]
+) -> None:
     known = script.programs()
     wrong = script.examine(known, [off_by(error)], "cpu")
     assert len(wrong) == len(told) and all(line.startswith(start) for line, start in zip(wrong, told, strict=True))

@@ -193,7 +193,7 @@ def test_no_queries_and_no_keys_give_zeros(N: int, T: int, S: int) -> None:
     assert_same(found, expected(query, key, Visibility(), 1.0, ALL))
 
 
-def test_what_it_cannot_serve_is_said() -> None:
+def test_what_it_cannot_serve_is_reported() -> None:
     query, key = rows(6)
     with pytest.raises(SaccadeError, match=r"float64 of width 24.*statistics.blocked"):
         fused.statistics(query.double(), key.double(), Visibility(), scale=1.0, wanted=ALL)

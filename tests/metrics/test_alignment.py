@@ -201,7 +201,7 @@ def test_growing_takes_neighbours_that_give_a_word_its_first_link() -> None:
     assert symmetrise({(0, 0)}, {(0, 0), (1, 0)}, "grow-diag", needs="both") == {(0, 0)}
 
 
-def test_growing_goes_on_from_what_it_added() -> None:
+def test_growing_continues_from_what_it_added() -> None:
     chain = {(0, 0), (1, 1), (2, 2), (3, 3)}
     assert symmetrise({(0, 0)}, chain, "grow-diag") == chain
     backwards = {(3, 3), (2, 2), (1, 1), (0, 0)}

@@ -60,7 +60,7 @@ def test_systems_that_predict_different_labels_are_compared_label_by_label() -> 
     assert found.difference == pytest.approx(1 - first.value) and found.better > 0.5
 
 
-def test_unknown_metrics_and_missing_predictions_are_told() -> None:
+def test_unknown_metrics_and_missing_predictions_are_reported() -> None:
     with pytest.raises(SaccadeError, match="unknown metric 'bleu': those of labels are accuracy, f1"):
         label_statistics("bleu", SAID, TRUE)
     with pytest.raises(SaccadeError, match="got 1 predictions and 2 references"):

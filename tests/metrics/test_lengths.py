@@ -57,7 +57,7 @@ def test_bleu_of_a_bucket_is_the_corpus_bleu_of_its_sentences() -> None:
     assert (short.count, long.count) == (2, 1)
 
 
-def test_where_there_is_no_figure_none_is_made_up() -> None:
+def test_undefined_figures_are_left_out() -> None:
     whole = statistics("bleu", ["a b", "a b c d e"], ["a b", "a b c d e"])
     short, between, long = score_by_length(whole, buckets([2, 5], [3, 4]), samples=20)
     # two words have no four in a row, and no sentence has four words

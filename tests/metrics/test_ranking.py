@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_refused() -> None:
             ranking_statistics("map", scores, RELEVANCE)
 
 
-def test_scores_that_are_no_numbers_are_never_to_a_systems_advantage() -> None:
+def test_scores_that_are_not_numbers_are_never_to_a_systems_advantage() -> None:
     nan = float("nan")
     assert order([nan, nan, 0.1], [1, 0, 0]) == [2, 1, 0]
     assert ranking_statistics("mrr", [[nan, 0.3, nan, -5.0]], [[1, 0, 0, 0]]).value == 1 / 4

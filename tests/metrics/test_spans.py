@@ -33,7 +33,7 @@ def test_types_and_tags_have_figures_of_their_own() -> None:
     assert mistaken(SAID, TRUE, 2) == [("B-ORG", "B-PER", 1), ("B-PER", "O", 1)]
 
 
-def test_where_nothing_is_said_or_true_figures_are_0_and_no_error() -> None:
+def test_without_predicted_or_true_spans_figures_are_0() -> None:
     for said, true in (([[]], [[(0, 1, "A")]]), ([[(0, 1, "A")]], [[]]), ([[]], [[]])):
         assert span_statistics("f1", said, true).value == 0.0
 

@@ -118,9 +118,9 @@ def test_unequal_counts_empty_lists_and_a_bare_text_are_refused(metric: object) 
         metric("ab", "ab")  # type: ignore[operator]
 
 
-def test_unknown_names_are_told_with_the_known_ones() -> None:
+def test_unknown_names_are_reported_with_the_known_ones() -> None:
     with pytest.raises(
-        SaccadeError, match="unknown metric 'rouge': the known ones are bleu, chrf, ter, exact_match, cer, wer"
+        SaccadeError, match="unknown metric 'rouge': expected one of bleu, chrf, ter, exact_match, cer, wer"
     ):
         score(["bleu", "rouge"], ["a"], ["a"])
     with pytest.raises(SaccadeError, match="expected a list of metrics, found one text: 'bleu'"):

@@ -24,7 +24,7 @@ def test_variants_with_the_aspect_at_the_input_keep_every_promise(variant: str, 
 
 @pytest.mark.parametrize("variant", ["at", "lstm"])
 def test_the_others_keep_all_promises_but_that_an_aspect_changes_what_is_said_of_one_word(variant: str) -> None:
-    with pytest.raises(ContractBroken, match="breaks 1 of 9 promises:\n  - words matter"):
+    with pytest.raises(ContractBroken, match="breaks 1 of 9 promises:\n  - the result depends on the words"):
         check_classifier(AtaeLstm, Config(variant, "summed", M, N))
 
 

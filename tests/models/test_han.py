@@ -44,7 +44,7 @@ def test_padding_sentences_may_stand_anywhere(config: Config) -> None:
 
 
 @pytest.mark.parametrize("config", EVERY, ids=name)
-def test_a_document_without_words_is_no_nan_and_neither_is_its_gradient(config: Config) -> None:
+def test_a_document_without_words_is_not_nan_and_neither_is_its_gradient(config: Config) -> None:
     made = network(config)
     lengths = LENGTHS.clone()
     lengths[1] = 0

@@ -239,7 +239,7 @@ def test_a_step_of_ones_own_is_given_a_memory_row_a_token() -> None:
 
 
 @torch.no_grad()
-def test_a_row_that_goes_on_from_another_copies_nothing() -> None:
+def test_a_row_that_continues_from_another_copies_nothing() -> None:
     room = make_room(network().start(network().encode(SOURCE, LENGTHS)), 0)
     after = follow((room,), torch.tensor([2, 0, 0]))[0]
     assert [one is other for one, other in zip(after.keys + after.values, room.keys + room.values, strict=True)] == [
@@ -356,7 +356,7 @@ def test_prompts_of_unequal_length_go_on_as_they_would_alone(positions: str) -> 
                 torch.testing.assert_close(model.write(hidden)[row, 0], whole[0, -1], rtol=1e-4, atol=1e-5)
 
 
-def test_how_far_it_can_read_is_said() -> None:
+def test_how_far_it_can_read_is_reported() -> None:
     assert language(positions="learned", places=20).longest == 20
     assert language().longest is None
     assert language(tied=False).output is not None

@@ -54,7 +54,7 @@ def test_the_probabilities_are_the_mean_of_the_members() -> None:
         torch.testing.assert_close(logits.exp(), expected[:, offset])
 
 
-def test_a_mean_of_tiny_probabilities_is_no_zero() -> None:
+def test_a_mean_of_tiny_probabilities_is_not_zero() -> None:
     rows = [torch.tensor([[0.0, -200.0]]), torch.tensor([[0.0, -210.0]])]
     assert mean_log_prob(rows)[0, 1] == pytest.approx(-200.0 - 0.6931, abs=1e-3)
 

@@ -41,7 +41,7 @@ def test_rows_are_reversed_within_their_own_lengths_and_padding_stays() -> None:
     assert reverse_within(rows, torch.tensor([3, 0, 0])).tolist() == [[3, 2, 1, 4], [1, 2, 0, 0], [9, 0, 0, 0]]
 
 
-def test_reversing_twice_is_no_change() -> None:
+def test_reversing_twice_changes_nothing() -> None:
     states = torch.randn(3, 7, 5)
     once = reverse_within(states, LENGTHS)
     torch.testing.assert_close(once[2, 0], states[2, 3], rtol=0, atol=0)
@@ -195,7 +195,7 @@ def test_the_memory_cell_passes_over_padding_bit_for_bit() -> None:
 
 
 @every_cell
-def test_dropout_lies_between_the_layers_and_in_training_alone(cell: str) -> None:
+def test_dropout_is_between_the_layers_and_in_training_alone(cell: str) -> None:
     one = Recurrent(cell, 3, 5, layers=1, dropout=0.9)  # type: ignore[arg-type]
     two = Recurrent(cell, 3, 5, layers=2, dropout=0.9)  # type: ignore[arg-type]
     x = torch.randn(3, 7, 3)

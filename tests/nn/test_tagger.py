@@ -56,7 +56,7 @@ def test_the_tag_before_a_tag_is_that_of_the_judged_position_before_it(emissions
     assert not shares[0, [1, 4]].any() and not best[2].any() and not shares[2].any()
 
 
-def test_nothing_judged_costs_nothing_and_has_no_gradient_that_is_no_number(emissions) -> None:
+def test_without_tagged_positions_the_loss_is_0_and_gradients_are_finite(emissions) -> None:
     for chained in (False, True):
         network, rows = tagger(chained=chained), emissions.clone().requires_grad_()
         loss = network.loss(rows, torch.full((B, S), IGNORED), LENGTHS)

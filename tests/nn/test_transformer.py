@@ -62,7 +62,7 @@ def test_norms_stand_where_the_paper_or_its_successors_put_them() -> None:
     assert isinstance(Encoder(2, layout()).norm, nn.Identity)
 
 
-def test_dropout_acts_where_it_is_said_to() -> None:
+def test_dropout_acts_in_the_documented_places() -> None:
     states = torch.ones(B, T, D)
     assert (Residual(layout(norm="pre", dropout=0.5)).leave(torch.zeros(B, T, D), states) == 0).any()
     inside = FeedForward(layout(hidden_dropout=0.5))

@@ -42,11 +42,11 @@ def test_without_vectors_nothing_changes():
     begin_words(nn.Linear(2, 3), None)
 
 
-def test_a_width_other_than_the_files_is_told_with_both_numbers():
+def test_a_width_other_than_the_files_is_reported_with_both_numbers():
     with pytest.raises(InputError, match=r"recipe: model.embedding: expected 7, as many .* of v.txt have, found 3"):
         begin_words(Network(), found(7))
 
 
-def test_a_network_without_word_embeddings_is_told():
+def test_a_network_without_word_embeddings_is_reported():
     with pytest.raises(InputError, match=r"model.name: expected a network with an embedding of words.*found Linear"):
         begin_words(nn.Linear(2, 3), found())

@@ -39,7 +39,7 @@ def test_network_and_vocabulary_may_be_left_out(write):
     assert recipe.train.epochs == 10
 
 
-def test_what_agrees_may_be_said_again_and_dropout_may_change(write):
+def test_fields_that_agree_may_be_repeated_and_dropout_may_change(write):
     recipe = read_recipe(write(CHILD + "model: {name: rnnsearch, hidden: 9, dropout: 0.5}\n"))
     assert (recipe.model.hidden, recipe.model.embedding, recipe.model.dropout) == (9, 7, 0.5)
 

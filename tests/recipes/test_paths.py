@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from saccade.data.images.records import CaptionData
 from saccade.errors import SaccadeError
+from saccade.recipes import recipe as recipes
+from saccade.recipes.located import locate, node_at
 from saccade.recipes.recipe import change, read_recipe
 
 
@@ -66,3 +69,22 @@ def test_of_word_vectors_the_file_is_a_path_and_nothing_else(recipe):
     assert (alone, inside.file, whole.file) == (file, file, file)
     with pytest.raises(SaccadeError, match=r"data\.vectors\.frozen: expected true or false, found 'maybe'"):
         read_recipe("glove_trec", ["data.vectors.frozen=maybe"])
+
+
+@pytest.mark.parametrize("name", ["efficientnet_lite0", "mine.net:Net", "models/net", "/models/net"])
+def test_a_backbone_is_a_path_only_if_it_is_a_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(recipes, "data_class", lambda task: CaptionData)
+    monkeypatch.setattr(recipes, "TASKS", {"describe": None})
+    settings = {"backbone": name, "weights": "w.bin", "cache": "kept"}
+    tree = locate({"task": "describe", "data": {"train": "a.csv", "features": settings}}, "my.yaml")
+    folder = tmp_path / "recipes"
+
+    def found(root):
+        return [node_at(root, f"data.features.{part}").value for part in settings]
+
+    expected = str(folder / name) if name == "models/net" else name
+    assert found(recipes.with_vocabulary(tree, folder)) == [expected, str(folder / "w.bin"), str(folder / "kept")]
+    expected = str(tmp_path / name) if name == "models/net" else name
+    typed = recipes.from_here(tree, ["data.features.backbone", "data.features.cache"])
+    assert found(typed) == [expected, "w.bin", str(tmp_path / "kept")]

@@ -152,7 +152,9 @@ def test_every_value_knows_its_line_and_its_text(tmp_path: Path) -> None:
         ("a" * (MAX_BYTES + 1), f"my.yaml: expected at most {MAX_BYTES:,} bytes of YAML, found more"),
     ],
 )
-def test_a_file_that_is_no_recipe_is_refused_with_the_reason(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_a_file_that_is_not_a_recipe_is_refused_with_the_reason(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
     assert fault(tmp_path, text) == message
 
 
@@ -206,7 +208,7 @@ def test_a_fault_in_an_alias_points_at_the_alias(tmp_path: Path) -> None:
     )
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_a_part_of_the_first_key(tmp_path: Path) -> None:
     assert read_yaml(written(tmp_path, "\ufefflr: 3\n")).value == {"lr": Located(3, str(tmp_path / "my.yaml"), 1, "3")}
 
 
@@ -470,7 +472,7 @@ def test_a_missing_field_is_named_with_its_type(tmp_path: Path) -> None:
     )
 
 
-def test_what_a_dataclass_holds_against_its_values_is_said_at_the_line_of_the_field(tmp_path: Path) -> None:
+def test_a_value_that_a_dataclass_refuses_is_reported_at_the_line_of_the_field(tmp_path: Path) -> None:
     assert fault(tmp_path, "lr: 3\nmodel:\n  name: rnn\n  hidden: -3\n") == (
         "my.yaml:4: model.hidden: expected hidden to be positive, found -3"
     )

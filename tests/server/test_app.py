@@ -110,7 +110,7 @@ def test_a_beam_as_large_as_the_list_passes_where_nothing_is_searched(tmp_path, 
         assert "alternatives" not in ask(client, search={"beam": 1})[0]
         for search in ({"beam": 2}, {"beam": 3, "n_best": 2}, {"n_best": 2, "stop": "beam"}):
             refused = client.post(ADDRESS, json={"inputs": [TEXT], "search": search})
-            assert refused.status_code == 422 and "finds the likeliest without a search" in refused.text
+            assert refused.status_code == 422 and "without a search" in refused.text
 
 
 def test_models_say_what_they_are_and_what_may_be_asked(client, bundle) -> None:

@@ -13,11 +13,14 @@ import torch
 from fastapi.testclient import TestClient
 from torch import nn
 
+from saccade.attention import attend
+from saccade.attention.own import OwnScore
 from saccade.progress import report
 from saccade.server import Limits, create_app
 from saccade.server.app import Worker
-from saccade.server.budget import Budget, Pace
+from saccade.server.budget import Budget, Pace, resident
 from saccade.server.requests import Refusal
+from saccade.trace import Lens
 
 ADDRESS = "/v1/models/my/predict"
 FORCED = "the dog is " * 180  # 540 tokens that must be written
@@ -146,8 +149,43 @@ def test_a_search_that_would_hold_too_much_is_refused(bundle, monkeypatch, trace
     ask = {"inputs": ["der hund ist alt"] * 5, "trace": trace, "prefix": FORCED, "search": {"beam": 63}}
     answer, steps = post(bundle, monkeypatch, Limits(memory=100_000), **ask)
     message = answer.json()["error"]["message"]
-    assert answer.status_code == 422 and "0.0 GB, estimated" in message
+    assert answer.status_code == 422 and "at most 0.0 GB, " in message
     assert steps < 20
+
+
+def test_work_without_a_search_that_holds_too_much_is_refused_between_its_steps() -> None:
+    if not resident():
+        pytest.skip("this system does not tell how much memory a process takes")
+    held: list[torch.Tensor] = []
+
+    def work() -> None:
+        for _ in range(31):
+            held.append(torch.ones(13_000_000))  # 52 MB
+            report()
+
+    budget = Budget(Limits(memory=300_000_000), Pace())
+    with pytest.raises(Refusal, match=r"expected work in at most 0\.3 GB, found 0\.\d GB"):
+        budget.run(work)
+    assert 3 < len(held) < 20
+
+
+@pytest.mark.parametrize("lens", [None, Lens("top")])
+def test_attention_over_a_long_input_is_refused_before_its_scores_are_computed(lens) -> None:
+    computed: list[int] = []
+
+    class Dot(nn.Module):
+        def forward(self, query, key):
+            computed.append(1)
+            return query @ key.mT
+
+    score = OwnScore(Dot(), 5, 5)
+    sequence = torch.zeros(1, 3, 1001, 5)
+    budget = Budget(Limits(memory=20_000_000), Pace())  # the scores alone take 12 MB
+    with pytest.raises(Refusal, match=r"at most 0\.0 GB, estimated 0\.0 GB"):
+        budget.run(lambda: attend(sequence, sequence, sequence, score=score, lens=lens))
+    assert not computed
+    budget = Budget(Limits(memory=500_000_000), Pace())
+    assert budget.run(lambda: attend(sequence, sequence, sequence, score=score)).shape == (1, 3, 1001, 5)
 
 
 def test_an_ordinary_search_is_within_the_limits_of_memory(bundle, monkeypatch) -> None:

@@ -96,7 +96,7 @@ def test_a_bundle_keeps_it_and_a_run_that_begins_from_it_does_not(task, network)
         ({"records": None}, "records: expected a whole number, found null"),
     ],
 )
-def test_a_file_that_is_no_calibration_is_refused(change, said) -> None:
+def test_a_file_that_is_not_a_calibration_is_refused(change, said) -> None:
     plain = json.loads(Calibration(0.7, 9, "valid").to_json()) | change
     with pytest.raises(InputError, match=r"calibration\.json") as caught:
         Calibration.among({CALIBRATION: json.dumps(plain)})

@@ -61,7 +61,7 @@ def test_a_text_becomes_its_sentences() -> None:
     assert batch.text.shape == (2, 3, 7) and batch.lengths.tolist() == [[3, 7, 2]] * 2 and batch.tokens == 2
 
 
-def test_a_long_sentence_becomes_several_and_a_long_text_is_cut_and_told() -> None:
+def test_a_long_sentence_becomes_several_and_a_long_text_is_cut_and_reported() -> None:
     text = "One two three four five six. Seven eight! Nine."
     long = [Labelled(text, "pos"), Labelled("Ten.", "neg")]
     of = task(long, words=4)

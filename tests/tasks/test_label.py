@@ -24,8 +24,7 @@ from saccade.models.bert import BertTagger
 from saccade.models.bert import Config as BertConfig
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.label import Label
-from saccade.tasks.label_inputs import file_shares
+from saccade.tasks.label import Label, file_shares
 from saccade.testing import check_task
 from saccade.trace import Lens
 from saccade.training.config import Train
@@ -143,9 +142,9 @@ def test_what_means_nothing_to_a_tagger_is_refused() -> None:
     made = network(of)
     with pytest.raises(InputError, match=r"train\.sampling: expected 0.*label.*found 0\.5"):
         read_recipe("tagger_repeats", ["train.sampling=0.5"])
-    with pytest.raises(SaccadeError, match="no n-best list"):
+    with pytest.raises(SaccadeError, match=r"search\.n_best: expected 1: the task label"):
         of.predict(made, ["a"], how=Search(n_best=2, beam=2))
-    with pytest.raises(SaccadeError, match="does not sample"):
+    with pytest.raises(SaccadeError, match=r"search\.sample: expected nothing: the task label"):
         of.predict(made, ["a"], how=Search(sample=Sampling()))
     with pytest.raises(InputError, match=r"model.name: expected a network that tags words.*'attentive_classifier'"):
         of.network(AttentiveClassifier, AttentiveClassifier.config_class())
@@ -158,7 +157,7 @@ def test_what_means_nothing_to_a_tagger_is_refused() -> None:
 # Predictions ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_illegal_sequence_is_never_said_and_tags_are_the_files() -> None:
+def test_an_illegal_sequence_is_never_predicted_and_tags_are_in_the_files_scheme() -> None:
     of = task()
     for config in (SMALL, replace(SMALL, output="softmax")):
         for each in of.predict(network(of, config), [record.source for record in RECORDS], how=Search()):
@@ -256,7 +255,7 @@ def test_pieces_and_marks_have_places_of_their_own_and_the_last_layer_leads_to_t
     assert erasure.curve(type("Bundle", (), {"task": of, "network": made}), "Name1 quits", found.value)["curves"]
 
 
-def test_likely_tags_are_told_in_the_files_scheme_and_hold_what_was_said() -> None:
+def test_likely_tags_are_in_the_files_scheme_and_contain_the_prediction() -> None:
     of = task()
     made = network(of)
     asked = "Name1 of1 sits in1 Place2"
@@ -404,7 +403,7 @@ def test_a_run_begun_from_another_keeps_its_tags_unless_new_ones_are_met() -> No
     assert set(listed.labels) == {*met, "Y"}
 
 
-def test_the_scheme_is_the_new_runs_own_and_what_is_learnt_otherwise_starts_anew() -> None:
+def test_the_scheme_is_the_new_runs_own_and_what_is_learnt_otherwise_starts_again() -> None:
     first = task()  # bio, learnt as bioes
     marked = Label.continue_from(replace(first.data, scheme="bioes", learn=None), RECORDS, first.files())
     assert (marked.tags.scheme, marked.tags.learn, marked.labels) == ("bioes", "bioes", first.labels)

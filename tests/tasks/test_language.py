@@ -112,7 +112,7 @@ def test_a_limit_takes_the_first_texts_and_their_words() -> None:
     assert figures(task, network, limit=2) == pytest.approx(dict(expected))
 
 
-def test_unknown_tokens_and_unknown_metrics_are_told() -> None:
+def test_unknown_tokens_and_unknown_metrics_are_reported() -> None:
     task = made()
     network = lstm(task)
     corpus = task.corpus([Text("the zebra sleeps")], "here")
@@ -182,7 +182,7 @@ def test_wishes_steer_a_continuation() -> None:
     assert free not in found.value.split()
 
 
-def test_what_is_no_prompt_is_refused() -> None:
+def test_what_is_not_a_prompt_is_refused() -> None:
     task = made()
     with pytest.raises(InputError, match="input 2: expected a text, found int"):
         task.predict(lstm(task), ["x", 3], how=Search())  # type: ignore[list-item]
@@ -297,7 +297,7 @@ STREAMED = ("data.layout=stream", "data.chunk=9", "data.streams=5", "model.dropo
 
 
 @pytest.mark.parametrize("options", [STREAMED, ("train.accumulate=3", "train.average=2", "train.average_of=best")])
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(options: tuple[str, ...], tmp_path: Path, monkeypatch) -> None:
+def test_a_run_that_was_stopped_continues_bit_for_bit(options: tuple[str, ...], tmp_path: Path, monkeypatch) -> None:
     recipe = small(*options)
     whole = api.train(recipe, folder=tmp_path / "whole")
     update = loop._Loop._update

@@ -281,7 +281,7 @@ def test_labels_have_the_fewest_decimals_that_tell_points_apart(source: Any, lab
         (None, "points: expected a list of points, found null"),
     ],
 )
-def test_an_input_that_is_no_list_of_points_is_refused(given: Any, message: str) -> None:
+def test_an_input_that_is_not_a_list_of_points_is_refused(given: Any, message: str) -> None:
     task, network, _ = made()
     with pytest.raises(InputError) as caught:
         task.predict(network, [TRIANGLE, given], how=Search())

@@ -21,8 +21,7 @@ from saccade.errors import InputError, Interrupted, SaccadeError
 from saccade.models.bert import Bert, Config
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
-from saccade.tasks.fill_mask import _best, filled
-from saccade.tasks.pretrain import Pretrain
+from saccade.tasks.pretrain import Pretrain, _best, filled
 from saccade.trace import Lens, Mask
 from saccade.training import stepping
 from saccade.training.config import Train
@@ -62,7 +61,7 @@ def test_a_corpus_holds_every_token_of_its_documents(task, corpus):
     assert "40 documents" in corpus.note and f"{tokens:,} tokens in {len(corpus):,} rows" in corpus.note
 
 
-def test_rows_inside_one_sentence_are_warned_of_once_where_followers_are_told(task):
+def test_rows_inside_one_sentence_are_warned_of_once_where_followers_are_reported(task):
     single, several = [Text("the dogs wait")] * 5, [Text("the dogs wait . a cat sleeps . it rains .")] * 5
     note = task.corpus(single, "data.train").note
     assert "5 of the rows contain at most one sentence" in note and "data.pairs: none" in note
@@ -97,7 +96,7 @@ def test_answers_of_a_part_that_was_never_trained_say_so(task, corpus, network, 
     assert bundle.task.evaluate(network, corpus, how=Search(), metrics=["mlm_loss"], limit=3).notes == ()
 
 
-def test_a_bucket_is_no_wider_than_a_row_may_be(task, corpus):
+def test_a_bucket_is_not_wider_than_a_row_may_be(task, corpus):
     short = Pretrain(replace(task.data, length=33), task.tokenizer)
     again = short.corpus(corpus.records, "data.train")
     batch = short.batch(again, range(len(again)))
@@ -204,7 +203,7 @@ def test_the_best_fillings_of_many_blanks_are_exact_and_as_many_as_were_asked_fo
     assert len({words for _, words in _best(likely * 6, 5)}) == 5
 
 
-def test_marks_are_no_words_however_many_are_asked_for(task, network):
+def test_marks_are_not_words_however_many_are_asked_for(task, network):
     found = task.predict(network, ["[MASK] dogs wait ."], how=Search(beam=10_000, n_best=10_000))[0]
     told = [found.value, *(each.value for each in found.alternatives)]
     assert len(told) == task.tokenizer.size - len(MARKS) and not any(value.startswith("[") for value in told)
@@ -264,7 +263,7 @@ def test_a_filled_pair_is_written_as_it_was_given_and_drawn_on_two_lines(task, n
         ("[MASK] " * 50, "at most 40"),
     ],
 )
-def test_inputs_that_cannot_be_read_are_told(task, network, text, word):
+def test_inputs_that_cannot_be_read_are_reported(task, network, text, word):
     with pytest.raises(InputError, match=word):
         task.predict(network, [text], how=Search())
 
@@ -298,7 +297,7 @@ def test_its_files_restore_it(task):
     assert again.files() == task.files() and again.tokenizer.MASK == task.tokenizer.MASK
 
 
-def test_what_does_not_fit_is_told(task, corpus):
+def test_what_does_not_fit_is_reported(task, corpus):
     with pytest.raises(InputError, match=r"data\.length"):
         task.network(Bert, Config(layers=1, width=4, heads=1, feed_forward=4, positions=16))
     with pytest.raises(SaccadeError, match="batch_tokens"):
@@ -318,7 +317,7 @@ def whole(tmp_path_factory) -> Path:
     return folder
 
 
-def test_an_interrupted_run_goes_on_with_the_same_masks(whole, tmp_path):
+def test_an_interrupted_run_continues_with_the_same_masks(whole, tmp_path):
     with pytest.raises(Interrupted):
         api.train(small(), folder=tmp_path / "stopped", report=StopAt(6, signal.SIGTERM))
     api.resume(tmp_path / "stopped")

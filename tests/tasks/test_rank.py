@@ -242,7 +242,7 @@ def test_a_candidate_that_is_given_twice_counts_once(loss) -> None:
         (7, "found int"),
     ],
 )
-def test_an_input_that_cannot_be_read_is_told(given, told) -> None:
+def test_an_input_that_cannot_be_read_is_reported(given, told) -> None:
     of = task()
     with pytest.raises(InputError, match=rf"input 2.*{told}"):
         of.predict(network(of), [INPUT, given], how=Search())
@@ -252,7 +252,7 @@ def test_an_input_that_cannot_be_read_is_told(given, told) -> None:
 
 def test_it_does_not_sample() -> None:
     of = task()
-    with pytest.raises(SaccadeError, match="does not sample or search"):
+    with pytest.raises(SaccadeError, match=r"search\.sample: expected nothing: the task rank"):
         of.predict(network(of), [INPUT], how=Search(sample=Sampling()))
 
 
@@ -280,7 +280,7 @@ def test_a_network_that_reads_both_together_has_one_axis_of_both() -> None:
     assert labels[1:5] == ("who", "has", "2", "?") and list(labels[6:-1]) == found.value.split()
 
 
-def test_an_edit_changes_scores_and_one_that_never_applies_is_told() -> None:
+def test_an_edit_changes_scores_and_one_that_never_applies_is_reported() -> None:
     of = task()
     made = network(of)
     plain = of.predict(made, [INPUT], how=Search())[0]

@@ -99,7 +99,7 @@ def test_what_tokens_add_to_a_text_spells_it(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_output_begins_with_its_prefix_and_goes_on(kind: str) -> None:
+def test_an_output_begins_with_its_prefix_and_continues(kind: str) -> None:
     task = task_of(kind)
     found = said(task, "die maus und das haus", OutputConstraints(prefix="der hund"))
     assert found.value.startswith("der hund")

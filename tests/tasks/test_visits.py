@@ -187,7 +187,7 @@ def test_an_input_is_a_record_a_list_of_visits_json_or_a_patient() -> None:
         (7, ["input 2", "a list of visits", "7"]),
     ],
 )
-def test_an_input_that_is_no_record_is_refused(given: Any, facts: list[str]) -> None:
+def test_an_input_that_is_not_a_record_is_refused(given: Any, facts: list[str]) -> None:
     task, network, _ = made()
     with pytest.raises(InputError) as error:
         task.predict(network, [EXAMPLES[0], given], how=Search())

@@ -130,19 +130,19 @@ def test_a_network_that_keeps_its_promises_passes_by_class_and_by_name():
     ("network", "message"),
     [
         (Wide, r"logits are numbers .*expected \[3, 5, 13\], found \[3, 5, 12\]"),
-        (TwoWays, r"encode, start and step give what teach gives: step 0: .*numbers differ"),
-        (Leaking, r"an item alone .*item 1 of 3 in a batch of 7.*spends 3\.\d+ on padding"),
-        (Summing, r"what stands in the padding changes nothing: another padding: .*numbers differ"),
-        (Foreseeing, r"a step sees nothing of later tokens: the first 3 steps: .*numbers differ"),
+        (TwoWays, r"encode, start and step give the same logits as teach: step 0: .*numbers differ"),
+        (Leaking, r"an item gives the same result alone .*item 1 of 3 in a batch of 7.*has weight 3\.\d+ on padding"),
+        (Summing, r"values in padding do not change the result: another padding: .*numbers differ"),
+        (Foreseeing, r"a step does not depend on later tokens: the first 3 steps: .*numbers differ"),
         (Rigid, r"rows of memory and state can be selected and reordered.*the second step"),
-        (Silent, r"the lens sees the sites .*names \['decoder\.attention'\], the lens saw \[\]"),
+        (Silent, r"the lens sees exactly the sites .*names \['decoder\.attention'\], the lens saw \[\]"),
         (Misnamed, r"names \['decoder\.atention'\], the lens saw \['decoder\.attention'\]"),
         (Heavy, r"decoder\.attention: a row sums to 2"),
         (Watched, r"the result is the same with and without a lens: under Lens\('all'\)"),
         (Useless, r"reach every parameter: unused\.weight \[5, 3\] got none"),
-        (Unsaved, r"a state that was saved gives the same network: .*numbers differ"),
-        (Counting, r"in eval the same input .*calls, which a call changed"),
-        (Dropping, r"in eval the same input gives the same output"),
+        (Unsaved, r"a saved state restores the network: .*numbers differ"),
+        (Counting, r"in eval mode equal inputs .*calls, which a call changed"),
+        (Dropping, r"in eval mode equal inputs give equal outputs"),
     ],
 )
 def test_a_broken_promise_is_named_with_numbers(network, message):
@@ -151,7 +151,7 @@ def test_a_broken_promise_is_named_with_numbers(network, message):
 
 
 def test_what_is_no_network_is_refused():
-    with pytest.raises(ContractBroken, match=r"Config is no class derived from saccade\.nn\.EncoderDecoder"):
+    with pytest.raises(ContractBroken, match=r"Config is not a class derived from saccade\.nn\.EncoderDecoder"):
         check_model(rnnsearch.Config)
     with pytest.raises(ContractBroken, match=r"Bare has no config_class"):
         check_model(type("Bare", (EncoderDecoder,), {}))

@@ -119,15 +119,15 @@ def test_a_score_that_keeps_its_promises_passes_in_every_form():
         (Transposed, r"Transposed breaks 1 of 9 promises:\n.*expected scores \[2, 4, 5\], found \[2, 5, 4\]"),
         (NotANumber, r"scores are numbers .*20|40 of .* are NaN"),
         (OverTheKeys, r"does not depend on other keys.*of 24 numbers differ, most at \[\d, \d, \d\]: expected .*, found"),
-        (OverTheQueries, r"queries one at a time score as all at once: .*numbers differ"),
-        (OverTheBatch, r"an item scores alone as it does in a batch: item 0"),
-        (OverTheHeads, r"each head is scored by itself: head 0"),
+        (OverTheQueries, r"queries have the same scores one at a time and all at once: .*numbers differ"),
+        (OverTheBatch, r"an item has the same scores alone and in a batch: item 0"),
+        (OverTheHeads, r"heads are scored independently: head 0"),
         (Single, r"float64: torch\.float64 in, torch\.float32 out"),
         (Unused, r"reach every parameter: bias \[7\] got none"),
         (Detached, r"not those of finite differences"),
         (Endless, r"the gradient of .* are NaN or infinite"),
-        (Rewriting, r"nothing that was given is changed: the query that was given: .*differ"),
-        (Remembering, r"nothing is remembered between calls.*the same call again, after another"),
+        (Rewriting, r"do not modify their arguments: the query that was given: .*differ"),
+        (Remembering, r"calls keep no state.*the same call again, after another"),
         (Raising, r"expected forward\(query, key\) to work, found RuntimeError: .*test_scores\.py, line \d+\)"),
         (Mixing, r"prepare\(key\) .*\[2, 5, '…'\].*found \[2, 1, 7\]"),
     ],
@@ -141,7 +141,7 @@ def test_heads_may_be_none_of_its_business():
     check_score(OverTheHeads, heads=False)
 
 
-def test_what_cannot_be_made_is_told():
+def test_what_cannot_be_made_is_reported():
     with pytest.raises(
         ContractBroken, match=r"Lone cannot be made: Lone: expected a class made by \(query_width=5, key_width=7\)"
     ):

@@ -192,31 +192,34 @@ class Dumb(Short):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Drawing, r"load gives records, the same each time.*other train records the second time"),
-        (Bare, r"a record of test is no dataclass with a source: \[\('"),
+        (Drawing, r"load gives the same records each time.*other train records in a second call"),
+        (Bare, r"a record of test is not a dataclass with a source: \[\('"),
         (Losing, r"the corpus of 23 records has 22"),
         (Skipping, r"a plan has every record once.*epoch 0 leaves out \d records"),
-        (Restless, r"plan.*a function of its arguments alone: (the plan of epoch 0 is another|plan draws from torch)"),
+        (Restless, r"plan.*depends on its arguments only: (the plan of epoch 0 differs|plan draws from torch)"),
         (Crowded, r"a batch holds 6 records, where at most 3 were asked for"),
         (Selfish, r"ranks share a plan.*3 ranks together visit 46 records more than once"),
         (Stopping, r"ranks share a plan.*3 ranks have unequally many batches: \[3, 2, 2\]"),
-        (Raw, r"Data is no dataclass: <class 'dict'>"),
+        (Raw, r"Data is not a dataclass: <class 'dict'>"),
         (Foreign, r"Data is Data, the data to try it with is PairData"),
         (Formless, r"output must be one of text, .*: found 'sound'"),
-        (Careless, r"refused by their place.*: read takes None for an input"),
+        (Careless, r"errors of malformed inputs name the input.*: read takes None for an input"),
         (Placeless, r"read does not say which input it refuses: somewhere: expected a text, found NoneType"),
-        (Secretive, r"predictions are JSON: it raised TypeError: Object of type Tokenizer is not JSON serializable"),
+        (
+            Secretive,
+            r"predictions can be written as JSON: it raised TypeError: Object of type Tokenizer is not JSON serializable",
+        ),
         (Proud, r"sum to the prediction's: the sum of scorer's log_probs"),
-        (Stubborn, r"capabilities work: constraints that ask for nothing change it"),
+        (Stubborn, r"capabilities work: empty constraints change the output"),
         (Padded, r"the loss does not depend on how records are cut into batches: the loss in batches of 1"),
         (Plain, r"loss gave Tensor, not a Loss"),
         (Detached, r"the loss has finite gradients: every gradient is 0"),
-        (Shuffled, r"each input gets its prediction.*together they are \[.*\], one by one \["),
+        (Shuffled, r"an input gets the same prediction.*together they are \[.*\], one by one \["),
         (Blind, r"under a lens a prediction has no map"),
         (Unmeasured, r"loudness was asked for, exact_match computed"),
         (Boundless, r"with limit=1 there are 7 outputs"),
-        (Resting, r"leave the network as it was: a network in training was left in eval"),
-        (Forgetful, r"its files restore it: the restored task keeps other files"),
+        (Resting, r"do not change the network: a network in training was left in eval"),
+        (Forgetful, r"its files restore it: the files of the restored task differ"),
         (Wandering, r"its files restore it: files must be plain names and texts: \['vocabulary/"),
         (Dumb, r"its examples can be predicted: it shows no examples"),
     ],
@@ -248,7 +251,7 @@ class Sampled(Classify):
         (Classify, None),
         (Miscounting, r"capabilities work: logits_of: expected \[7, 3\], found \[7, 2\]"),
         (Misnumbering, r"capabilities work: the largest logits are those of \["),
-        (Sampled, r"it samples, though it is not one of the tasks that Searches"),
+        (Sampled, r"it samples, though it does not derive from Searches"),
     ],
 )
 def test_a_broken_capability_is_named(task, message):
@@ -258,7 +261,7 @@ def test_a_broken_capability_is_named(task, message):
         check_task(task, data, "attentive_classifier", attentive_classifier.Config(5, encoder="gru", hidden=4))
 
 
-def test_what_does_not_derive_from_the_contract_is_no_task():
+def test_what_does_not_derive_from_the_contract_is_not_a_task():
     with pytest.raises(ContractBroken, match=r"does not derive from saccade\.task\.Task"):
         check_task(PairData, DATA, "rnnsearch", SMALL)
 

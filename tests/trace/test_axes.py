@@ -32,6 +32,31 @@ def test_a_grid_has_a_label_for_each_patch() -> None:
         Grid(["a", "b"], height=3, width=5)
 
 
+def test_a_grid_lies_in_a_box_of_its_image() -> None:
+    assert Grid(["a"], height=1, width=1).box == (0, 0, 1, 1)
+    assert Grid(["a"], height=1, width=1, box=[0.25, 0, 0.75, 1]).box == (0.25, 0, 0.75, 1)  # type: ignore[arg-type]
+    beside = (0.0, -0.5, 1.0, 1.5)  # the whole of a wide photo, with grey above and below
+    assert Grid(["a"], height=1, width=1, box=beside).box == beside
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        (0, 0, 1),
+        (0.5, 0, 0.5, 1),
+        (0, 1, 1, 0),
+        (0, 0, math.nan, 1),
+        (1.0, 0, 2, 1),
+        (-2, 0, 0, 1),
+        (0, 0, 1e9, 1),
+        None,
+    ],
+)
+def test_a_box_without_a_part_of_the_image_is_refused(box: object) -> None:
+    with pytest.raises(SaccadeError, match="box: expected left < right"):
+        Grid(["a"], height=1, width=1, box=box)  # type: ignore[arg-type]
+
+
 def test_axes_are_equal_by_kind_and_content() -> None:
     assert Tokens(["a"]) != Sentences(["a"])
     assert Visits(["a"], times=("2009",)) != Visits(["a"], times=("2010",))

@@ -45,7 +45,11 @@ def axes() -> dict[str, Axis]:
         ),
         "sentences": Sentences(["One.", "Two."]),
         "image": Grid(
-            [str(patch) for patch in range(6)], height=2, width=3, image=torch.randint(0, 255, (4, 6, 3)).byte()
+            [str(patch) for patch in range(6)],
+            height=2,
+            width=3,
+            image=torch.randint(0, 255, (4, 6, 3)).byte(),
+            box=(0.25, 0.0, 0.75, 1.0),
         ),
         "sound": Frames(
             ["0", "1", "2"], seconds=0.01, spectrogram=torch.randn(4, 3), audio=torch.randn(480), rate=16_000

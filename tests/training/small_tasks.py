@@ -43,6 +43,9 @@ class NumberTask:
     def phases(self, network: Any) -> tuple[Phase, ...]:
         return (Phase("train", self.loss),)  # type: ignore[attr-defined]
 
+    def monitored(self, network: Any) -> dict[str, float]:
+        return {}
+
     def evaluate(self, network: Any, corpus: Corpus, *, how: Any, metrics: Any, limit: int | None = None) -> Evaluation:
         raise NotImplementedError
 

@@ -75,6 +75,6 @@ def test_the_bundle_holds_the_mean_and_its_card_says_so(options: tuple[str, ...]
         assert len(list(csv.DictReader(file))) >= max(updates)
 
 
-def test_a_network_that_is_no_mean_does_not_say_so(tmp_path: Path) -> None:
+def test_a_network_that_is_not_a_mean_does_not_say_so(tmp_path: Path) -> None:
     bundle = api.train(tiny("train.epochs=1"), folder=tmp_path / "run")
     assert "averaged" not in bundle.figures and "mean of" not in (tmp_path / "run" / "card.md").read_text()

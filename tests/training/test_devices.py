@@ -72,7 +72,7 @@ def watched(monkeypatch, threads: int, busy: float, updates: int = 11) -> CoreWa
     return watch
 
 
-def test_a_busy_machine_is_told_with_the_time_of_an_update_and_what_to_set(monkeypatch) -> None:
+def test_a_busy_machine_is_reported_with_the_time_of_an_update_and_what_to_set(monkeypatch) -> None:
     watch = watched(monkeypatch, threads=2, busy=0.125)
     assert watch.done
     assert "8.0 times" in watch.note and "train.threads: 1" in watch.note and "1 s" in watch.note

@@ -100,7 +100,7 @@ def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
     assert_same_run(tmp_path / "interrupted", whole)
 
 
-def test_a_time_limit_ends_a_run_with_its_best_network_and_resuming_goes_on(tmp_path):
+def test_a_time_limit_ends_a_run_with_its_best_network_and_resuming_continues(tmp_path):
     free, limited = tmp_path / "free", tmp_path / "limited"
     api.train(tiny("train.updates=3"), folder=free)
     recipe = tiny("train.updates=3", "train.minutes=1e-9")
@@ -250,7 +250,7 @@ def test_the_last_network_is_kept_where_it_is_asked_for_though_an_earlier_one_wa
         assert torch.equal(tensor, there[f"network.{name}"]), name
 
 
-def test_a_run_that_keeps_its_last_network_goes_on_after_an_interrupt(tmp_path):
+def test_a_run_that_keeps_its_last_network_continues_after_an_interrupt(tmp_path):
     whole = api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "whole")
     with pytest.raises(Interrupted):
         api.train(tiny(*WILD, "train.keep=last"), folder=tmp_path / "cut", report=StopAt(KILLED_AT, signal.SIGTERM))
@@ -291,7 +291,7 @@ def test_mixed_precision_runs_on_the_cpu(tmp_path):
     assert next(bundle.network.parameters()).dtype == torch.float32
 
 
-def test_how_losses_are_scaled_in_float16_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_how_losses_are_scaled_in_float16_continues_where_it_was(tmp_path, monkeypatch):
     """A CPU does not train in float16; a scaler stands in for it there."""
     made, seen = stepping.make_fabric, list[float]()
 
@@ -363,7 +363,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     assert isinstance(api.resume(tmp_path / "run"), saccade.Bundle)
 
 
-def test_a_run_stopped_between_an_update_and_its_evaluation_evaluates_before_it_goes_on(tmp_path):
+def test_a_run_stopped_between_an_update_and_its_evaluation_evaluates_before_it_continues(tmp_path):
     recipe = tiny("train.evaluate_every=2", "train.schedule=plateau", "train.patience=0", "train.epochs=1")
     api.train(recipe, folder=tmp_path / "whole")
     with pytest.raises(Interrupted):
@@ -473,7 +473,7 @@ def test_labels_that_look_like_markup_are_printed_as_they_are() -> None:
         assert not terminal or "train.freeze=[red],[/blue] epoch" in shown
 
 
-def test_a_busy_machine_is_told_once_and_changes_no_number(whole, tmp_path, monkeypatch) -> None:
+def test_a_busy_machine_is_reported_once_and_changes_no_number(whole, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(devices, "WATCHED_SECONDS", 0.0)
     monkeypatch.setattr(devices, "FREE", 2.0)  # no thread has a core for twice the time
     said: list[str] = []

@@ -57,7 +57,7 @@ def test_parts_are_named_by_the_first_word():
     assert parts == {"scale": 7, "encoder": 3 * 5 + 5 + 5 * 7 + 7, "output": 7 * 2 + 2}
 
 
-def test_too_little_memory_is_told_with_what_to_change(tmp_path, monkeypatch):
+def test_too_little_memory_is_reported_with_what_to_change(tmp_path, monkeypatch):
     def exhausted(*given, **named):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB …")
 

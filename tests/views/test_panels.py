@@ -1,11 +1,12 @@
 """Panels are small enough to draw, and true to what was kept."""
 
 import numpy as np
+import pytest
 import torch
 
 from saccade.trace.axes import Frames, Grid, Nodes, Tokens
 from saccade.trace.lens import Lens, Site
-from saccade.trace.maps import AttentionMap, Trace
+from saccade.trace.maps import AttentionMap, Signal, Trace
 from saccade.views.panels import Limits, is_ruled, panels, part
 
 WIDE = Limits(maps=4, labelled=(100, 100), ruled=(100, 100))
@@ -128,3 +129,24 @@ def test_the_scale_ends_at_the_greatest_finite_weight() -> None:
     assert panels(trace(dense(weights)), WIDE)[0].greatest == 0.5
     assert panels(trace(dense(torch.full((2, 3), torch.nan))), WIDE)[0].greatest == 0.0
     assert panels(trace(dense(torch.zeros(0, 3))), WIDE)[0].is_empty
+
+
+def test_numbers_recorded_beside_a_site_belong_to_its_queries() -> None:
+    map = AttentionMap("decoder.attention", "q", "k", "dense", {"weights": torch.rand(3, 2)}, keys=2, step=1)
+    signals = {
+        "decoder.gate": Signal("q", torch.tensor([[0.1], [0.2], [0.3]])),
+        "encoder.chosen": Signal("q", torch.zeros(3, 1)),
+    }
+    (panel,) = panels(Trace(maps=(map,), signals=signals), Limits(1, (9, 9), (9, 9)))
+    assert panel.gate is not None
+    assert panel.gate.tolist()[:2] == pytest.approx([0.2, 0.3])
+    assert np.isnan(panel.gate[2]), "the third query has none"
+    assert panel.chosen is None, "another part's"
+
+
+def test_a_block_of_queries_has_no_gate() -> None:
+    map = AttentionMap("decoder.attention", "q", "k", "dense", {"weights": torch.rand(30, 2)}, keys=2)
+    trace = Trace(maps=(map,), signals={"decoder.gate": Signal("q", torch.rand(30, 1))})
+    (panel,) = panels(trace, Limits(1, (9, 9), (9, 9)))
+    assert panel.block[0] > 1
+    assert panel.gate is None

@@ -93,6 +93,9 @@ def show(gallery) -> Iterator[Callable[..., Explorer]]:
         explorer.settled()
         watch.check()
     page.mouse.move(0, 0)
+    if page.locator("dialog[open]").count():  # another test's, over everything
+        page.keyboard.press("Escape")
+        page.locator("dialog[open]").wait_for(state="detached")
 
     def show(name: str, *, width: int = 1280, height: int = 800, dark: bool = False, **state: object) -> Explorer:
         page.set_viewport_size({"width": width, "height": height})
@@ -139,7 +142,7 @@ def _context(
 
 def _opened(context: BrowserContext, address: str) -> Page:
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)  # a busy machine is slow, not wrong
     page.goto(address)
     return page
 

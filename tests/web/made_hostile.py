@@ -144,7 +144,7 @@ def _emptied(axis: Axis) -> Axis:
         elif isinstance(value, tuple):
             changes[field.name] = ()
     if isinstance(axis, Grid):
-        changes |= {"height": 0, "width": 0}
+        changes |= {"height": 0, "width": 0, "box": axis.box}
     if "text" in {field.name for field in fields(axis)}:
         changes["text"] = ""
     return replace(axis, **changes)

@@ -65,7 +65,7 @@ def listed(page) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("attention", ["scaled_dot", "none"])
 def test_at_each_word_the_tag_that_was_said_is_marked_among_those_of_the_file(opened, attention):
     tags, trace = tagged(attention)
-    page = opened(trace, hash="view=steps")
+    page = opened(trace, hash="view=steps", reduced_motion="reduce")  # a step at once, not in stages
     for step, tag in enumerate(tags):
         page.go(view="steps", step=step)
         names, chosen = listed(page)
@@ -157,7 +157,9 @@ def test_of_a_ranker_the_score_is_computed_from_the_context_and_not_the_probabil
 
 def test_the_tour_says_no_output_where_none_is_read_off(opened):
     trace = made.decode()
-    trace.about["flow"] = {made.SITE: {"query": ["u"], "into": "the vector of its sentence"}}
+    trace = replace(
+        trace, about={**trace.about, "flow": {made.SITE: {"query": ["u"], "into": "the vector of its sentence"}}}
+    )
     output = next(each for each in toured(opened(trace, hash="view=steps")) if each.startswith("Output"))
     assert "No output is read off here: the context goes into the vector of its sentence." in output
     assert "how likely" not in output

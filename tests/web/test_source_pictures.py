@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
+import torch
 
+from saccade.trace.maps import Signal, Trace
 from tests.web import made_sources
 from tests.web.made_media import HOP
 
@@ -38,6 +41,65 @@ def test_the_veil_hides_what_was_not_looked_at_and_can_be_lifted(show):
     sky = page.settled().matrix.evaluate(PIXEL)
     assert sum(veiled) > sum(sky) + 100
     assert sky == pytest.approx(made_sources.picture().axes["image"].image[3, 3].tolist(), abs=8)
+
+
+def photo(box: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0), **beside: list[float]) -> Trace:
+    """The caption of the picture, whose patches lie in a box of it, with numbers recorded beside its map."""
+    made = made_sources.picture()
+    part = made.maps[0].site.rpartition(".")[0]
+    signals = {f"{part}.{name}": Signal("target", torch.tensor(numbers)[:, None]) for name, numbers in beside.items()}
+    return replace(made, axes={**made.axes, "image": replace(made.axes["image"], box=box)}, signals=signals)
+
+
+COLOUR = """(canvas, [across, down]) => {
+  const other = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const copy = other.getContext("2d");
+  copy.drawImage(canvas, 0, 0);
+  return [...copy.getImageData(across * canvas.width, down * canvas.height, 1, 1).data.slice(0, 3)];
+}"""
+
+
+def test_a_caption_opens_as_its_picture_and_says_what_the_gate_let_in(opened):
+    words = len(made_sources.CAPTION)
+    page = opened(photo(gate=[0.25 + 0.05 * word for word in range(words)]))
+    assert page.stage.get_attribute("aria-label").lower() == "image"
+    small = page.stage.get_by_role("group", name="one small picture a word").locator("button")
+    assert [text.split("β ")[1] for text in small.all_inner_texts()] == [
+        f"{0.25 + 0.05 * word:.2f}" for word in range(words)
+    ]
+    assert "β = 0.35 was let in" in page.go(trace=0, step=2).stage.inner_text()
+
+
+def test_a_click_on_the_picture_says_which_words_looked_there(opened):
+    weights = made_sources.picture().maps[0].weights
+    patch = int(weights[2].argmax())
+    page = opened(photo(), hash=f"view=image&key={patch}")
+    most = weights[:, patch].argsort(descending=True)[:3].tolist()
+    said = page.stage.inner_text().split("Most of all looked here: ")[1]
+    assert re.findall(r"([\w<>]+) \(", said) == [made_sources.CAPTION[word][0] for word in most]
+    small = page.stage.get_by_role("group", name="one small picture a word").locator("button")
+    assert f"here {float(weights[2, patch]):.2f}" in small.nth(2).inner_text()
+
+
+def test_hard_attention_leaves_the_one_patch_that_it_read_clear(opened):
+    chosen = [5.0] * len(made_sources.CAPTION)
+    page = opened(photo(chosen=chosen), hash="view=image&step=2")
+    row, column = divmod(5, made_sources.COLUMNS)
+    height, width = made_sources.ROWS, made_sources.COLUMNS
+    original = made_sources.picture().axes["image"].image
+    inside = ((column + 0.5) / width, (row + 0.5) / height)
+    there = original[int(inside[1] * original.shape[0]), int(inside[0] * original.shape[1])].tolist()
+    assert page.matrix.evaluate(COLOUR, inside) == pytest.approx(there, abs=12)
+    assert sum(page.matrix.evaluate(COLOUR, ((column + 1.5) / width, inside[1]))) > 660, "its neighbour is veiled"
+    assert f"the patch in row {row + 1}, column {column + 1}, chosen by its weight" in page.stage.inner_text()
+
+
+def test_what_lies_outside_the_box_is_veiled_and_its_patches_lie_in_it(opened):
+    page = opened(photo((0.5, 0.0, 1.0, 1.0)), hash="view=image&step=2")
+    assert sum(page.matrix.evaluate(COLOUR, (0.25, 0.9))) > 600
+    bounds = page.matrix.bounding_box()
+    page.matrix.click(position={"x": bounds["width"] * 0.51, "y": 2})
+    assert "key=0" in page.address, "the first patch begins in the middle of the picture"
 
 
 def test_what_was_written_follows_the_sound(show):

@@ -25,6 +25,14 @@ def page(show):
     return show("decode", view="steps")
 
 
+@pytest.fixture
+def clocked(opened):
+    """A page of its own, whose clock a test may stop: that of a shared page would stand still for all tests after it."""
+    page = opened(TRACE, hash="view=steps", reduced_motion="reduce")
+    page.page.clock.install()
+    return page
+
+
 def weights_of(page) -> list[float]:
     sliders = page.stage.get_by_role("slider")
     return [
@@ -91,12 +99,12 @@ SEEN = """(all) => all.some(each => {
 })"""
 
 
-def test_a_step_that_plays_shows_nothing_before_its_stage(page):
+def test_a_step_that_plays_shows_nothing_before_its_stage(clocked):
     """Scores first; then weights; then the context; then the output, and what is said of it."""
+    page = clocked
     page.page.emulate_media(reduced_motion="no-preference")
     page.page.get_by_label("speed").select_option("0.25")
-    page.page.clock.install()  # the stages wait for us
-    page.page.clock.pause_at("2100-01-01")
+    page.page.clock.pause_at("2100-01-01")  # the stages wait for us
     page.page.locator("body").click(position={"x": 2, "y": 2})
     for _ in range(2):  # the first in the page's own time: its step follows no other
         page.page.keyboard.press("ArrowRight")
@@ -122,15 +130,15 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(page):
     assert page.page.locator(".readout").is_visible()
 
 
-def test_the_speed_is_remembered_by_the_address_and_paces_playing(page):
+def test_the_speed_is_remembered_by_the_address_and_paces_playing(clocked):
+    page = clocked
     page.page.get_by_label("speed").select_option("2")
     assert "speed=2" in page.settled().address
-    page.page.clock.install()
     page.page.clock.pause_at("2100-01-01")
     page.button("play").click()
-    page.page.clock.run_for(595)
+    page.page.clock.run_for(590)
     assert "step 1 of" in page.page.locator(".count").inner_text()
-    page.page.clock.run_for(10)
+    page.page.clock.run_for(60)  # some frames: the page draws on its clock, too
     assert "step 2 of" in page.page.locator(".count").inner_text()
 
 

@@ -3,7 +3,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { carried } from "./carried";
 import { coloursOf } from "./colours";
-import { type Exporter, Pictures, Title } from "./figure";
+import { type Picture, Pictures, Title } from "./figure";
 import { Footer } from "./footer";
 import { factsOf } from "./grouping";
 import { Header } from "./header";
@@ -78,7 +78,7 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
   const colours = useMemo(() => coloursOf(page, dark), [page, dark]);
   // Before the first picture: a dark page must not begin with a white flash.
   useLayoutEffect(() => paint(colours), [colours]);
-  const pictures = useMemo(() => new Set<Exporter>(), []);
+  const pictures = useMemo(() => new Set<Picture>(), []);
   const [unanswered, tellUnanswered] = useState<number | null>(null);
   const show = useCallback<Show>((trace, place, fresh, more) => {
     setTraces((old) => (old.length ? old.map((each, i) => (i === place ? trace : each)) : [trace]));

@@ -3,6 +3,7 @@ import type { FunctionComponent } from "preact";
 import type { AskingProps } from "./asking";
 import type { Show } from "./live";
 import type { MeasuringProps } from "./measuring";
+import type { SheetProps } from "./sheet";
 import type { Live, LiveInfo, LoadedTrace, ViewProps } from "./types";
 import type { Hand } from "./what_if_hand";
 import type { PanelProps } from "./what_if_panel";
@@ -19,5 +20,6 @@ export interface Asking {
 
 export const carried: {
   asking?: Asking;
+  Sheet?: FunctionComponent<SheetProps>;
   Tour?: FunctionComponent<Pick<ViewProps, "trace" | "state" | "set">>;
 } = {};

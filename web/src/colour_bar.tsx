@@ -17,7 +17,7 @@ export function ColourBar({ scale, title = "weight" }: { scale: Pick<Scale, "tic
     HIGH,
     (pen) => {
       for (let i = 0; i < STEPS; i++)
-        pen.rect((i * LONG) / STEPS, 0, LONG / STEPS + 0.5, HIGH, colours.shade(i / (STEPS - 1)));
+        pen.rect((i * LONG) / STEPS, 0, LONG / STEPS + (i < STEPS - 1 ? 0.5 : 0), HIGH, colours.shade(i / (STEPS - 1)));
       pen.frame(0.5, 0.5, LONG - 1, HIGH - 1, colours.line, 1);
     },
     [colours],

@@ -27,16 +27,36 @@ const MARGIN = 16;
 
 /** The element as one SVG file. Parts marked data-export="no" (controls) stay behind. */
 export function svgOf(element: HTMLElement, paper: string): string {
+  const { width, height, drawn } = drawingOf(element, MARGIN);
+  return (
+    `${headOf(String(width), String(height), width, height)}` +
+    `<rect width="100%" height="100%" fill="${paper}"/>${drawn}</svg>`
+  );
+}
+
+/** The element without ground or margin, so many millimetres wide as a paper's column; how high it comes out, too. */
+export function sheetOf(element: HTMLElement, millimetres: number): { svg: string; height: number } {
+  const { width, height, drawn } = drawingOf(element, 0);
+  const high = (millimetres / width) * height;
+  return { svg: `${headOf(`${millimetres}mm`, `${high.toFixed(3)}mm`, width, height)}${drawn}</svg>`, height: high };
+}
+
+function headOf(width: string, height: string, across: number, down: number): string {
+  return (
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${across} ${down}" ` +
+    `font-family="${escaped(FACE)}">`
+  );
+}
+
+function drawingOf(element: HTMLElement, margin: number): { width: number; height: number; drawn: string } {
   const frame = element.getBoundingClientRect();
-  const sheet: Sheet = { x: frame.left - MARGIN, y: frame.top - MARGIN, right: frame.left, bottom: frame.top };
+  // A sheet without a margin is as wide as its element; one with a margin ends where the picture does.
+  const right = margin ? frame.left : frame.right;
+  const sheet: Sheet = { x: frame.left - margin, y: frame.top - margin, right, bottom: frame.top };
   const out: string[] = [];
   walk(element, sheet, out);
-  const width = Math.ceil(sheet.right - sheet.x) + MARGIN;
-  const height = Math.ceil(sheet.bottom - sheet.y) + MARGIN;
-  return (
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
-    `font-family="${escaped(FACE)}"><rect width="100%" height="100%" fill="${paper}"/>${out.join("\n")}</svg>`
-  );
+  const width = Math.ceil(sheet.right - sheet.x) + margin;
+  return { width, height: Math.ceil(sheet.bottom - sheet.y) + margin, drawn: out.join("\n") };
 }
 
 /** Where the picture begins on the page, and how far what was drawn reaches. */
@@ -184,15 +204,21 @@ function lines(node: Text, range: Range, from: number, to: number): [number, num
   return [...pieces, [start, to]];
 }
 
-/** The SVG as pixels, `scale` of them a side of each of its own. */
-export async function pngOf(svg: string, scale = 2): Promise<Blob> {
+/** The SVG as pixels: two a side of each of its own, or so many across; see-through where nothing is drawn, or on a ground. */
+export async function pngOf(svg: string, across?: number, ground?: string): Promise<Blob> {
   const picture = new Image();
   picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await picture.decode();
   const canvas = document.createElement("canvas");
-  canvas.width = picture.naturalWidth * scale;
-  canvas.height = picture.naturalHeight * scale;
-  canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  const scale = across ? across / picture.naturalWidth : 2;
+  canvas.width = Math.round(picture.naturalWidth * scale);
+  canvas.height = Math.round(picture.naturalHeight * scale);
+  const ctx = canvas.getContext("2d");
+  if (ctx && ground) {
+    ctx.fillStyle = ground;
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+  }
+  ctx?.drawImage(picture, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve, reject) =>
     canvas.toBlob(
       (blob) => (blob ? resolve(blob) : reject(new Error("The picture is too large for this browser."))),

@@ -15,9 +15,20 @@ export interface Table {
   cell(row: number, column: number): string;
 }
 
-/** Saves the picture in front: figures enter themselves here, and the header's button takes the first. */
-export type Exporter = (kind: "png" | "svg") => Promise<void>;
-export const Pictures = createContext<Set<Exporter>>(new Set());
+/** A picture that can leave the page. Figures enter theirs here, and the header's buttons take the first. */
+export interface Picture {
+  name: string;
+  /** saves it as it looks now */
+  save(kind: "png" | "svg"): Promise<void>;
+  /** what is drawn, to be drawn again on a sheet */
+  content(): ComponentChildren;
+  /** what the sides of its matrix are called */
+  titles?: Titles;
+  /** pixels across; null: it can have any width, and its letters keep their size */
+  width(): number | null;
+}
+export type Titles = { rows: string; columns: string };
+export const Pictures = createContext<Set<Picture>>(new Set());
 /** the page's title: the beginning of file names */
 export const Title = createContext("saccade");
 
@@ -29,26 +40,32 @@ interface FigureProps {
   table?: Table | null;
   /** controls that belong to this picture, above it at the right */
   controls?: ComponentChildren;
+  /** of a matrix that can have any width: what its sides are called */
+  titles?: Titles;
   children: ComponentChildren;
 }
 
-export function Figure({ name, caption, table, controls, children }: FigureProps) {
+export function Figure({ name, caption, table, controls, titles, children }: FigureProps) {
   const picture = useRef<HTMLDivElement>(null);
   const pictures = useContext(Pictures);
   const title = useContext(Title);
   const { paper } = useColours();
   const [asTable, show] = useState(false);
   useEffect(markUsable, []);
+  const drawn = useRef(children);
+  drawn.current = children;
   useEffect(() => {
-    const save: Exporter = async (kind) => {
+    const save: Picture["save"] = async (kind) => {
       if (!picture.current) return;
       const svg = svgOf(picture.current, paper);
       const content = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg);
       download(content, `${fileName(title, name)}.${kind}`);
     };
-    pictures.add(save);
-    return () => void pictures.delete(save);
-  }, [pictures, title, name, paper]);
+    const width = () => (titles ? null : (picture.current?.clientWidth ?? 0));
+    const entered: Picture = { name, save, content: () => drawn.current, titles, width };
+    pictures.add(entered);
+    return () => void pictures.delete(entered);
+  }, [pictures, title, name, paper, titles?.rows, titles?.columns]);
   return (
     <figure class="figure">
       <div class="figure-bar">

@@ -49,6 +49,10 @@ export interface Wanted {
   /** both sides are the same axis, so the diagonal must be one */
   square: boolean;
   mirrored?: boolean;
+  /** whether each side has a title */
+  titles?: { rows: boolean; columns: boolean };
+  /** pixels a side of the largest cell */
+  most?: number;
   zoom: Zoom;
 }
 
@@ -59,6 +63,8 @@ const WIDEST_LABEL = 150;
 const RIGHT = 86;
 const BELOW = 46;
 const RESIDUAL = 34;
+/** pixels that a title takes, beside or above the names */
+export const TITLE = 20;
 const SAMPLE = 400;
 
 function widest(labels: string[], most: number): number {
@@ -90,28 +96,32 @@ export function geometryOf({
   marginals,
   square,
   mirrored = false,
+  titles = { rows: false, columns: false },
+  most = LARGEST_CELL,
   zoom,
 }: Wanted): Geometry {
   const [rows, columns] = [rowLabels.length, columnLabels.length];
   const least = marginals ? textWidth("received") : 0;
-  const left = Math.ceil(Math.max(least, widest(rowLabels, Math.min(WIDEST_LABEL, width * 0.28)))) + 14;
+  const [beside, above] = [titles.rows ? TITLE : 0, titles.columns ? TITLE : 0];
+  const left = beside + Math.ceil(Math.max(least, widest(rowLabels, Math.min(WIDEST_LABEL, width * 0.28)))) + 14;
   // A slanted last name needs the room that marginals would leave.
   const beyond = Math.max(8, Math.min(48, textWidth((columnLabels.at(mirrored ? 0 : -1) ?? "").slice(0, 60)) * 0.72));
   const aside = (marginals ? (width < 480 ? RIGHT - 18 : RIGHT) : beyond) + (residual ? RESIDUAL : 0);
   const room = Math.max(40, width - left - aside);
   const name = widest(columnLabels, WIDEST_LABEL);
-  const around = (marginals ? BELOW : 6) + Math.max(LINE + 6, Math.min(name, 90) * 0.72 + 18);
+  const around = above + (marginals ? BELOW : 6) + Math.max(LINE + 6, Math.min(name, 90) * 0.72 + 18);
   const high = Math.max(120, tallest - around);
-  const [fitX, fitY] = fit(room, high, rows, columns, square);
-  const largest = Math.max(1, LARGEST_CELL / Math.min(fitX, fitY));
+  const [fitX, fitY] = fit(room, high, rows, columns, square, most);
+  const largest = Math.max(1, most / Math.min(fitX, fitY));
   const scale = Math.max(1, Math.min(largest, zoom.scale));
-  const cellX = Math.min(Math.max(LARGEST_CELL, fitX), fitX * scale);
-  const cellY = Math.min(Math.max(LARGEST_CELL, fitY), fitY * scale);
+  const cellX = Math.min(Math.max(most, fitX), fitX * scale);
+  const cellY = Math.min(Math.max(most, fitY), fitY * scale);
   // Names that are short (letters) stay upright in narrow columns: every second or third of them does.
   const every = wideOnes(columnLabels, cellX) ? Math.max(1, Math.ceil(UPRIGHT / cellX)) : 1;
   const wide = wideOnes(columnLabels, cellX * every);
   const angle = wide < 0.2 ? 0 : cellX >= 19 && name < 110 ? -45 : -90;
-  const top = Math.ceil(angle === 0 && wide === 0 ? LINE + 6 : angle === -90 ? name + 12 : name * 0.72 + 18);
+  const names = angle === 0 && wide === 0 ? LINE + 6 : angle === -90 ? name + 12 : name * 0.72 + 18;
+  const top = above + Math.ceil(names);
   const across = Math.min(room, fitX * columns);
   const down = Math.min(high, fitY * rows);
   const right = left + across + (residual ? RESIDUAL : 0) + 14;
@@ -141,9 +151,16 @@ export function geometryOf({
 }
 
 /** The largest cells with which the whole map fits; a long thin map may have cells that are not square. */
-function fit(room: number, tallest: number, rows: number, columns: number, square: boolean): [number, number] {
-  let x = Math.min(LARGEST_CELL, room / Math.max(1, columns));
-  let y = Math.min(LARGEST_CELL, tallest / Math.max(1, rows));
+function fit(
+  room: number,
+  tallest: number,
+  rows: number,
+  columns: number,
+  square: boolean,
+  most: number,
+): [number, number] {
+  let x = Math.min(most, room / Math.max(1, columns));
+  let y = Math.min(most, tallest / Math.max(1, rows));
   if (square) x = y = Math.min(x, y);
   else if (x > y) x = Math.min(x, Math.max(y, 22));
   else y = Math.min(y, Math.max(x, 22));

@@ -1,6 +1,7 @@
 // Whose trace this is, and what can be done with the page as a whole.
 import { useContext, useEffect, useState } from "preact/hooks";
-import { type Exporter, Pictures } from "./figure";
+import { carried } from "./carried";
+import { type Picture, Pictures } from "./figure";
 import { amount, number, spoken } from "./labels";
 import { worded } from "./look";
 import type { LoadedTrace, PageData, ViewProps } from "./types";
@@ -18,20 +19,21 @@ interface HeaderProps {
 
 export function Header({ page, trace, dark, set, list }: HeaderProps) {
   const [told, tell] = useState("");
+  const [sheet, lay] = useState<Picture | null>(null);
   const pictures = useContext(Pictures);
   useEffect(() => {
     const timer = setTimeout(() => tell(""), READ);
     return () => clearTimeout(timer);
   }, [told]);
-  const save = async (kind: Parameters<Exporter>[0]) => {
-    const first = pictures.values().next().value;
-    try {
-      if (first) await first(kind);
-      tell(first ? "" : "there is no picture here to save");
-    } catch (error) {
-      tell(worded(error));
-    }
+  const first = () => {
+    const found = pictures.values().next().value;
+    tell(found ? "" : "there is no picture here to save");
+    return found;
   };
+  const save = (kind: Parameters<Picture["save"]>[0]) =>
+    first()
+      ?.save(kind)
+      .catch((error: unknown) => tell(worded(error)));
   const theme = dark ? "light" : "dark";
   return (
     <header class="header">
@@ -59,10 +61,21 @@ export function Header({ page, trace, dark, set, list }: HeaderProps) {
         <button class="quiet" aria-label="save the picture as SVG" onClick={() => void save("svg")}>
           SVG
         </button>
+        {carried.Sheet && (
+          <button
+            class="quiet"
+            aria-label="paper: the picture on a sheet"
+            title="the picture in millimetres, in light colours, as PDF, SVG or PNG"
+            onClick={() => lay(first() ?? null)}
+          >
+            paper
+          </button>
+        )}
         <button class="quiet" aria-label="? list of keys" title="list of keys" onClick={list}>
           ?
         </button>
       </div>
+      {sheet && carried.Sheet && <carried.Sheet page={page} picture={sheet} close={() => lay(null)} />}
     </header>
   );
 }

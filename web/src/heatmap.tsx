@@ -1,12 +1,12 @@
 // The matrix: hover previews, click locks, arrow keys move. Large ones zoom and pan.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { redraws } from "./exporting";
 import { type Cell, cellAt, type Geometry, geometryOf, reaching, WHOLE, type Zoom, zoomed } from "./geometry";
 import { drawAround, drawCells, type Drawing, type Gold, type Marginals, marginalsOf } from "./heatmap_drawing";
 import { runsLeft, short } from "./labels";
 import { canvasPen, svgPen } from "./pen";
 import { type Scale, strongEnd } from "./scale";
-import { useColours } from "./theme";
+import { OnSheet, type Sheet, useColours } from "./theme";
 import type { Matrix } from "./types";
 import "./heatmap.css";
 
@@ -35,11 +35,13 @@ interface HeatmapProps {
 }
 
 export function Heatmap(props: HeatmapProps) {
-  const { matrix, rowLabels, columnLabels, marginals = true, square = false } = props;
+  const sheet = useContext(OnSheet);
+  const { matrix, rowLabels, columnLabels, square = false } = props;
+  const marginals = (props.marginals ?? true) && (!sheet || sheet.marginals);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useWidth(box);
-  const tallest = useTallest(props.tallest);
+  const tallest = useTallest(sheet ? Math.min(sheet.tallest, props.tallest ?? Infinity) : props.tallest);
   const [zoom, setZoom] = useState<Zoom>(WHOLE);
   useEffect(() => setZoom(WHOLE), [matrix.rows, matrix.columns]);
   const sums = useMemo(() => (marginals ? marginalsOf(matrix) : null), [matrix, marginals]);
@@ -58,14 +60,17 @@ export function Heatmap(props: HeatmapProps) {
     marginals,
     square,
     mirrored,
+    titles: { rows: !!sheet?.rows, columns: !!sheet?.columns },
+    // A sheet has a width that it is made for, and few cells fill it.
+    ...(sheet ? { most: Infinity } : {}),
     zoom,
   });
-  usePicture(canvas, g, props, sums);
+  usePicture(canvas, g, props, sums, sheet);
   const hand = useHand(canvas, g, props, setZoom);
   if (!matrix.rows || !matrix.columns) return <p class="empty">Nothing was looked at here: the map has no cells.</p>;
   return (
     <div class="heatmap" ref={box}>
-      {g.largest > 3.1 && <ZoomBar g={g} setZoom={setZoom} />}
+      {g.largest > 3.1 && !sheet && <ZoomBar g={g} setZoom={setZoom} />}
       <canvas
         ref={canvas}
         role="application"
@@ -145,6 +150,7 @@ function usePicture(
   g: Geometry,
   props: HeatmapProps,
   marginals: Marginals | null,
+  sheet: Sheet | null,
 ): void {
   const colours = useColours();
   const cells = useRef<{ of: string; matrix: Matrix; canvas: HTMLCanvasElement } | null>(null);
@@ -153,7 +159,8 @@ function usePicture(
     const ctx = element?.getContext("2d");
     if (!element || !ctx) return;
     const density = window.devicePixelRatio || 1;
-    const { matrix, rowLabels, columnLabels, gold = [], hover, locked } = props;
+    const { matrix, rowLabels, columnLabels, gold = [] } = props;
+    const { hover, locked } = sheet ? { hover: null, locked: null } : props;
     const drawing: Drawing = {
       matrix,
       rowLabels,
@@ -165,6 +172,7 @@ function usePicture(
       density,
       marginals,
       strength: strengthOf(props.scale, matrix),
+      titles: sheet ?? undefined,
     };
     // The cells are drawn once and kept: a pointer that moves changes only what is around them.
     const scaled = typeof props.scale === "object" ? props.scale.name : props.scale;
@@ -180,7 +188,7 @@ function usePicture(
     drawAround(canvasPen(ctx), g, drawing);
     redraws.set(element, () => {
       const out: string[] = [];
-      drawCells(svgPen(out), g, drawing);
+      drawCells(svgPen(out), g, { ...drawing, shapes: sheet !== null });
       drawAround(svgPen(out), g, { ...drawing, hover: null });
       return out.join("");
     });

@@ -1,6 +1,6 @@
 // A heatmap in ink: cells, labels, gold links, marginals. Only what is in view is drawn, so size does not matter.
 import type { Colours } from "./colours";
-import { type Cell, columnX, type Geometry, inView, isUpright, placeOf, rowY } from "./geometry";
+import { type Cell, columnX, type Geometry, inView, isUpright, placeOf, rowY, TITLE } from "./geometry";
 import { factsOf, received } from "./grouping";
 import { short } from "./labels";
 import { fitted, type Pen } from "./pen";
@@ -40,16 +40,28 @@ export interface Drawing {
   locked: Cell | null;
   /** device pixels in one of the page's */
   density: number;
+  /** whether it is drawn as shapes, for a file */
+  shapes?: boolean;
+  /** of each side; on the page the caption says it */
+  titles?: { rows: string; columns: string };
 }
 
 type Plain = Omit<Drawing, "hover" | "locked">;
 
 const SMALLEST_CELL = 3; // device pixels: below, cells share pixels and the largest of them shows
 
+const MOST_SHAPES = 40_000; // cells: of more, a file holds a picture with one pixel a cell
+const MOST_PIXELS = 1 << 24;
+
 /** The cells: what stays while the pointer moves. */
 export function drawCells(pen: Pen, g: Geometry, d: Plain): void {
+  const small = Math.min(g.cellX, g.cellY) * d.density < SMALLEST_CELL;
+  const { rows, columns } = inView(g);
+  const many = (rows[1] - rows[0]) * (columns[1] - columns[0]) > MOST_SHAPES;
   pen.within(g.left, g.top, g.across, g.down, () => {
-    if (Math.min(g.cellX, g.cellY) * d.density < SMALLEST_CELL) pooled(pen, g, d);
+    if (d.shapes && !many) runs(pen, g, d);
+    else if (d.shapes && g.zoom.scale === 1 && g.rows * g.columns <= MOST_PIXELS) mosaic(pen, g, d);
+    else if (small) pooled(pen, g, d);
     else cells(pen, g, d);
   });
   pen.frame(g.left - 0.5, g.top - 0.5, g.across + 1, g.down + 1, d.colours.line, 1);
@@ -61,6 +73,7 @@ export function drawAround(pen: Pen, g: Geometry, d: Drawing): void {
   pen.within(g.left - 2, g.top - 2, g.across + 4, g.down + 4, () => marks(pen, g, d));
   rowNames(pen, g, d);
   columnNames(pen, g, d);
+  titles(pen, g, d);
   if (d.marginals) {
     marginalBelow(pen, g, d, d.marginals.received);
     marginalRight(pen, g, d, d.marginals.spread);
@@ -83,6 +96,52 @@ function cells(pen: Pen, g: Geometry, d: Plain): void {
       else hatched(pen, x, y, width, height, d.colours.quiet);
     });
   }
+}
+
+const LAP = 0.4; // pixels that a shape goes on under the next: where shapes only touch, programs show the paper between them
+
+/** The cells as few shapes: neighbours in a row that have one colour are one, and what has the paper's colour is none. */
+export function runs(pen: Pen, g: Geometry, d: Plain): void {
+  const view = inView(g);
+  const [first, wide] = [Math.floor(g.zoom.x / g.cellX), view.columns[1] - view.columns[0]];
+  const coloursOf = (r: number): (string | null)[] => {
+    const found = new Array<string | null>(wide).fill(null);
+    if (r < view.rows[1])
+      d.matrix.entries(r, (c, value) => {
+        if (value === 0 || c < view.columns[0] || c >= view.columns[1]) return;
+        const colour = Number.isFinite(value) ? d.colours.shade(d.strength(r, value)) : HATCHED;
+        found[placeOf(g, c) - first] = colour === d.colours.paper ? null : colour;
+      });
+    return found;
+  };
+  let below = coloursOf(view.rows[0]);
+  for (let r = view.rows[0]; r < view.rows[1]; r++) {
+    const row = below;
+    below = coloursOf(r + 1);
+    for (let from = 0, to = 0; from < wide; from = to) {
+      const colour = row[from]!;
+      for (to = from + 1; to < wide && row[to] === colour;) to++;
+      if (colour === null) continue;
+      const x = g.left + (first + from) * g.cellX - g.zoom.x;
+      const lap = { x: row[to] ? LAP : 0, y: below.slice(from, to).every(Boolean) ? LAP : 0 };
+      const [width, height] = [(to - from) * g.cellX, g.cellY];
+      if (colour === HATCHED) hatched(pen, x, rowY(g, r), width, height, d.colours.quiet);
+      else pen.rect(x, rowY(g, r), width + lap.x, height + lap.y, colour);
+    }
+  }
+}
+
+const HATCHED = "hatched";
+
+/** One pixel a cell: exact however large the map is. */
+function mosaic(pen: Pen, g: Geometry, d: Plain): void {
+  const strengths = new Float32Array(g.rows * g.columns);
+  for (let r = 0; r < g.rows; r++)
+    d.matrix.entries(r, (c, weight) => {
+      if (weight !== 0)
+        strengths[r * g.columns + placeOf(g, c)] = Number.isFinite(weight) ? d.strength(r, weight) : NaN;
+    });
+  pen.pixels(coloured(strengths, g.columns, g.rows, d), g.left, g.top, g.across, g.down);
 }
 
 /** Not a number: no colour could say that. */
@@ -211,6 +270,13 @@ function columnNames(pen: Pen, g: Geometry, d: Drawing): void {
       angle,
     });
   });
+}
+
+function titles(pen: Pen, g: Geometry, d: Drawing): void {
+  const { rows = "", columns = "" } = d.titles ?? {};
+  const style = { fill: d.colours.ink, align: "center" as const };
+  if (columns) pen.text(fitted(columns, g.across + 40), g.left + g.across / 2, TITLE / 2 - 1, style);
+  if (rows) pen.text(fitted(rows, g.down + 40), TITLE / 2 - 2, g.top + g.down / 2, { ...style, angle: -90 });
 }
 
 const TALL = 24;

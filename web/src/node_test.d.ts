@@ -8,7 +8,7 @@ declare module "node:assert/strict" {
     equal(found: unknown, expected: unknown, message?: string): void;
     deepEqual(found: unknown, expected: unknown, message?: string): void;
     ok(found: unknown, message?: string): void;
-    match(found: string, expected: RegExp): void;
+    match(found: string, expected: RegExp, message?: string): void;
     throws(body: () => unknown, expected?: RegExp): void;
     rejects(body: Promise<unknown>, expected?: RegExp): Promise<void>;
   };

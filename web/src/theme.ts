@@ -8,6 +8,18 @@ const NONE = coloursOf({ scale: { light: "", dark: "" } } as PageData, false);
 
 export const Palette = createContext<Colours>(NONE);
 
+/** How a picture is drawn on a sheet for a paper, where nothing is chosen or hovered over; null: it stands on the page. */
+export interface Sheet {
+  /** pixels downwards at most */
+  tallest: number;
+  marginals: boolean;
+  /** the titles of a matrix's sides; "": none */
+  rows: string;
+  columns: string;
+}
+
+export const OnSheet = createContext<Sheet | null>(null);
+
 export function useColours(): Colours {
   return useContext(Palette);
 }

@@ -89,6 +89,8 @@ export interface PageAxis {
   height?: number;
   width?: number;
   image?: string;
+  /** where the patches lie on the image: left, top, right, bottom as fractions of its sides; absent: on all of it */
+  box?: [number, number, number, number];
   seconds?: number;
   rate?: number;
   spectrogram?: Block;

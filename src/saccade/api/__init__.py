@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from saccade.api.alignment import Alignment, align, align_both_ways, alignment_error
     from saccade.api.bundle import Bundle, load
     from saccade.api.calibration import Calibrated, calibrate, undo_calibration
-    from saccade.api.comparison.compare import Comparison, compare
+    from saccade.api.comparison import Comparison, compare
     from saccade.api.dry_run import Plan, plan
     from saccade.api.huggingface import from_huggingface, import_huggingface, to_huggingface
     from saccade.api.runs import Run, find_runs, read_run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "saccade.api.alignment": ("Alignment", "align", "align_both_ways", "alignment_error"),
     "saccade.api.calibration": ("Calibrated", "calibrate", "undo_calibration"),
-    "saccade.api.comparison.compare": ("Comparison", "compare"),
+    "saccade.api.comparison": ("Comparison", "compare"),
     "saccade.api.huggingface": ("from_huggingface", "import_huggingface", "to_huggingface"),
     "saccade.api.dry_run": ("Plan", "plan"),
     "saccade.api.runs": ("Run", "find_runs", "read_run"),

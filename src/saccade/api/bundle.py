@@ -38,7 +38,6 @@ from saccade.storage import StoredTensor
 from saccade.task import (
     Calibrates,
     Evaluation,
-    HasBaselines,
     OutputConstraints,
     Prediction,
     Steers,
@@ -157,12 +156,15 @@ class Bundle:
             return predictions
         return [self._signed(prediction, given) for given, prediction in zip(texts, predictions, strict=True)]
 
-    def refusals(self, inputs: Sequence[Any]) -> dict[int, InputError]:
-        """The invalid inputs by position, with their errors, so that the others can still be predicted."""
+    def refusals(self, inputs: Sequence[Any], places: Sequence[str] | None = None) -> dict[int, InputError]:
+        """The invalid inputs by position, with their errors, so that the others can still be predicted.
+
+        ``places`` is what an error calls each input: "input 1" … unless given.
+        """
         refused: dict[int, InputError] = {}
         for number, given in enumerate(inputs):
             try:
-                self.task.read(given, f"input {number + 1}", self.network)
+                self.task.read(given, f"input {number + 1}" if places is None else places[number], self.network)
             except InputError as error:
                 refused[number] = error
         return refused
@@ -193,7 +195,7 @@ class Bundle:
         self,
         data: Any = None,
         *,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         search: Search | None = None,
         **overrides: Any,
     ) -> dict[str, float]:
@@ -201,6 +203,7 @@ class Bundle:
 
         Args:
             data: a file, or records as ``saccade.train`` takes them. Two line-aligned files are a tuple of two ``Path``.
+            metrics: one, or several; those of the recipe unless given.
             overrides: other settings for how records are read, as ``saccade.train`` takes them:
                 ``**{"data.faults": "drop", "data.too_long": "truncate"}``.
         """
@@ -213,7 +216,7 @@ class Bundle:
         self,
         data: Any = None,
         *,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         search: Search | None = None,
         **overrides: Any,
     ) -> Evaluation:
@@ -221,9 +224,10 @@ class Bundle:
         those kept from training for the run's own test set, else computed if the training records are still there."""
         if overrides:
             return self.reading(**overrides).evaluation(data, metrics=metrics, search=search)
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         records, where, notes = self.records_of(data)
         evaluation = self._evaluated(records, where, notes, metrics, search)
-        if not isinstance(self.task, HasBaselines):
+        if not self.task.baseline_names:
             return evaluation
         kept: Mapping[str, Mapping[str, float]] = self.figures.get("baselines", {})
         named = [name for name in evaluation.figures if name in self.task.output_metrics]

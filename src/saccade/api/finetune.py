@@ -17,9 +17,11 @@ from saccade.api.runs import checksum_of_data
 from saccade.bundle_format import CONFIG, read_config
 from saccade.data.memory import IN_MEMORY
 from saccade.data.splits import Splits, fingerprint
-from saccade.errors import SaccadeError
+from saccade.errors import InputError, SaccadeError
 from saccade.recipes.recipe import Recipe, from_plain
 from saccade.tasks import task_class
+
+LONGEST_LINEAGE = 100  # runs, each fine-tuned from the one before it
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,13 @@ def sources_trained_on(recipe: Recipe, folder: Path) -> set[Any]:
 
 def _ancestors(recipe: Recipe) -> list[tuple[Recipe, Path]]:
     runs: list[tuple[Recipe, Path]] = []
+    seen: set[Path] = set()
     while recipe.train.from_ is not None:
         folder = Path(recipe.train.from_)
+        if folder.resolve() in seen or len(seen) == LONGEST_LINEAGE:  # a saved recipe may name its own run
+            expected = f"at most {LONGEST_LINEAGE} runs, each of them once"
+            raise InputError(folder / CONFIG, field="train.from", expected=expected, found="this run again, or more")
+        seen.add(folder.resolve())
         config, trust = read_config(folder), recipe.trust.of_run(folder)
         home, where = Path(config["folder"]), str(folder / CONFIG)
         recipe = from_plain(config["recipe"], name=config["name"], folder=home, where=where, trust=trust)

@@ -32,7 +32,7 @@ ESCAPED = 12  # bytes of JSON per character, at most
 def write_saved(path: Path, records: Sequence[Any], task: Task) -> Path:
     """Write records to a new file."""
     if not task.record_types:
-        raise SaccadeError(f"the task {task.name!r} does not say what its records are, so they cannot be saved")
+        raise SaccadeError(f"the task {task.name!r} does not define record_types, so its records cannot be saved")
     if path.suffix != ".jsonl":
         raise InputError(path, expected="a name that ends in .jsonl", found=repr(path.suffix))
     if path.exists():
@@ -65,7 +65,7 @@ def read_saved(path: Path, task: Task, data: Any) -> tuple[list[Any], str]:
         raise InputError(path, line=1, expected=f"records of the task {task.name!r}, version {VERSION}", found=found)
     records = [_record(row, task, path, number) for number, row in enumerate(rows[1:], start=2)]
     if head.get("records") != len(records) or head.get("checksum") != checksum(records):
-        raise InputError(path, expected="records as they were saved", found="others: the file was changed")
+        raise InputError(path, expected="the records that were saved", found="other records: the file was changed")
     return task.records(records, data), str(head["checksum"])
 
 

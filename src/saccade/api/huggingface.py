@@ -12,20 +12,15 @@ from torch import nn
 from saccade.api.bundle import Bundle
 from saccade.api.runs import is_run
 from saccade.data.labels.batch import marks_of
-from saccade.data.labels.classes import Classes
 from saccade.data.memory import IN_MEMORY
 from saccade.data.tags.schemes import Scheme, is_tag
-from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.wordpiece import WordPieces
-from saccade.data.tokenizers.words import WordReader
 from saccade.errors import InputError, SaccadeError
 from saccade.export.huggingface import ImportedBert, read_bert, write_bert
 from saccade.recipes.recipe import from_plain
 from saccade.recipes.schema import to_plain
 from saccade.task import Calibrates
-from saccade.tasks.classify import Classify
-from saccade.tasks.label import Label
-from saccade.tasks.pretrain import Pretrain
+from saccade.tasks import task_class
 
 
 def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
@@ -46,14 +41,7 @@ def from_huggingface(folder: str | Path, *, pairs: bool = False) -> Bundle:
     plain = _recipe(imported, folder, pairs)
     where = str(folder / "config.json")
     recipe = from_plain(plain, name=folder.resolve().name, folder=Path.cwd(), where=where)
-    task: Any
-    if imported.labels is None:
-        task = Pretrain(recipe.data, imported.tokenizer)
-    elif imported.model_name == "bert_tagger":
-        tags = Tags(imported.labels, (0,) * len(imported.labels), scheme=recipe.data.scheme, learn="none")
-        task = Label(recipe.data, WordReader(imported.tokenizer, recipe.data.tokens), tags)
-    else:
-        task = Classify(recipe.data, imported.tokenizer, Classes(imported.labels, (0,) * len(imported.labels), pairs))
+    task = task_class(recipe.task).of_import(recipe.data, imported.tokenizer, imported.labels or (), pairs=pairs)
     figures = {"anew": list(imported.anew)} if imported.anew else {}
     return Bundle(recipe, task, imported.network, folder=folder, figures=figures)
 

@@ -171,7 +171,7 @@ def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe
     if before == now or not isinstance(task, FineTunes):
         network.load_state_dict(state)
         lacking = task.lacking if isinstance(task, FineTunes) else ()
-        few = f"its {len(now)} labels stay; no training record has the label {', '.join(lacking[:SHOWN])}"
+        few = f"its {len(now)} labels are kept; no training record has the label {', '.join(lacking[:SHOWN])}"
         return (few,) if lacking else (), []
     with torch.device("meta"):  # parameters whose size changes with one more label
         larger = network_class(recipe.model_name)(recipe.model, **task.sizes(more=1)).state_dict()
@@ -185,7 +185,7 @@ def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe
 
 
 def _never_trained_there(before: Untrained, now: Untrained) -> tuple[str, ...]:
-    """A message about parts that were never trained in the parent run."""
+    """A message about parts that the parent run never trained."""
     stay = [part for part in before.all if part in now.all]
     message = f"never trained in that run: {', '.join(before.all)}"
     nor_here = f"{message}; nor in this one: {', '.join(stay)}"

@@ -395,8 +395,14 @@ _SCHEMAS: dict[str, Any] = {RUN: _Start, STATUS: _Status, FIGURES: Figures, ORIG
 
 
 def _newest_checkpoint(folder: Path) -> int | None:
-    numbers = [path.parent.name.removeprefix("update-") for path in folder.glob(f"{CHECKPOINTS}/update-*/state.*")]
+    files = [path for path in _paths(folder / CHECKPOINTS) if path.name.startswith("state.")]
+    numbers = [path.parent.name.removeprefix("update-") for path in files]
     return max((int(number) for number in numbers if number.isdigit()), default=None)
+
+
+def _paths(folder: Path) -> list[Path]:
+    """The files below a folder; what a training process removes meanwhile, or nobody may read, is left out."""
+    return sorted(Path(place) / name for place, _, names in os.walk(folder) for name in names)
 
 
 def _changed(folder: Path) -> str:
@@ -494,7 +500,7 @@ def _evaluations(folder: Path) -> list[dict[str, float]]:
 def _files(folder: Path) -> dict[str, int]:
     """File → size in bytes, recursively."""
     sizes = {}
-    for path in sorted(folder.rglob("*")):
+    for path in _paths(folder):
         try:
             if path.is_file():
                 sizes[path.relative_to(folder).as_posix()] = path.stat().st_size

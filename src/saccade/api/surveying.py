@@ -24,7 +24,8 @@ def recipe_for(data: Any, columns: Mapping[str, Name] | None = None) -> dict[str
     """A recipe for records in memory: what ``saccade data`` recommends for a file of them, to change and to train.
 
     Args:
-        data: a DataFrame or another table, a dict of columns, or a list of dicts.
+        data: a DataFrame or another table, a dict of columns, or a list of dicts; or a dict of these with the keys train, valid
+            and test, of which the recipe is for ``train``.
         columns: which column has which role, as ``saccade data --column`` takes it: ``{"text": "review", "label": "stars"}``.
             Guessed unless given.
 
@@ -48,7 +49,7 @@ def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
     plain = {"train": str(file)} | ({"columns": kind.columns(columns)} if columns else {})
     survey = kind(build(data_class(kind.task), locate(plain, "columns"), "data"), named=bool(columns)).read()
     if survey.problems:
-        raise SaccadeError(f"{WHERE}: it would not train: {'; '.join(survey.problems)}")
+        raise SaccadeError(f"{WHERE}: the data would not train: {'; '.join(survey.problems)}")
     recipe = survey.recipe() | {"about": f"{survey.kind.capitalize()} given in memory."}
     del recipe["data"]["train"]
     return recipe
@@ -56,6 +57,13 @@ def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
 
 def _table(data: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
     """The names and the rows of a table."""
+    if (
+        isinstance(data, Mapping)
+        and "train" in data
+        and {*data} <= {"train", "valid", "test"}
+        and _is_table(data["train"])
+    ):
+        data = data["train"]
     names = names_of(data)
     if names is None and isinstance(data, Iterable) and not isinstance(data, str | bytes | Path):
         records = list(data)
@@ -69,6 +77,11 @@ def _table(data: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
         found = f"the columns {', '.join(map(repr, names))}"
         raise InputError(WHERE, expected="texts as names of columns", found=found)
     return names, [fields.values for fields in rows_of_table(data, names, names)]
+
+
+def _is_table(data: Any) -> bool:
+    """Whether it is records rather than a column of them."""
+    return names_of(data) is not None or (isinstance(data, list) and all(isinstance(each, Mapping) for each in data))
 
 
 def _written(folder: Path, names: list[Any], rows: list[tuple[Any, ...]]) -> Path:

@@ -21,7 +21,7 @@ from saccade.plugins import Trust, trusted
 from saccade.recipes.recipe import Recipe, RecipeLike, change, read_recipe, read_written
 from saccade.recipes.schema import dump_yaml
 from saccade.storage import now, read_json, write_json, write_text
-from saccade.task import Evaluation, HasBaselines
+from saccade.task import Evaluation
 from saccade.training.config import PURPOSES
 from saccade.training.loop import CHECKPOINTS, Job, Outcome, fit
 from saccade.training.report import Report, progress_report
@@ -106,9 +106,13 @@ def checked_recipe(recipe: RecipeLike, data: Any, overrides: dict[str, Any], tru
 
 def in_memory(recipe: RecipeLike, data: Any) -> RecipeLike:
     """The recipe as it was given; one that is a dict needs to name no files beside ``data``."""
-    section = (recipe.get("data") or {}) if isinstance(recipe, Mapping) else None
-    if not isinstance(recipe, Mapping) or not isinstance(section, Mapping):
+    if not isinstance(recipe, Mapping):
         return recipe
+    section = recipe.get("data")
+    section = {} if section is None else section
+    if not isinstance(section, Mapping):
+        found, hint = f"a {type(section).__name__}", "records in memory are given beside it: train(recipe, data)"
+        raise InputError("recipe", field="data", expected="a section of the recipe", found=found, hint=hint)
     for name in SPLITS:
         if not isinstance(section.get(name), str | Path | Mapping | int | None):
             found, hint = (
@@ -323,7 +327,7 @@ def _finish(prepared: PreparedRun, folder: Path, outcome: Outcome, report: Repor
                 notes += [calibrated] if calibrated.startswith(UNCALIBRATED) else []
             metrics, how = wanted_metrics(bundle.recipe), bundle.recipe.search
             evaluation = bundle.task.evaluate(bundle.network, test, how=how, metrics=metrics, progress=report.testing)
-            if isinstance(bundle.task, HasBaselines):
+            if bundle.task.baseline_names:
                 splits = prepared.splits
                 evaluation = evaluation.beside(bundle.task.baselines(splits.train, splits.test, metrics))
     finally:

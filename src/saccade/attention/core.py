@@ -38,7 +38,10 @@ from saccade.errors import SaccadeError
 from saccade.kernels.dtypes import promoted, result_dtype, without_autocast, working_dtype
 from saccade.kernels.hard.gathered import take
 from saccade.kernels.statistics.reference import Statistics
+from saccade.progress import is_watched, report
 from saccade.trace.lens import Lens, Site
+
+COPIES, COPIES_UNDER_A_LENS = 2, 4  # tensors of the size of the scores that exist at the same time
 
 
 def weigh(
@@ -242,6 +245,7 @@ def _weights(
     site: str | Site,
 ) -> Tensor:
     """The weights in float32 at least."""
+    _announce(query, key, COPIES if lens is None else COPIES_UNDER_A_LENS)
     scores = score(query, key)  # [B, (H,) T, S]
     scores = scores.to(working_dtype(scores.dtype))
     T, S = scores.shape[-2:]
@@ -257,6 +261,14 @@ def _weights(
         check_normalised(weights, scores)
         return weights if gain is None else weights * gain
     return _weigh_under(lens, _described(site, score, normalise, gain), scores, normalise, gain, offset or 0)
+
+
+def _announce(query: Tensor, key: Tensor | Prepared, copies: int) -> None:
+    """Tell a watcher how many bytes the scores and weights will take, before they are computed."""
+    if torch.compiler.is_compiling() or not is_watched():
+        return
+    keys = key.size if isinstance(key, Prepared) else key.shape[-2]
+    report(held=copies * math.prod(query.shape[:-1]) * keys * working_dtype(query.dtype).itemsize)
 
 
 def _read(weights: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -216,15 +216,15 @@ class MultiHead(nn.Module):
         made.to(device=output.device, dtype=output.dtype).train(layer.training)
         whole = layer.in_proj_weight
         parts = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight) if whole is None else whole.chunk(3)
-        inner = (made.query, made.key, made.value)
+        biases = (*layer.in_proj_bias.chunk(3), layer.out_proj.bias) if bias else ()
+        linears = (made.query, made.key, made.value, made.output)
+        copies = [(own.weight, weight) for own, weight in zip(linears, (*parts, output), strict=True)]
+        copies += [(own.bias, part) for own, part in zip(linears, biases, strict=bool(bias))]
         with torch.no_grad():
-            for own, weight in zip((*inner, made.output), (*parts, output), strict=True):
-                own.weight.copy_(weight)
-                own.weight.requires_grad_(weight.requires_grad)
-            if bias:
-                biases = (*layer.in_proj_bias.chunk(3), layer.out_proj.bias)
-                for own, part in zip((*inner, made.output), biases, strict=True):
-                    own.bias.copy_(part)
+            for own, given in copies:
+                own.copy_(given)
+        for own, given in copies:
+            own.requires_grad_(given.requires_grad)  # what is frozen stays frozen
         return made
 
     def reset_parameters(self) -> None:

@@ -96,7 +96,7 @@ class SelfAttention2d(nn.Module):
         change: Tensor = self.output(context.mT.unflatten(2, x.shape[2:]))
         return self.gamma * change + x
 
-    def axes(self, height: int, width: int, site: str = "self", image: Tensor | None = None) -> dict[str, Grid]:
+    def axes(self, height: int, width: int, site: str | Site = "self", image: Tensor | None = None) -> dict[str, Grid]:
         """The axes of a trace taken at ``site`` of a map of this size: ``trace.labelled(block.axes(16, 16))``.
 
         ``image`` (uint8 [rows, columns, 3]) is what views draw the weights over.

@@ -33,7 +33,7 @@ COMMANDS = {
     "calibrate": "saccade.cli.calibrate:calibrate",
     "words": "saccade.cli.words:words",
     "align": "saccade.cli.align:align",
-    "data": "saccade.cli.data.command:data",
+    "data": "saccade.cli.data:data",
     "runs": "saccade.cli.runs:runs",
     "recipes": "saccade.cli.recipes:recipes",
     "export": "saccade.cli.import_export:export",
@@ -121,6 +121,6 @@ def main() -> None:
 
 
 def _discard_stdout() -> None:
-    """Drop what standard output could not take: Python would try again at its end and print a traceback."""
+    """Discard output that could not be written: Python would try again at exit and print a traceback."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

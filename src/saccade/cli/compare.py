@@ -14,7 +14,7 @@ from saccade.cli.tables import NOTHING, size, table
 from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
-    from saccade.api.comparison.compare import Comparison
+    from saccade.api.comparison import Comparison
 
 Runs = Annotated[
     list[Path],
@@ -71,7 +71,7 @@ def compare(
     """
     from rich.console import Console
 
-    from saccade.api.comparison import compare as comparisons
+    from saccade.api import comparison as comparisons
 
     if plot is not None:
         from saccade.views.figure.figure import picture_format

@@ -29,7 +29,7 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[key=value]...",
-            help="How records are read, e.g. data.faults=drop data.too_long=truncate, or data.train=FILE if it has moved.",
+            help="Settings for reading records, e.g. data.faults=drop data.too_long=truncate; data.train=FILE if it has moved.",
         ),
     ] = None,
     data: Annotated[
@@ -42,7 +42,8 @@ def evaluate(
     save_records: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also write the records to FILE (.jsonl), for --data where the run's data is not."
+            metavar="FILE",
+            help="Also write the records to FILE (.jsonl), for --data where the run's data is missing.",
         ),
     ] = None,
     metric: Annotated[
@@ -50,7 +51,7 @@ def evaluate(
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw which labels were predicted for which: a .png, .svg or .pdf."),
+        typer.Option(metavar="FILE", help="Draw the confusion matrix: a .png, .svg or .pdf."),
     ] = None,
     as_json: Json = False,
     *,

@@ -1,22 +1,42 @@
-"""``saccade predict``: prints a model's outputs, or writes them to a file, as they are made."""
+"""``saccade predict``: prints a model's outputs, or writes them to a file, as they are made.
+
+The inputs are arguments, lines of standard input, or columns of a table; a table's rows keep their cells and get their
+prediction and score beside them. No torch.
+
+``FILE.state`` beside ``--out FILE`` holds the number of inputs that are done, the size of their outputs in bytes, and checksums
+of these inputs, the run and the options; it is removed at the end. It is written after each chunk, so a killed process may
+leave more outputs than it counts: these are cut off and written again.
+"""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from io import FileIO
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from saccade.cli.options import Force, Inputs, Json, Run, decoded, line_chunks, print_notes
-from saccade.cli.outputs import Outputs, checksum
-from saccade.cli.predicted_table import PredictedTable
-from saccade.cli.printing import print
+from saccade.cli.printing import print, printable
 from saccade.cli.search_options import SEARCH, Steering, with_options
+from saccade.data.files.fields import COLUMNAR, columns_of, first_row, format_of, scan_fields
+from saccade.data.files.lines import codec_of, suffix_of
+from saccade.data.files.records import Fault, Fields, Name
 from saccade.errors import InputError, SaccadeError
-from saccade.storage import current_file
+from saccade.storage import current_file, locked, read_json, write_json
+
+EVERY = 1.0  # seconds between two reports of progress on a terminal
+TOGETHER = 256  # rows of a table that are predicted and written at a time
+ADDED = ("prediction", "score")  # the columns that a table gets
 
 
 @with_options(Steering)
@@ -39,14 +59,16 @@ def predict(
             "predictions. May be repeated, for pairs.",
         ),
     ] = None,
-    encoding: Annotated[str, typer.Option(help="With --column: of the table, as Python names it.")] = "utf-8",
+    encoding: Annotated[str, typer.Option(help="Encoding of the table, with --column.")] = "utf-8",
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write to this file; the same command continues after an interruption."),
     ] = None,
     on_error: Annotated[
         Literal["continue", "stop"],
-        typer.Option(help="After an input that cannot be read or predicted; by default it gives an empty line."),
+        typer.Option(
+            help="After an input that cannot be read or predicted: print an empty line and continue, or stop."
+        ),
     ] = "continue",
     as_json: Json = False,
     force: Force = False,
@@ -83,6 +105,7 @@ def predict(
     predictor = options.predictor(bundle, n_best=wanted)
     form = _as_json if as_json else _Lines(scored=n_best is not None or wanted > 1)
     job = {"run": checksum(*weights), "command": checksum(options, wanted, as_json, n_best is None)}
+    _note_names_of_files(inputs or ())
     chunks = [[text.encode("utf-8", "surrogateescape") for text in inputs]] if inputs else line_chunks()
     with Outputs(out, job, force=force) as outputs:
         for before, chunk in outputs.left(chunks):
@@ -100,6 +123,14 @@ def predict(
         outputs.complete()
     if outputs.faults:
         raise typer.Exit(1)
+
+
+def _note_names_of_files(inputs: Sequence[str]) -> None:
+    """Say that a name was predicted where a file's content may have been meant."""
+    for text in inputs:
+        if suffix_of(text) in (*COLUMNAR, "txt") and isfile(text):
+            meant = f"--column NAME predicts from a table, `saccade predict RUN < {text}` from lines"
+            print(f"note: {text!r} is taken for a text, but is the name of a file: {meant}", file=sys.stderr)
 
 
 def _write_table(
@@ -134,10 +165,13 @@ def _answers(
         where = f"{called} {before + number + 1}"
         try:
             parsed[number] = bundle.task.input.from_argument(decoded(line, where), where)
-            bundle.task.read(parsed[number], where, bundle.network)
         except InputError as error:
-            parsed.pop(number, None)
             answers[number] = error
+    numbers = list(parsed)
+    places = [f"{called} {before + number + 1}" for number in numbers]
+    for place, refusal in bundle.refusals(list(parsed.values()), places).items():
+        answers[numbers[place]] = refusal
+        del parsed[numbers[place]]
     predicted = dict(zip(parsed, _predicted(predictor, list(parsed.values())), strict=True))
     for number, answer in predicted.items():
         inner = isinstance(answer, InputError) and str(answer.where).startswith("input ")
@@ -213,3 +247,262 @@ def _plain(text: str, prediction: Any) -> dict[str, Any]:
 
 def _output(prediction: Any) -> dict[str, Any]:
     return {**prediction.to_json(), "parts": dict(prediction.parts), "notes": list(prediction.notes)}
+
+
+class PredictedTable:
+    """The rows of a table with their predictions, some at a time; ``faults`` counts the rows that have none.
+
+    Args:
+        columns: the inputs, by name or number from 1; those that the recipe names unless given.
+        out: its suffix decides between commas and tabs.
+    """
+
+    def __init__(self, bundle: Any, file: Path, columns: Sequence[str], out: Path | None, encoding: str) -> None:
+        try:
+            codec_of(encoding)
+        except ValueError as error:
+            raise SaccadeError(f"--{error}") from None
+        self.bundle, self.file, self.encoding, self.faults = bundle, file, encoding, 0
+        hint = "--column reads the inputs from a table"
+        kinds = {name: name for name in COLUMNAR}
+        kind = format_of(file, suffixes=kinds, expected="a csv, tsv, jsonl or parquet", hint=hint)
+        first = first_row(file, kind, encoding) or []
+        self.names: list[Name] = columns_of(file, kind, encoding)
+        if first and not all(map(str.isdecimal, columns)):  # named, so there is a header, whatever it looks like
+            self.names = [name if name.strip() else number for number, name in enumerate(first, start=1)]
+        self.columns = tuple(map(self._column, columns)) or bundle.task.input_columns(self.names)
+        self._divider = "\t" if suffix_of(out or file) == "tsv" else ","
+
+    def _column(self, name: str) -> Name:
+        number = int(name) if name.isdecimal() and name not in self.names else 0
+        column = self.names[number - 1] if 1 <= number <= len(self.names) else name
+        if column not in self.names:
+            there = f"one of the columns {', '.join(map(str, self.names))}"
+            raise InputError(self.file, field="--column", expected=there, found=repr(name))
+        return column
+
+    def header(self) -> list[str]:
+        """The line of names, where the table has one; an added name that the table has already is numbered."""
+        if all(isinstance(name, int) for name in self.names):
+            return []
+        names = ["" if isinstance(name, int) else name for name in self.names]
+        for name in ADDED:
+            others = (f"{name}_{number}" for number in range(2, len(names) + 3))
+            names.append(next(each for each in (name, *others) if each not in names))
+        return self._lines([names])
+
+    def chunks(self) -> Iterator[list[bytes]]:
+        """The rows, each as bytes that :meth:`lines` reads; a malformed row is reported and left out."""
+        chunk: list[bytes] = []
+        for item in scan_fields(self.file, self.names, encoding=self.encoding, optional=self.names):
+            if isinstance(item, Fault):
+                self._refuse(item.error)
+                continue
+            chunk.append(json.dumps([item.line, item.values], default=str).encode())
+            if len(chunk) == TOGETHER:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+
+    def lines(self, chunk: Sequence[bytes], predict: Callable[[list[Any]], list[Any]]) -> list[str]:
+        """The rows with their predictions, as lines of a table; a refused input has none, and is reported."""
+        rows = [Fields(line, tuple(values)) for line, values in map(json.loads, chunk)]
+        places = [self.names.index(column) for column in self.columns]
+        fields = [Fields(row.line, tuple(row.values[place] for place in places)) for row in rows]
+        inputs = self.bundle.task.inputs_of_table(self.columns, fields)
+        if len(inputs) != len(rows):
+            raise SaccadeError(f"--column: the inputs of the task {self.bundle.task.name} are not one per row")
+        refused = self.bundle.refusals(inputs, [f"{self.file}:{row.line}" for row in rows])
+        for error in refused.values():
+            self._refuse(error)
+        kept = [number for number in range(len(rows)) if number not in refused]
+        predictions = dict(zip(kept, predict([inputs[number] for number in kept]) if kept else [], strict=True))
+        for number, prediction in predictions.items():
+            print_notes(str(inputs[number]), prediction)
+        added = {number: (one.readable or one.value, f"{one.score:.4f}") for number, one in predictions.items()}
+        return self._lines([*map(_cell, row.values), *map(_cell, added.get(n, ("", "")))] for n, row in enumerate(rows))
+
+    def _refuse(self, error: InputError) -> None:
+        self.faults += 1
+        print(f"error: {error}", file=sys.stderr)
+
+    def _lines(self, rows: Any) -> list[str]:
+        lines = []
+        for row in rows:
+            text = io.StringIO()
+            csv.writer(text, delimiter=self._divider, lineterminator="").writerow(row)
+            lines.append(text.getvalue())
+        return lines
+
+
+def _cell(value: Any) -> str:
+    """A value as a cell: text as it is, lists and the like as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+class Outputs:
+    """Standard output, or a file that can be continued; a context manager.
+
+    Args:
+        out: the file; None is standard output.
+        job: what the outputs depend on besides the inputs, by the name that an error calls it: ``{"run": checksum, …}``.
+        force: start again although the file exists.
+    """
+
+    def __init__(self, out: Path | None, job: Mapping[str, str], *, force: bool = False) -> None:
+        self.out, self.job, self.done, self.size, self.faults = out, dict(job), 0, 0, 0
+        self._digest, self._expected = hashlib.sha256(), ""
+        self._state = None if out is None else out.with_name(f"{out.name}.state")
+        self._file: FileIO | None = None
+        self._open = ExitStack()
+        self._progress = _Progress()
+        self.force = force
+
+    def __enter__(self) -> Outputs:
+        if self.out is None or self._state is None:
+            return self
+        with ExitStack() as opening:  # released if the file cannot be written
+            lock = self.out.with_name(f".{self.out.name}.lock")
+            opening.enter_context(locked(lock, where=self.out, expected="a file that no other process is writing"))
+            opening.callback(lock.unlink, missing_ok=True)
+            self._begin(self.out, self._state, opening)
+            self._open = opening.pop_all()
+        return self
+
+    def _begin(self, out: Path, state: Path, opening: ExitStack) -> None:
+        if state.exists() and not self.force:
+            self._continue(state)
+        elif out.exists() and not self.force:
+            hint = "it is complete, or was written by another command; add --force to overwrite it"
+            raise InputError(out, field="--out", expected="a new file", found="an existing one", hint=hint)
+        try:
+            self._file = opening.enter_context(open(out, "r+b" if self.done else "wb", buffering=0))  # noqa: SIM115
+        except OSError as error:
+            raise InputError(out, field="--out", expected="a file to write", found=str(error.strerror)) from None
+        self._file.truncate(self.size)
+        self._file.seek(self.size)
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._progress.end()
+        self._open.close()
+        if kind is KeyboardInterrupt and self.done and self.out is not None:
+            print(f"{self.out}: stopped after {self.done:,} inputs; the same command continues", file=sys.stderr)
+
+    def _continue(self, state: Path) -> None:
+        before = read_json(state)
+        try:
+            done, size, inputs, job = int(before["done"]), int(before["bytes"]), str(before["inputs"]), before["job"]
+            faults = int(before["faults"])
+            there = self.out.stat().st_size if self.out is not None and self.out.exists() else 0
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(state, expected="the state of an output file", found=f"another one: {error}") from None
+        differing = [name for name, value in self.job.items() if not isinstance(job, dict) or job.get(name) != value]
+        if differing:
+            self._refuse(f"outputs of this {differing[0]}", f"those of another {differing[0]}")
+        if there < size:
+            self._refuse(f"at least {size:,} bytes, as {state.name} says", f"{there:,}")
+        self.done, self.size, self._expected, self.faults = done, size, inputs, faults
+
+    def _refuse(self, expected: str, found: str) -> None:
+        hint = "name another file, or add --force to start again"
+        raise InputError(self.out or "stdout", field="--out", expected=expected, found=found, hint=hint)
+
+    def left(self, chunks: Iterable[Sequence[bytes]]) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """The chunks of inputs that are not written yet, each with the number of inputs before it."""
+        passed = 0
+        for chunk in chunks:
+            skipped = min(max(self.done - passed, 0), len(chunk))
+            if passed < self.done:
+                self._count(chunk[:skipped])
+                passed += len(chunk)
+                if passed >= self.done:
+                    self._check()
+            else:
+                passed += len(chunk)
+            if skipped < len(chunk):
+                yield passed - len(chunk) + skipped, chunk[skipped:]
+        if passed < self.done:
+            self._refuse(f"outputs of these {passed:,} inputs", f"those of {self.done:,}")
+
+    def _count(self, inputs: Sequence[bytes]) -> None:
+        for given in inputs:
+            self._digest.update(given + b"\n")
+
+    def _check(self) -> None:
+        if self._digest.hexdigest() != self._expected:
+            self._refuse("outputs of these inputs", f"different inputs among the first {self.done:,}")
+        print(f"{self.out}: continues after {self.done:,} inputs", file=sys.stderr)
+
+    def write(self, lines: Sequence[str], inputs: Sequence[bytes], faults: int = 0) -> None:
+        """Write and flush the lines of these inputs, ``faults`` of which have no output."""
+        self.faults += faults
+        text = "".join(f"{line}\n" for line in lines)
+        if self._file is None:
+            sys.stdout.write(printable(text))
+            sys.stdout.flush()
+            self._progress.add(len(inputs), shown=not sys.stdout.isatty())
+            return
+        self._count(inputs)
+        try:
+            left = text.encode("utf-8", "surrogatepass")
+            while left:  # an unbuffered file may take a part; a buffer would try again when it is closed
+                left = left[self._file.write(left) :]
+            self.size = self._file.tell()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SaccadeError(
+                f"{self.out}: could not write: {reason}; the outputs of {self.done:,} inputs are whole, and the same command "
+                "continues after them"
+            ) from None
+        self.done += len(inputs)
+        state: dict[str, Any] = {
+            "done": self.done,
+            "bytes": self.size,
+            "inputs": self._digest.hexdigest(),
+            "faults": self.faults,
+        }
+        state["job"] = self.job
+        if self._state is not None:
+            write_json(self._state, state)
+        self._progress.add(len(inputs), shown=True)
+
+    def complete(self) -> None:
+        """All inputs are written: nothing is left to continue."""
+        if self._state is not None:
+            self._state.unlink(missing_ok=True)
+
+
+class _Progress:
+    """How many inputs are done, on standard error where that is a terminal."""
+
+    def __init__(self) -> None:
+        self.done, self.begun, self.last, self.width = 0, time.monotonic(), 0.0, 0
+
+    def add(self, count: int, *, shown: bool) -> None:
+        self.done += count
+        now = time.monotonic()
+        if shown and sys.stderr.isatty() and now - max(self.last, self.begun) > EVERY:
+            self.last = now
+            line = f"{self.done:,} inputs, {self.done / (now - self.begun):,.1f} per second"
+            self.width = max(self.width, len(line))
+            sys.stderr.write(f"\r{line:<{self.width}}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self.width:
+            print(file=sys.stderr)
+
+
+def checksum(*parts: Any) -> str:
+    """A checksum of files (paths) and of other values by their ``repr``."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            with open(part, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            digest.update(repr(part).encode() + b"\0")
+    return digest.hexdigest()

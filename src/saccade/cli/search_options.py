@@ -16,7 +16,7 @@ from saccade.cli.options import Beam, Trust, trained_runs
 from saccade.errors import SaccadeError
 
 SEARCH, CONSTRAINTS, SAMPLING, DIVERSITY = "Search", "Constraints", "Sampling", "Diverse beams"
-SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # options for tasks that search
+SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # settings of a search
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SearchOptions:
     def search(self, bundle: Any, *, n_best: int = 1, least: int = 1) -> Any:
         """The recipe's search with these options; a beam that is not given holds at least ``least`` hypotheses."""
         start = bundle.recipe.search
-        self._check_searched(bundle.task)
+        self._check_searched(bundle.task, n_best)
         try:
             sample = self._sampling(start.sample)
             diverse = self._groups(None if sample is not None else start.diverse)
@@ -107,16 +107,11 @@ class SearchOptions:
         except ValueError as error:
             raise SaccadeError(f"command line: {error}") from None
 
-    def _check_searched(self, task: Any) -> None:
-        """Options of a search are refused where the likeliest output is found without one."""
-        from saccade.task import Searches
-
-        given = [name for name in SEARCHED if getattr(self, name) is not None]
-        if given and not isinstance(task, Searches):
-            option = given[0].replace("_", "-")
-            raise SaccadeError(
-                f"command line: --{option} is for tasks that search: the task {task.name} finds the likeliest without one"
-            )
+    def _check_searched(self, task: Any, n_best: int) -> None:
+        """Raise on options that the task has no use for."""
+        given = {name: getattr(self, name) for name in SEARCHED} | {"n_best": n_best, "sample": self.sample or None}
+        for name, expected in task.unused_settings(given).items():
+            raise SaccadeError(f"command line: --{name.replace('_', '-')}: expected {expected}")
 
     def _sampling(self, start: Any) -> Any:
         from saccade.nn.search.beam_search import Sampling

@@ -14,6 +14,7 @@ from saccade.cli.options import Json, Trust, begun_runs, recipe_names
 from saccade.cli.printing import print
 from saccade.cli.tables import duration, figure, size, table
 from saccade.errors import SaccadeError
+from saccade.storage import write_bytes
 from saccade.training.config import PURPOSES
 
 if TYPE_CHECKING:
@@ -161,16 +162,17 @@ def _show_result(bundle: Any, verdict: str) -> None:
     print("\nheld-out test set: " + ", ".join(f"{name} {value:.4f}" for name, value in bundle.figures["test"].items()))
     print(verdict)
     shown = bundle.examples(3)
-    picture = _show_attention(bundle, shown)
+    named = [_argument(bundle, example, number) for number, example in enumerate(shown, start=1)]
+    picture = _show_attention(bundle, shown, named)
     print(f"\nthe run is in {bundle.folder}" + (f", a picture in {picture}" if picture else ""))
     if (bundle.folder / CONFUSION).is_file():
-        print(f"which labels were predicted for which: {bundle.folder / CONFUSION}")
+        print(f"confusion matrix: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
-    if shown:
-        print(f"  saccade predict {bundle.folder} {_quoted(bundle, shown[0])}{sample}{trust}")
+    if named:
+        print(f"  saccade predict {bundle.folder} {_quoted(bundle, named[0])}{sample}{trust}")
     if picture:
-        print(f"  saccade view {bundle.folder} {_quoted(bundle, shown[-1])} --out where.html{trust}")
+        print(f"  saccade view {bundle.folder} {_quoted(bundle, named[-1])} --out where.html{trust}")
     wider = " --beam 5" if isinstance(bundle.task, Searches) and not _writes_on(bundle) else " --json"
     print(f"  saccade evaluate {bundle.folder}{wider}{trust}")
     print("  saccade recipes")
@@ -195,13 +197,22 @@ def _writes_on(bundle: Any) -> bool:
     return bool(bundle.task.output == "continuation")
 
 
-def _show_attention(bundle: Any, shown: Sequence[str]) -> Path | None:
+def _argument(bundle: Any, example: Any, number: int) -> str:
+    """An example as the command line takes it: of a file, the name under which it is written into the run's folder."""
+    if not (isinstance(example, Mapping) and set(example) == {"base64"}):
+        return str(example)
+    path = bundle.folder / f"example-{number}{Path(bundle.task.input.sample).suffix}"
+    write_bytes(path, bundle.task.input.from_json(example, path.name))
+    return str(path)
+
+
+def _show_attention(bundle: Any, shown: Sequence[Any], named: Sequence[str]) -> Path | None:
     """Draw the predictions' attention and save the first as a picture; of many maps only one site of the first."""
     from saccade.trace import Lens
     from saccade.views.terminal.show import MOST_MAPS
 
     picture: Path | None = None
-    for number, (text, prediction) in enumerate(zip(shown, bundle.predict(shown, lens=Lens()), strict=True)):
+    for number, (text, prediction) in enumerate(zip(named, bundle.predict(shown, lens=Lens()), strict=True)):
         print()
         trace = prediction.trace
         many = trace is not None and len(trace.maps) > MOST_MAPS
@@ -254,7 +265,7 @@ def _page(plan: Plan) -> dict[str, list[str]]:
     spent = f"{duration(plan.time.least)} to {duration(plan.time.most)}"
     timed = f"{plan.time.timed} updates took {duration(plan.time.update)} each"
     limit = "" if plan.minutes is None else f"; training stops after {duration(60 * plan.minutes)} (train.minutes)"
-    page["time"] = [f"{spent}, estimated ({timed}){limit}; the test set comes on top"]
+    page["time"] = [f"{spent}, estimated ({timed}){limit}; plus evaluation on the test set"]
     return page | {"expected": [plan.expect], "folder": [str(plan.folder)]}
 
 

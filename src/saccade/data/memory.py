@@ -1,7 +1,7 @@
-"""Turns what a program has in hand into fields: a list of tuples or dicts, a dict of columns, a DataFrame, an Arrow table.
+"""Reads records from Python objects: a list of tuples or dicts, a dict of columns, a DataFrame, an Arrow table.
 
-Tables are recognised by what they can do, so that no package need be installed: pandas, polars, PyArrow and HF datasets all
-name their columns and give one by its name.
+Tables are recognised by their methods, so no package is imported: in pandas, polars, PyArrow and HF datasets a table names
+its columns and returns one by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saccade.errors import InputError
 WHERE = "data"
 INPUTS = "inputs"  # what is predicted, as errors name it
 IN_MEMORY = "(given in memory)"  # what a saved recipe says of data that was passed from Python
-WRONG_SHAPE = "another shape than a record"
+WRONG_SHAPE = "not the shape of a record"
 R = TypeVar("R")
 Wanted = Callable[[Iterable[Any]], Sequence[Name]]  # the names there are → the columns to look for
 
@@ -120,7 +120,7 @@ def _listed(column: Any, name: str, where: str) -> list[Any]:
         if hasattr(column, method):
             return list(getattr(column, method)())
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
-        hint = "one record? put it into a list"
+        hint = "for one record, pass a list with it"
         raise InputError(where, field=name, expected="a column of texts", found=short(column), hint=hint)
     return list(column)
 
@@ -173,7 +173,7 @@ def _holds_columns(given: Mapping[Any, Any], wanted: Sequence[Name], depth: int)
 
 
 def _depth(value: Any) -> int:
-    """How many lists or arrays stand within each other."""
+    """The nesting depth of lists and arrays."""
     levels = 0
     while not isinstance(value, str | bytes | Mapping) and isinstance(value, Iterable) and hasattr(value, "__len__"):
         levels += 1
@@ -182,7 +182,7 @@ def _depth(value: Any) -> int:
 
 
 def missing(value: Any) -> bool:
-    """Whether a value is None, or what DataFrames have in its place: NaN, NA, NaT."""
+    """Whether a value is None, or one of the missing values of DataFrames: NaN, NA, NaT."""
     return (
         value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     )

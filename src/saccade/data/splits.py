@@ -182,12 +182,12 @@ def _without_trained(splits: Splits, sources: set[Any]) -> Splits:
 
 
 def fingerprint(splits: Splits) -> str:
-    """A checksum of all records: a run is resumed on the data that it began with, with the same records held out."""
+    """A checksum of all records: a run resumes only on the data and the splits that it began with."""
     return _checksum(splits.train, splits.valid, splits.test)
 
 
 def checksum(records: Sequence[Any]) -> str:
-    """A checksum of some records, in their order: whether others are the same."""
+    """A checksum of records in their order, to compare them with others."""
     return _checksum(records)
 
 

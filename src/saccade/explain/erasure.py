@@ -121,7 +121,7 @@ def tested(bundle: Bundle, given: Any, trace: Trace) -> Trace:
 
 
 def _single(bundle: Bundle, given: Any) -> Any:
-    """The one input of a table or a dict; anything else is an input as it is."""
+    """The only input of a table or a dict; any other value is the input itself."""
     if names_of(given) is None:
         return given
     inputs = bundle.task.inputs(given)
@@ -221,15 +221,15 @@ def _drop(fall: Sequence[float]) -> float:
 def _sentence(drops: dict[str, float], *, per_step: bool) -> str:
     where = " at each step" if per_step else ""
     most, chance = (f"{round(drops[name], 2) + 0.0:.2f}" for name in (MOST, CHANCE))  # -0 becomes 0
-    cost = f"took {most} from the probability of its output, hiding others at random {chance}"
+    cost = f"lowered the probability of the output by {most}, hiding random positions by {chance}"
     if drops[MOST] <= -NOTHING:
-        cost = f"made its output more likely (by {-drops[MOST]:.2f})"
+        cost = f"raised the probability of the output by {-drops[MOST]:.2f}"
     elif drops[MOST] < NOTHING:
-        cost = f"hardly changed how likely its output is ({most})"
+        cost = f"hardly changed the probability of the output ({most})"
     if drops[MOST] < NOTHING or drops[MOST] <= drops[CHANCE]:
-        judged = "on this input the weights do not say what it went by"
+        judged = "on this input the weights do not show what the prediction depends on"
     elif drops[MOST] < CLEARLY * drops[CHANCE]:
-        judged = "on this input the weights are a hint at what it went by, and no more"
+        judged = "on this input the weights are only weak evidence of what the prediction depends on"
     else:
-        judged = "on this input the weights point at what it went by"
-    return f"Hiding what it looked at most{where} {cost}: {judged}."
+        judged = "on this input the weights show what the prediction depends on"
+    return f"Hiding the most attended positions{where} {cost}: {judged}."

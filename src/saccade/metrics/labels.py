@@ -43,6 +43,7 @@ from saccade.metrics.text import Score, check_paired
 
 LABEL_METRICS = ("accuracy", "f1", "relation_f1")
 CLASSIFIER_METRICS = (*LABEL_METRICS, *PROBABILITY_METRICS)
+IMAGE_METRICS = ("accuracy", "f1", *PROBABILITY_METRICS)
 
 
 def label_scores(names: Sequence[str], predictions: Sequence[str], references: Sequence[str]) -> dict[str, Score]:

@@ -1,4 +1,4 @@
-"""How well probabilities tell records with an outcome from those without: AUC, average precision, and their intervals.
+"""Computes AUC and average precision of predicted probabilities, and the statistics for their intervals.
 
     auc    = P(p⁺ > p⁻) + ½ P(p⁺ = p⁻)  of a record with and one without the outcome: the Mann–Whitney U, over n⁺ n⁻
     auprc  = Σ_g (R_g − R_{g−1}) P_g     over the different probabilities, falling; precision P_g and recall R_g down to each
@@ -48,7 +48,7 @@ def average_precision(probabilities: Float[ndarray, " N"], truths: Int[ndarray, 
 
 
 def _by_probability(probabilities: ndarray, truths: ndarray) -> tuple[Float[ndarray, " G"], Float[ndarray, " G"]]:
-    """How many with and without the outcome have each different probability, in rising order."""
+    """The numbers of records with and without the outcome at each distinct probability, in ascending order."""
     if not len(truths) or len(probabilities) != len(truths):
         raise SaccadeError(f"expected a probability per truth: got {len(probabilities)} for {len(truths)}")
     order = np.argsort(probabilities, kind="stable")

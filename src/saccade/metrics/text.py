@@ -141,7 +141,7 @@ def check_known(names: Sequence[str]) -> None:
         raise SaccadeError(f"expected a list of metrics, found one text: {names!r}")
     unknown = [name for name in names if name not in METRICS]
     if unknown:
-        raise SaccadeError(f"unknown metric {unknown[0]!r}: the known ones are {', '.join(METRICS)}")
+        raise SaccadeError(f"unknown metric {unknown[0]!r}: expected one of {', '.join(METRICS)}")
 
 
 def check_available(names: Sequence[str]) -> None:

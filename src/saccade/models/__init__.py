@@ -35,8 +35,11 @@ MODELS: dict[str, str] = {
     "bert_classifier": "saccade.models.bert:BertClassifier",
     "bert_tagger": "saccade.models.bert:BertTagger",
     "retain": "saccade.models.retain:Retain",
+    "show_attend_tell": "saccade.models.show_attend_tell:ShowAttendTell",
     "visit_gru": "saccade.models.visit_baselines:VisitGru",
     "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
+    "sagan": "saccade.models.sagan:Sagan",
+    "image_classifier": "saccade.models.image_classifier:ImageClassifier",
 }
 
 # Networks that can start from the weights of another, pre-trained one.

@@ -1,4 +1,4 @@
-"""The two networks that RETAIN is measured against: a GRU over the visits, and logistic regression on the counts of codes.
+"""Two baselines for RETAIN: a GRU over the visits, and logistic regression on the counts of codes.
 
     visit_gru        v_j = Σ_{k ∈ visit j} E[k]      h_1 … h_i = GRU(v_1 … v_i)      logit_i = W h_i + b
     visit_logistic   x_i[k] = in how many of the visits 1 … i code k stands          logit_i = W x_i + b
@@ -74,11 +74,11 @@ class VisitGru(VisitNetwork):
 
 @dataclass(frozen=True)
 class LogisticConfig:
-    """There is nothing to choose: ``train.weight_decay`` is the L2 penalty."""
+    """No settings: ``train.weight_decay`` is the L2 penalty."""
 
 
 class VisitLogistic(VisitNetwork):
-    """p(outcomes | visits) of the counts of their codes: nothing but a weight per code and a bias."""
+    """p(outcomes | visits) from the counts of codes: one weight per code, and a bias."""
 
     config_class = LogisticConfig
 

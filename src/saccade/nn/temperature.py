@@ -43,8 +43,8 @@ def fit_temperature(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> 
 
     if bool((true == exact.amax(-1)).all()):
         raise SaccadeError(
-            f"all of the {len(labels):,} records are classified correctly, so that no temperature is best: "
-            "calibrate on records of which the network gets some wrong"
+            f"all of the {len(labels):,} records are classified correctly, so no temperature is optimal: "
+            "calibrate on records that include some errors"
         )
     low, high = -math.log(HOTTEST), -math.log(COLDEST)  # of ln β
     if slope(math.exp(low)) > 0:

@@ -1,6 +1,8 @@
-"""What every network for the task ``visits`` has: a patient's visits, each a set of codes with a time → logits of outcomes.
+"""Base class of networks that predict outcomes from visits, each a set of codes with a time.
 
-    p(outcome d | visits 1 … i) = σ(logit_d),      logit_d = Σ_{j ≤ i} Σ_{k ∈ visit j} ω_d(j, k) + b_d   where it can be said
+    p(outcome d | visits 1 … i) = σ(logit_d),      logit_d = Σ_{j ≤ i} Σ_{k ∈ visit j} ω_d(j, k) + b_d
+
+The sum holds for networks whose logit is a sum over codes.
 
 Legend: B batch, T visits, K codes per visit, N codes of all visits, C outcomes.
 """
@@ -43,8 +45,8 @@ class VisitNetwork(nn.Module):
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B T C"]:
         """Logits after the last visit; after every visit, where ``every``, each from the visits up to it.
 
-        ``codes`` is 0 where a visit has no more; ``times`` are days. What stands beyond ``lengths`` changes nothing. The logits
-        of a record without a visit are the bias.
+        ``codes`` is 0 in padding; ``times`` are in days. Values beyond ``lengths`` change nothing. The logits of a record
+        without a visit are the bias.
         """
         raise NotImplementedError
 

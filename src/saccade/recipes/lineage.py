@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.documents import join
 from saccade.errors import InputError
 from saccade.models import BEGINS_WITH
-from saccade.recipes.located import Located, locate, refusal
+from saccade.recipes.located import Located, locate, node_at, refusal
 from saccade.recipes.own import fill
 from saccade.recipes.schema import to_plain
 from saccade.storage import current_file
@@ -29,13 +29,13 @@ VOCABULARY = ("tokens", "target_tokens", "shared")  # fields of ``data`` that co
 
 
 def parent_folder(root: Located, folder: Path) -> Path | None:
-    """The run that ``train.from`` names, if any: relative to ``folder`` if it stands in a file, to the working folder if it
-    comes from the command line or a call; ``~`` and variables are expanded."""
+    """The run that ``train.from`` names, if any: relative to ``folder`` if a file names it, to the working folder if the
+    command line or a call does; ``~`` and variables are expanded."""
     from saccade.data.paths import locate as locate_path
 
-    node = _at(root, ["train", "from"])
+    node = node_at(root, "train.from")
     if node is not None and node.value is None and node.text == "":  # perhaps a shell variable that is not set
-        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from no run")
+        raise refusal(node, "train.from", "a run's folder", "nothing", "train.from=null starts from random weights")
     if node is None or node.value is None or node.text is None:
         return None
     written_in_a_file = node.line is not None
@@ -51,7 +51,7 @@ def parent_folder(root: Located, folder: Path) -> Path | None:
 
 def inherit(root: Located, parent: Recipe, place: Path) -> Located:
     """The recipe completed from its parent; fields that it sets itself must agree with the parent."""
-    task, name = _at(root, ["task"]), _at(root, ["model", "name"])
+    task, name = node_at(root, "task"), node_at(root, "model.name")
     other = task is not None and task.text != parent.task
     if task is not None and other and parent.model_name not in BEGINS_WITH.get((name and name.text) or "", ()):
         begin = [model for model, parents in BEGINS_WITH.items() if parent.model_name in parents]
@@ -62,9 +62,9 @@ def inherit(root: Located, parent: Recipe, place: Path) -> Located:
     called = name.text if other and name is not None else parent.model_name
     model = locate({"name": called, **to_plain(parent.model)}, where)
     vocabulary = {name: part for name, part in to_plain(parent.data).items() if name in VOCABULARY}
-    filled = _put(root, "model", _merged(model, _at(root, ["model"])))
-    filled = _put(filled, "data", _merged(locate(vocabulary, where), _at(root, ["data"])))
-    filled = _put(filled, "train", _put(_at(root, ["train"]), "from", Located(str(place), where, text=str(place))))
+    filled = _put(root, "model", _merged(model, node_at(root, "model")))
+    filled = _put(filled, "data", _merged(locate(vocabulary, where), node_at(root, "data")))
+    filled = _put(filled, "train", _put(node_at(root, "train"), "from", Located(str(place), where, text=str(place))))
     _check_model(filled, parent, place, str(called))
     if other:
         _check_tokens(filled, parent, place)
@@ -74,7 +74,7 @@ def inherit(root: Located, parent: Recipe, place: Path) -> Located:
 
 
 def _refuse_vectors(root: Located, place: Path) -> None:
-    vectors = _at(root, ["data", "vectors"])
+    vectors = node_at(root, "data.vectors")
     if vectors is not None and vectors.value is not None:
         hint = "data.vectors=null leaves them out; train.freeze keeps the embeddings as they are"
         expected = f"none: the embeddings are those of {place}, from which the run starts"
@@ -82,8 +82,8 @@ def _refuse_vectors(root: Located, place: Path) -> None:
 
 
 def _check_model(root: Located, parent: Recipe, place: Path, called: str) -> None:
-    model = _at(root, ["model"])
-    name = _at(root, ["model", "name"])
+    model = node_at(root, "model")
+    name = node_at(root, "model.name")
     if model is None or name is None or name.text != called:
         raise refusal(name or root, "model.name", f"{called!r}, as in {place}")
     fields = {key: part for key, part in model.value.items() if key != "name"} if isinstance(model.value, dict) else {}
@@ -94,7 +94,7 @@ def _check_model(root: Located, parent: Recipe, place: Path, called: str) -> Non
 
 
 def _check_vocabulary(root: Located, parent: Recipe, place: Path) -> None:
-    node = _at(root, ["data"])
+    node = node_at(root, "data")
     data = fill(type(parent.data), node if node is not None else Located({}, root.where), "data", parent.task)
     for keys, expected, found in _differences(data, parent.data):
         if keys[0] in VOCABULARY:
@@ -103,7 +103,7 @@ def _check_vocabulary(root: Located, parent: Recipe, place: Path) -> None:
 
 def _check_tokens(root: Located, parent: Recipe, place: Path) -> None:
     """Check a run of another task: only its tokens must be the same."""
-    node = _at(root, ["data", "tokens"])
+    node = node_at(root, "data.tokens")
     tokens = fill(
         type(parent.data.tokens), node if node is not None else Located({}, root.where), "data.tokens", parent.task
     )
@@ -114,7 +114,7 @@ def _check_tokens(root: Located, parent: Recipe, place: Path) -> None:
 def _disagreement(root: Located, keys: Sequence[str], expected: Any, found: Any, place: Path) -> InputError:
     node, field = root, ""
     for key in keys:
-        node, field = _at(node, [key]) or node, join(field, key)
+        node, field = node_at(node, key) or node, join(field, key)
     part = "network" if keys[0] == "model" else "vocabulary"
     hint = f"a run that starts from another has the same {part}: leave the field out"
     return refusal(node, field, f"{_shown(expected)}, as in {place}", _shown(found), hint)
@@ -137,14 +137,6 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else repr(value)
 
 
-def _at(node: Located, keys: Sequence[str]) -> Located | None:
-    for key in keys:
-        if not isinstance(node.value, dict) or key not in node.value:
-            return None
-        node = node.value[key]
-    return node
-
-
 def _put(node: Located | None, key: str, entry: Located) -> Located:
     node = node if node is not None else Located({}, entry.where)
     tree = node.value if isinstance(node.value, dict) else {}
@@ -152,7 +144,7 @@ def _put(node: Located | None, key: str, entry: Located) -> Located:
 
 
 def _merged(below: Located, above: Located | None) -> Located:
-    """What ``above`` says, and what ``below`` says where it is silent."""
+    """``above``, with the fields that it does not set taken from ``below``."""
     if above is None or (above.value is None and isinstance(below.value, dict)):
         return below
     if not isinstance(above.value, dict) or not isinstance(below.value, dict):

@@ -13,7 +13,7 @@ from saccade.recipes.schema import build
 
 
 def located(node: Located, field: str, load: Callable[[str], Any]) -> Any:
-    """The part that ``node`` names; an error says where the name stands in the recipe."""
+    """The part that ``node`` names; an error names the line of the recipe."""
     try:
         return load(node.text or "")
     except PartError as fault:

@@ -22,6 +22,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saccade.data.config import DataConfig
+from saccade.data.files.hub import on_hub
+from saccade.data.images.config import names_folder
 from saccade.errors import InputError
 from saccade.models import MODELS, network_class
 from saccade.plugins import EVERYTHING, FORM, NOTHING, Trust, is_own, modules_of, searching, trusted
@@ -39,7 +42,6 @@ from saccade.recipes.located import (
     texts_of,
 )
 from saccade.recipes.own import fill, located
-from saccade.recipes.paths import from_here, with_vocabulary
 from saccade.recipes.schema import build, to_plain
 from saccade.storage import current_file
 from saccade.tasks import TASKS, data_class, metrics_of, task_class
@@ -49,9 +51,17 @@ if TYPE_CHECKING:
     from saccade.nn.search.beam_search import Search
 
 SHIPPED = Path(__file__).parent
-_UNSEARCHED = "the task {} predicts the likeliest output without a search"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # given in place of a recipe, they are data files
 NAMING = ("task", "data", "model")  # the sections that may name custom parts
+RUN_FILES = (
+    "run.json",
+    "status.json",
+    "origin.json",
+    "model.safetensors",
+    "sweep.json",
+)  # beside a recipe that a run saved
+BACKBONE = "data.features.backbone"  # a folder, or the name of a network
+TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ class Recipe:
         return plain if self.expect is None else {**plain, "expect": to_plain(self.expect)}
 
 
-RecipeLike = str | Path | Mapping[str, Any] | Recipe  # what is taken for a recipe; a mapping has its sections
+RecipeLike = str | Path | Mapping[str, Any] | Recipe  # a file, a shipped name, its sections, or a checked recipe
 
 
 def read_recipe(
@@ -244,10 +254,11 @@ def _named_in(root: Located) -> list[str]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether a file is the recipe that a run saved, which is trusted no more than the run."""
-    return path.name == "recipe.yaml" and any(
-        current_file(path.parent, name).is_file() for name in ("run.json", "config.json")
-    )
+    """Whether a file is in the folder of a run, also by a link: such a recipe is trusted no more than the run."""
+    path = path.resolve()
+    named = ("config.json", "metrics.json", "checkpoints") if path.name.lower() == "recipe.yaml" else ()
+    beside = any((path.parent / name).exists() for name in (*RUN_FILES, *named))
+    return beside or current_file(path.parent, "model.safetensors").exists()
 
 
 def from_plain(plain: Mapping[str, Any], *, name: str, folder: Path, where: str, trust: Trust = NOTHING) -> Recipe:
@@ -330,12 +341,9 @@ def _read(
 
     search = Search()
     if outline.search is not None:
-        searches = _searches(task)
-        if check_search and not searches:
-            _refuse_kinds(outline.search, outline.task)
-        search = build(Search, outline.search if searches else _as_wide(outline.search), "search")
-        if check_search and not searches:
-            _check_searched(outline.search, search, task, outline.task)
+        if check_search:
+            _check_searched(outline.search, task)
+        search = build(Search, outline.search if _searches(task) else _as_wide(outline.search), "search")
     metrics = metrics_of(outline.task)[:1] if outline.metrics is None else outline.metrics
     recipe = Recipe(
         name, folder, outline.task, data, model_name, model, outline.train, search, metrics, outline.expect,
@@ -370,30 +378,15 @@ def _as_wide(node: Located) -> Located:
     return replace(node, value={**tree, "beam": tree["n_best"]})
 
 
-def _refuse_kinds(node: Located, name: str) -> None:
-    """Raise on sampling and diverse search, before their requirements on the beam are checked."""
-    for field_name in ("sample", "diverse"):
-        for part in _entry(node, field_name):
-            if part.value is not None:
-                raise refusal(part, f"search.{field_name}", f"nothing: {_UNSEARCHED.format(name)}")
-
-
-def _check_searched(node: Located, search: Search, task: Any, name: str) -> None:
-    """Raise on search settings of a task without a search, except n_best where the task has alternatives."""
-    tree: Any = node.value
-    if search.n_best > 1 and not task.alternatives:
-        raise refusal(tree["n_best"], "search.n_best", f"1: the task {name} has no n-best list")
-    usual = type(search)()
-    for field_name, part in tree.items():
-        given, least = getattr(search, field_name), getattr(usual, field_name)
-        if field_name == "n_best" or given == least or (field_name == "beam" and given == search.n_best):
-            continue
-        wanted = f"{search.n_best}, as n_best" if field_name == "beam" and search.n_best > 1 else "nothing"
-        raise refusal(part, f"search.{field_name}", f"{wanted}: {_UNSEARCHED.format(name)}")
+def _check_searched(node: Located, task: Any) -> None:
+    """Raise on search settings that the task has no use for; the values of the others are checked afterwards."""
+    tree: dict[str, Located] = node.value if isinstance(node.value, dict) else {}
+    for name, expected in task.unused_settings({name: part.value for name, part in tree.items()}).items():
+        raise refusal(tree[name], f"search.{name}", expected)
 
 
 def _outline(root: Located) -> _Outline:
-    """What can be read without torch: all but the model's fields, the search, and what a user's own task says."""
+    """The sections that are read without torch: all but the model's fields, the search, and a custom task's settings."""
     outline = build(_Outline, root)
     tree: Any = root.value
     if not is_own(_choose(tree["task"], "task", TASKS)):
@@ -485,3 +478,68 @@ def _put(node: Located, keys: list[str], change: Any) -> Located:
     tree = node.value if isinstance(node.value, dict) else {}
     child = tree.get(keys[0], Located({}, "overrides"))
     return replace(node, value={**tree, keys[0]: _put(child, keys[1:], change)}, text=None)
+
+
+def from_here(root: Located, changed: Sequence[str]) -> Located:
+    """The tree with the relative paths among its changed fields made absolute from the working folder."""
+    for key in changed:
+        for path in _paths_of(root):
+            if f"{key}.".startswith(f"{path}."):
+                root = _absolute(root, key.split("."))
+            elif path.startswith(f"{key}."):  # data={train: …}, whole
+                root = _absolute(root, path.split("."))
+    return root
+
+
+def _paths_of(root: Located) -> list[str]:
+    """The fields of this recipe that name files."""
+    named = root.value.get("task") if isinstance(root.value, dict) else None
+    shipped = named is not None and named.text in TASKS
+    config = data_class(str(named.text)) if named is not None and shipped else DataConfig
+    fields = [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
+    return [field for field in fields if field != BACKBONE or _backbone_is_folder(root)]
+
+
+def _backbone_is_folder(root: Located) -> bool:
+    named = node_at(root, BACKBONE)
+    return named is not None and names_folder(named.text or "")
+
+
+def with_vocabulary(root: Located, folder: Path) -> Located:
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
+    that learns tokens and computes features does not know the recipe's folder."""
+    paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
+    if _backbone_is_folder(root):
+        paths.append("features.backbone")
+    for keys in (["data", *path.split(".")] for path in paths):
+        root = _under(root, keys, folder)
+    return root
+
+
+def _under(node: Located, keys: Sequence[str], folder: Path) -> Located:
+    """The tree with the relative path at ``keys`` made absolute from ``folder``."""
+    if keys:
+        if not isinstance(node.value, dict) or keys[0] not in node.value:
+            return node
+        return replace(node, value={**node.value, keys[0]: _under(node.value[keys[0]], keys[1:], folder)})
+    if not isinstance(node.value, str) or not node.text or node.text[0] in "$~" or Path(node.text).is_absolute():
+        return node
+    whole = str(folder.resolve() / node.text)
+    return replace(node, value=whole, text=whole)
+
+
+def _absolute(node: Located, keys: Sequence[str]) -> Located:
+    """The tree with the path at ``keys`` made absolute from the working folder."""
+    if isinstance(node.value, dict):
+        wanted = [key for key in keys[:1] if key in node.value] if keys else list(node.value)  # {source: …, target: …}
+        return replace(node, value={**node.value, **{key: _absolute(node.value[key], keys[1:]) for key in wanted}})
+    if isinstance(node.value, list):
+        return replace(node, value=[_absolute(entry, keys) for entry in node.value])
+    text = node.text
+    # Other than text: null, which unsets, or the number of records to generate. data.vectors may be the file itself.
+    if not isinstance(node.value, str) or not text or keys not in ([], ["file"]):
+        return node
+    if text[0] in "$~" or on_hub(text) or Path(text).is_absolute():
+        return node
+    whole = str(Path.cwd() / text)
+    return replace(node, value=whole, text=whole)

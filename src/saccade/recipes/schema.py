@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import yaml
 
 from saccade.documents import NAMES, describe, fields_of, join, quote
-from saccade.errors import InputError
+from saccade.errors import InputError, SaccadeError
 from saccade.recipes.located import Located, refusal, resolve
 
 T = TypeVar("T")
@@ -49,12 +49,18 @@ def build(cls: type[T], node: Located, field: str = "") -> T:
             raise refusal(node, join(field, name), expected, "nothing", "this field is required")
     try:
         return cls(**values)
-    except ValueError as error:
+    except InputError:
+        raise
+    except (ValueError, SaccadeError) as error:
         raise _rejection(cls, node, field, " ".join(str(error).split())) from error
 
 
 def _rejection(cls: Any, node: Located, field: str, message: str) -> InputError:
-    """The error of `__post_init__`, such as `hidden must be positive: got -3`, at the line of `hidden`."""
+    """The error of `__post_init__`, such as `hidden must be positive: got -3`, at the line of `hidden`; or `tokens.size:
+    expected 5, found 2`, at that of `size`."""
+    pointed = re.fullmatch(r"(?:\w+\.)*(\w+): expected (.+), found (.+)", message)
+    if pointed is not None and pointed[1] in fields_of(cls) and isinstance(node.value, dict):
+        return refusal(node.value.get(pointed[1], node), join(field, pointed[1]), pointed[2], pointed[3])
     subject = re.split(r"\W", message, maxsplit=1)[0]
     if subject in fields_of(cls) and isinstance(node.value, dict):
         node, field = node.value.get(subject, node), join(field, subject)

@@ -20,7 +20,6 @@ from saccade.kinds import InputKind, json_name, size_of
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.located import locate, quote
 from saccade.recipes.schema import build, to_plain
-from saccade.task import Searches
 from saccade.trace.edits import EDITS, Edit, edit_from_json
 from saccade.trace.lens import DETAILS, Lens
 
@@ -43,7 +42,8 @@ class Limits:
         beam: beam size, or number of samples.
         seconds: from request to answer, including the time in the queue; also the work of a request, as estimated when it has
             begun.
-        memory: bytes that a search may hold, estimated for its longest outputs.
+        memory: bytes that the work of a request may hold: estimated for a search's longest outputs and for attention, and
+            measured.
         waiting: queued requests per model; more get 503.
         measuring: seconds for a measurement of how faithful weights are, of an input of at most ``dense`` characters.
         connections: open at the same time; when there are more, the one that has been silent longest is closed.
@@ -117,15 +117,6 @@ def shortened(message: str) -> str:
 
 WHERE = "request"
 FIELDS = ("inputs", "trace", "edits", "prefix", "search")
-SEARCHED = (
-    "beam",
-    "length_penalty",
-    "coverage",
-    "stop",
-    "block_ngrams",
-    "unknown",
-    "diverse",
-)  # fields for tasks that search
 
 
 @dataclass(frozen=True)
@@ -290,10 +281,8 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
         return None
     own = to_plain(bundle.recipe.search)
     wanted = given.get("n_best", own["n_best"])
-    refused = [name for name in SEARCHED if given.get(name) not in (None, wanted if name == "beam" else None)]
-    if refused and not isinstance(bundle.task, Searches):
-        found = f"{refused[0]}, where the task {bundle.task.name} finds the likeliest without a search"
-        raise InputError(WHERE, field=f"search.{refused[0]}", expected="nothing", found=found)
+    for name, expected in bundle.task.unused_settings({"n_best": wanted, **given}).items():
+        raise InputError(WHERE, field=f"search.{name}", expected=expected, found=json_name(given.get(name)))
     if given.get("sample") is not None:
         own |= {"beam": 1, "diverse": None}
     elif "beam" not in given and isinstance(given.get("n_best"), int):

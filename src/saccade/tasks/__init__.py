@@ -32,7 +32,11 @@ TASKS: dict[str, Spec] = {
     "language": Spec("language:Language", "texts.records:TextData", "text:LANGUAGE_METRICS"),
     "pretrain": Spec("pretrain:Pretrain", "texts.records:PretrainData", "text:MASKED_METRICS"),
     "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "text:VECTOR_METRICS"),
+    "caption": Spec("caption:Caption", "images.records:CaptionData", "captions:CAPTION_METRICS"),
     "visits": Spec("visits:VisitTask", "visits.records:VisitData", "outcomes:OUTCOME_METRICS"),
+    "classify_images": Spec(
+        "classify_images:ClassifyImages", "images.records:LabelledImageData", "labels:IMAGE_METRICS"
+    ),
 }
 
 

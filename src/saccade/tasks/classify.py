@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
+from saccade.data.config import CUT
 from saccade.data.files.records import Name
-from saccade.data.files.semeval import ENTITY_MARKS
-from saccade.data.labels.batch import IGNORED, Batch
+from saccade.data.files.semeval import ENTITY_MARKS, MARKED, unmarked
+from saccade.data.labels.batch import (
+    IGNORED,
+    Batch,
+    Ids,
+    Layout,
+    NestedBatch,
+    collate,
+    collate_nested,
+    fit,
+    fit_nested,
+    marks_of,
+    nested,
+)
 from saccade.data.labels.classes import Classes, described, labels_in
-from saccade.data.labels.nested_batch import NestedBatch
-from saccade.data.labels.records import Labelled, LabelledData, labelled_of, load_labelled, read_file
+from saccade.data.labels.records import Labelled, LabelledData, Text, labelled_of, load_labelled, read_file
 from saccade.data.rankings.word_overlap import words
-from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.tokenizers.sentences import sentences
+from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
 from saccade.data.toy import examples
@@ -54,24 +68,24 @@ from saccade.nn.search.beam_search import Search
 from saccade.nn.word_vectors import begin_words
 from saccade.task import (
     Calibrates,
-    Detail,
     Evaluation,
     FineTunes,
-    HasBaselines,
     Loss,
     Prediction,
+    Probabilities,
     Progress,
     Scored,
     Scores,
     Surveys,
     Task,
+    check_positions,
+    check_text,
     eval_mode,
     keep_best,
     rows_of,
 )
-from saccade.tasks.axes import BREAK
+from saccade.tasks.axes import BREAK, nested_axes, row_axis
 from saccade.tasks.calibration import Calibration, shares_of
-from saccade.tasks.classify_inputs import ClassifyInput, reader_of, texts_of
 from saccade.tasks.scoring import choice_scorer, unknown_share
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
@@ -80,14 +94,7 @@ from saccade.trace.maps import Outputs, Trace
 VOCABULARY, CLASSES = "tokenizer.json", "labels.json"
 
 
-@dataclass(frozen=True)
-class LabelDetail(Detail):
-    """The probability of every label, the likeliest first."""
-
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-
-
-class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
+class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     """The task: a tokenizer, the labels, and the rule for over-long texts."""
 
     name = "classify"
@@ -95,6 +102,7 @@ class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
     record_types = (Labelled,)
     network_base = Classifier
     metrics = CLASSIFIER_METRICS
+    baseline_names = ("most frequent label", "tf-idf + logistic regression")
     input = PAIR
     output = "label"
     length_setting = "data.max_length"
@@ -178,6 +186,10 @@ class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
         task = cls(data, stored_tokenizer(files[VOCABULARY], VOCABULARY), classes)
         task.calibration = Calibration.among(files)
         return task
+
+    @classmethod
+    def of_import(cls, data: LabelledData, tokenizer: Tokenizer, labels: Sequence[str], *, pairs: bool) -> Classify:
+        return cls(data, tokenizer, Classes(tuple(labels), (0,) * len(labels), pairs))
 
     def files(self) -> dict[str, str]:
         calibration = {} if self.calibration is None else self.calibration.files
@@ -299,7 +311,7 @@ class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
             Prediction(name, share, _log(share), "eos", item.notes)
             for name, share in list(shares.items())[: how.n_best]
         ]
-        return replace(keep_best(best), trace=trace, detail=LabelDetail(shares))
+        return replace(keep_best(best), trace=trace, detail=Probabilities(shares))
 
     def scorer(self, network: Classifier, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         return choice_scorer(self, network, given, output)
@@ -361,8 +373,8 @@ class Classify(Calibrates, FineTunes, HasBaselines, Scores, Surveys, Task):
         if not named:
             return {}
         predicted = {
-            "most frequent label": [most_frequent(labels)] * len(records),
-            "tf-idf + logistic regression": linear(list(map(_features, train)), labels, list(map(_features, records))),
+            self.baseline_names[0]: [most_frequent(labels)] * len(records),
+            self.baseline_names[1]: linear(list(map(_features, train)), labels, list(map(_features, records))),
         }
         return {
             name: {metric: score.value for metric, score in label_scores(named, outputs, truth).items()}
@@ -410,3 +422,183 @@ def _name(record: Labelled, number: int, where: str = "") -> str:
 
 def _log(share: float) -> float:
     return float(torch.tensor(share).clamp_min(torch.finfo(torch.float32).tiny).log())
+
+
+@dataclass(frozen=True)
+class ClassifyInput:
+    """An input: its text or texts, their ids, and its notes."""
+
+    text: Text
+    ids: Any
+    notes: tuple[str, ...] = ()
+
+
+class ClassifyReader(ABC):
+    """Turns texts into ids and batches, by the settings of a recipe's ``data``."""
+
+    layouts: tuple[Layout, ...]
+
+    def __init__(self, data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> None:
+        self.data, self.tokenizer, self.pairs = data, tokenizer, pairs
+
+    @abstractmethod
+    def encoded(self, sources: Sequence[Text]) -> list[Any]:
+        """The ids of many inputs, not yet cut."""
+
+    @abstractmethod
+    def fit(self, ids: Any, where: str) -> tuple[Any, bool]:
+        """The ids within the recipe's limits, and whether any were cut."""
+
+    @abstractmethod
+    def tokens(self, ids: Any) -> list[int]:
+        """All tokens of an input, one after the other."""
+
+    @abstractmethod
+    def size(self, ids: Any) -> int:
+        """How many positions an input takes, special tokens included."""
+
+    @abstractmethod
+    def batch(self, ids: Sequence[Any], labels: Sequence[int], numbers: Sequence[int]) -> Batch | NestedBatch:
+        """Inputs as tensors."""
+
+    @abstractmethod
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        """The axes of a trace for a network of this layout, labelled with the words."""
+
+    @property
+    def limits(self) -> str:
+        """The limit to which texts are cut."""
+        return f"{self.data.keep} {self.data.max_length} tokens"
+
+    def check(self, network: Classifier, name: str) -> None:
+        """Raise if the network does not read this layout."""
+        if network.layout in self.layouts:
+            return
+        if network.layout == "sentences":
+            expected = f"{{most: 50, words: 50}} or the like: {name} reads a text sentence by sentence"
+            raise InputError("recipe", field="data.sentences", expected=expected, found="nothing")
+        expected = f"nothing: {name} reads a text as one row"
+        raise InputError("recipe", field="data.sentences", expected=expected, found=str(self.data.sentences))
+
+    def check_kind(self, source: Text, where: str) -> None:
+        """Raise on one text where pairs are expected, or the other way round."""
+        if isinstance(source, tuple) != self.pairs:
+            kinds = ("two texts", "one text") if self.pairs else ("one text", "two texts")
+            raise InputError(where, expected=f"{kinds[0]}, as in training", found=kinds[1])
+        self._check_marks(source, where)
+
+    def _check_marks(self, source: Text, where: str) -> None:
+        fault = unmarked(texts_of(source)[0]) if self.data.format == "relations" else ""
+        if fault:
+            raise InputError(where, expected=MARKED, found=fault)
+
+    def read(self, given: Any, where: str) -> ClassifyInput:
+        """One input, checked, as ids."""
+        source = self._parted(given, where)
+        for text in texts_of(source):
+            check_text(text, where)
+        self._check_marks(source, where)
+        ids, cut = self.fit(self.encoded([source])[0], where)
+        notes = [f"{CUT} its {self.limits}"] if cut else []
+        read = self.tokens(ids)
+        notes += unknown_notes(read, self.tokenizer.UNK)
+        return ClassifyInput(source, ids, tuple(notes))
+
+    def _parted(self, given: Any, where: str) -> Text:
+        if not self.pairs:
+            if not isinstance(given, str):
+                raise InputError(where, expected="a text", found=type(given).__name__)
+            return given
+        parts = given.split("\t") if isinstance(given, str) else given
+        if not isinstance(parts, tuple | list) or len(parts) != 2:
+            found = f"{len(parts)} text(s)" if isinstance(parts, tuple | list) else type(parts).__name__
+            hint = "a tuple, or one text with a tab between the two"
+            raise InputError(where, expected="two texts, as in training", found=found, hint=hint)
+        return parts[0], parts[1]
+
+
+class Rows(ClassifyReader):
+    """A text, or a pair of texts, as one row with special tokens."""
+
+    layouts = ("plain", "marked")
+
+    def encoded(self, sources: Sequence[Text]) -> list[Ids]:
+        firsts = self._encoded([texts_of(source)[0] for source in sources])
+        if not self.pairs:
+            return [(ids, None) for ids in firsts]
+        return list(zip(firsts, self._encoded([texts_of(source)[1] for source in sources]), strict=True))
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        # A text may be empty after normalisation; a row must not be.
+        return [ids or [self.tokenizer.UNK] for ids in self.tokenizer.encode_all(texts)]
+
+    def fit(self, ids: Ids, where: str) -> tuple[Ids, bool]:
+        return fit(ids, self.data.max_length, self.data.too_long, self.data.keep, where)
+
+    def tokens(self, ids: Ids) -> list[int]:
+        return [*ids[0], *(ids[1] or ())]
+
+    def size(self, ids: Ids) -> int:
+        return len(ids[0]) + len(ids[1] or ()) + marks_of("marked", self.pairs)
+
+    def batch(self, ids: Sequence[Ids], labels: Sequence[int], numbers: Sequence[int]) -> Batch:
+        mark, longest = self.tokenizer, self.data.max_length + marks_of("marked", self.pairs)
+        made = collate(ids, labels, numbers, first=mark.BOS, last=mark.EOS, padding=mark.PAD)
+        return replace(made, longest=longest)
+
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        sizes = [len(part) for part in item.ids if part is not None]
+        return {"text": row_axis(self.tokenizer, texts_of(item.text), sizes, layout=layout, keep=self.data.keep)}
+
+    def check(self, network: Classifier, name: str) -> None:
+        super().check(network, name)
+        if network.needs_second is not None and not self.pairs:
+            expected = f"a column with the {network.needs_second} of each text, which {name} needs"
+            hint = "data.format: aspects has one; model.whole: true reads texts as a whole"
+            raise InputError("recipe", field="data.columns.second", expected=expected, found="single texts", hint=hint)
+        check_positions(network.longest, self.data, marks_of(network.layout, self.pairs))
+
+
+class Sentenced(ClassifyReader):
+    """A text as a list of sentences of ids; a sentence that is too long becomes several."""
+
+    layouts = ("sentences",)
+
+    def encoded(self, sources: Sequence[Text]) -> list[list[list[int]]]:
+        cut = [[text[start:end] for start, end in sentences(text)] for (text, *_) in map(texts_of, sources)]
+        flat = iter(self.tokenizer.encode_all([sentence for document in cut for sentence in document]))
+        # A sentence may be empty after normalisation; a document must not be.
+        documents = [[ids for ids in (next(flat) for _ in document) if ids] for document in cut]
+        return [document or [[self.tokenizer.UNK]] for document in documents]
+
+    def fit(self, ids: list[list[int]], where: str) -> tuple[list[list[int]], bool]:
+        limits = nested(self.data.sentences)
+        return fit_nested(ids, self.data.max_length, limits, self.data.too_long, self.data.keep, where)
+
+    def tokens(self, ids: list[list[int]]) -> list[int]:
+        return [token for sentence in ids for token in sentence]
+
+    def size(self, ids: list[list[int]]) -> int:
+        return sum(map(len, ids))
+
+    def batch(self, ids: Sequence[list[list[int]]], labels: Sequence[int], numbers: Sequence[int]) -> NestedBatch:
+        return collate_nested(ids, labels, numbers, padding=self.tokenizer.PAD)
+
+    def axes(self, item: ClassifyInput, layout: Layout) -> dict[str, Axis]:
+        text = texts_of(item.text)[0]
+        sizes = [len(sentence) for sentence in item.ids]
+        return nested_axes(self.tokenizer, text, sentences(text), sizes, keep=self.data.keep)
+
+    @property
+    def limits(self) -> str:
+        return f"{super().limits} and {nested(self.data.sentences).most} sentences"
+
+
+def reader_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:
+    """The reader for a recipe's ``data``."""
+    return (Rows if data.sentences is None else Sentenced)(data, tokenizer, pairs=pairs)
+
+
+def texts_of(source: Text) -> tuple[str, ...]:
+    """One text or two."""
+    return source if isinstance(source, tuple) else (source,)

@@ -121,13 +121,13 @@ def read_and_search(
 ) -> list[Searched]:
     """For each input its hypotheses, best first, and what the lens recorded in the encoder.
 
-    The arguments are those of :func:`saccade.nn.search.beam_search.search`; a ``recorder`` needs tokens [B, S].
+    The arguments are those of :func:`saccade.nn.search.beam_search.search`; ``source`` may be any batch.
     Samples depend on the input and the seed only, not on the other inputs of the batch.
     """
     device = _device(network)
     report(0.0, positions=how.lanes * how.width * sum(limits))
     reading = lens.fresh() if lens is not None else None
-    if recorder is not None and is_plain(how, lens, constraints):
+    if recorder is not None and source.dim() == 2 and is_plain(how, lens, constraints):
         columns, longest = -source.shape[1] % SAME_LENGTH, getattr(network, "longest", None)
         if longest is not None:  # not beyond the positions of the network
             columns = max(0, min(columns, longest - source.shape[1]))

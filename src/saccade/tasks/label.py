@@ -7,12 +7,17 @@ A record becomes a row of ids (:mod:`saccade.data.tags.batch`), the network's em
 A prediction is the likeliest tag sequence with each tag's probability; the rows of a trace are the words with their tags. The
 network may learn another tagging scheme than the file's (``data.learn``); outputs are always in the file's scheme.
 
+An input is a text, which is split into words as by the tokenizer ``words``: runs of letters and digits, and every other
+character by itself. Words may be given instead, as a list or as JSON: ["U.N.", "official"] stays two words.
+
 Legend: B batch, S positions, K tags.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,10 +31,10 @@ from torch import Tensor, nn
 
 from saccade.data.batching import Corpus, group
 from saccade.data.files.records import Fields, Name
-from saccade.data.labels.batch import IGNORED
+from saccade.data.labels.batch import IGNORED, Layout
 from saccade.data.tags.batch import MARKS, Batch, collate, corpus_of, parts_of
 from saccade.data.tags.records import Tagged, TaggedData, by_word, load_tagged, read_file, tagged_of, word_columns
-from saccade.data.tags.schemes import spans_of
+from saccade.data.tags.schemes import OUTSIDE, converted, may_follow, parted, spans_of, tags_with, types_in
 from saccade.data.tags.tagset import Tags
 from saccade.data.tokenizers.tokenizer import unknown_notes
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen
@@ -58,7 +63,6 @@ from saccade.task import (
     Detail,
     Evaluation,
     FineTunes,
-    HasBaselines,
     Loss,
     Prediction,
     Progress,
@@ -66,26 +70,18 @@ from saccade.task import (
     Scores,
     Surveys,
     Task,
+    check_positions,
     eval_mode,
     rows_of,
 )
-from saccade.tasks.label_inputs import (
-    TagInput,
-    answer_spans,
-    answer_tokens,
-    first_pieces,
-    last_site,
-    outputs_of,
-    read_words,
-    trace_of,
-    typed,
-)
 from saccade.tasks.scoring import TINY, unknown_share
-from saccade.trace.axes import Tokens
-from saccade.trace.lens import Lens, Record
-from saccade.trace.maps import Trace
+from saccade.trace.axes import Axis, Tokens
+from saccade.trace.lens import Lens, Record, Site, assemble
+from saccade.trace.maps import Outputs, Trace
 
 TAGS = "labels.json"
+WORD = re.compile(r"(?:\w[\u0300-\u036f]*)+|[^\w\s]")
+TEXT, TAG = "text", "tag"  # the axes of keys and queries
 SHOWN = 12  # types of span, or mistakes, that an evaluation names
 
 
@@ -119,7 +115,7 @@ class TagDetail(Detail):
         return [f"{token['text']:<{width}}  {token['tag']}" for token in self.tokens]
 
 
-class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
+class Label(FineTunes, Scores, Surveys, Task):
     """The task: how words become ids, the tags, and the rule for over-long sentences."""
 
     name = "label"
@@ -127,6 +123,7 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
     record_types = (Tagged,)
     network_base = Tagger
     metrics = TAG_METRICS
+    baseline_names = ("most frequent tag of each word",)
     input = WORDS
     output = "tags"
     input_depth = 1
@@ -199,6 +196,12 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
             raise InputError(TAGS, expected="a file of the bundle", found="no such file")
         return cls(data, WordReader.restore(files, data.tokens), Tags.from_json(files[TAGS], TAGS))
 
+    @classmethod
+    def of_import(cls, data: TaggedData, tokenizer: Any, labels: Sequence[str], *, pairs: bool) -> Label:
+        """The tags are predicted independently (``learn="none"``), as the imported network was trained."""
+        tags = Tags(tuple(labels), (0,) * len(labels), scheme=data.scheme, learn="none")
+        return cls(data, WordReader(tokenizer, data.tokens), tags)
+
     def files(self) -> dict[str, str]:
         return {**self.reader.files(), TAGS: self.tags.to_json()}
 
@@ -234,13 +237,7 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
         if network.wants_characters and not self.reader.alphabet:
             expected = "words, since the network reads their characters"
             raise InputError("recipe", field="data.tokens.kind", expected=expected, found=self.data.tokens.kind)
-        marks = MARKS if network.layout == "marked" else 0
-        if network.longest is not None and self.data.max_length + marks > network.longest:
-            expected = (
-                f"at most {network.longest - marks}: the network has {network.longest} positions with special tokens"
-            )
-            found = str(self.data.max_length)
-            raise InputError("recipe", field="data.max_length", expected=expected, found=found)
+        check_positions(network.longest, self.data, MARKS if network.layout == "marked" else 0)
         network.allow(None if self.tags.learn == "none" else torch.from_numpy(self.tags.moves))
         begin_words(network, self.vectors, is_frozen(self.data.vectors))
         return network
@@ -350,7 +347,7 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
 
     def _in_file_scheme(self, output: TagOutput) -> list[str]:
         """The predicted tags in the scheme of the file, which may differ from the learnt one."""
-        return self.tags.said([self.tags.names[number] for number in output.tags])
+        return self.tags.in_file_scheme([self.tags.names[number] for number in output.tags])
 
     def _prediction(self, item: TagInput, output: TagOutput, lens: Lens | None, network: Tagger) -> Prediction:
         tags = self._in_file_scheme(output)
@@ -450,9 +447,8 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
         """The most frequent tag of each word."""
         known = [(record.source, record.target) for record in train]
         outputs = [" ".join(tags) for tags in tags_by_word(known, [record.source for record in records])]
-        return {
-            "most frequent tag of each word": {name: self.statistics(name, outputs, records).value for name in metrics}
-        }
+        (name,) = self.baseline_names
+        return {name: {metric: self.statistics(metric, outputs, records).value for metric in metrics}}
 
     def _details(
         self, predicted: list[list[str]], true: list[list[str]]
@@ -470,3 +466,171 @@ class Label(FineTunes, HasBaselines, Scores, Surveys, Task):
         pairs = chain.from_iterable(zip(*each, strict=True) for each in zip(true, predicted, strict=True))
         confusion = Confusion.of(pairs, self.labels, "words")
         return by_tag(predicted, true), confusion, f"most often confused: {confusions}" if confusions else ""
+
+
+@dataclass(frozen=True)
+class TagInput:
+    """An input: its text, its words, their character spans, and its notes."""
+
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_words(given: Any, where: str) -> TagInput:
+    """The words of an input: a text, a list of words, or such a list as JSON."""
+    listed = _listed(given)
+    if listed is None and not isinstance(given, str):
+        raise InputError(where, expected="a text or a list of words", found=type(given).__name__)
+    if listed is not None:
+        wrong = next((word for word in listed if not isinstance(word, str) or not word.strip()), None)
+        if wrong is not None or not listed:
+            found = "an empty list" if not listed else repr(wrong)[:40]
+            raise InputError(where, expected="words, each a text", found=found)
+        words, start, spans = tuple(map(str, listed)), 0, list[tuple[int, int]]()
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word) + 1
+        return TagInput(" ".join(words), words, tuple(spans))
+    cut = tuple(match.span() for match in WORD.finditer(given))
+    if not cut:
+        raise InputError(where, expected="a text", found="nothing" if not given else "whitespace only")
+    return TagInput(given, tuple(given[start:end] for start, end in cut), cut)
+
+
+def _listed(given: Any) -> list[Any] | None:
+    """The words, if they were given as a list or as JSON."""
+    if isinstance(given, tuple | list):
+        return list(given)
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        try:
+            listed = json.loads(given)
+        except (ValueError, RecursionError):
+            return None
+        # "[3]" is a text; a list with a string in it, or an empty one, is a list of words.
+        is_words = isinstance(listed, list) and (not listed or any(isinstance(word, str) for word in listed))
+        return listed if is_words else None
+    return None
+
+
+def typed(words: Sequence[str]) -> str:
+    """Words as a text, or as JSON if the text would be split into other words."""
+    text = " ".join(words)
+    return text if WORD.findall(text) == list(words) else json.dumps(list(words), ensure_ascii=False)
+
+
+def answer_tokens(item: TagInput, tags: Sequence[str], shares: Sequence[float]) -> tuple[dict[str, Any], ...]:
+    """Every word with its tag, the tag's probability and its characters."""
+    rows = zip(item.words, tags, shares, item.spans, strict=True)
+    return tuple(
+        {"text": word, "tag": tag, "probability": share, "start": start, "end": end}
+        for word, tag, share, (start, end) in rows
+    )
+
+
+def answer_spans(item: TagInput, tags: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """The spans that the tags mark; ``first`` and ``last`` count words from 0."""
+    spans = []
+    for start, end, type in spans_of(tags):
+        first, last = item.spans[start][0], item.spans[end - 1][1]
+        text = item.text[first:last]
+        spans.append({"type": type, "text": text, "start": first, "end": last, "first": start, "last": end - 1})
+    return tuple(spans)
+
+
+def trace_of(
+    item: TagInput,
+    tags: Sequence[str],
+    records: Sequence[Record],
+    reader: WordReader,
+    layout: Layout,
+    last: str | None,
+) -> Trace:
+    """The labelled trace: keys are words; queries of the last site are words with their predicted tags. ``about["tags"]`` has
+    the tag of each position, "" for special tokens and later pieces of a word."""
+    text = _axis(item, reader, layout)
+    labels, own = list(text.labels), [""] * len(text.labels)
+    for place, tag in zip(first_pieces(text), tags, strict=True):
+        labels[place], own[place] = f"{labels[place]} [{tag}]", tag
+    axes: dict[str, Axis] = {TEXT: text, TAG: Tokens(tuple(labels), special=text.special, words=text.words)}
+    made = assemble([_with_tag_queries(record, last) for record in records], 0) if records else Trace()
+    return made.labelled(axes, tags=own)
+
+
+def first_pieces(text: Tokens) -> list[int]:
+    """The positions at which words begin, without special tokens."""
+    before = [None, *text.words]
+    return [place for place, word in enumerate(text.words) if word != before[place] and place not in text.special]
+
+
+def _with_tag_queries(record: Record, last: str | None) -> Record:
+    """A record of the last site gets the axis of tags for its queries; others stay as they are."""
+    site = record.site
+    if record.kind == "signal" or site.name != last or (site.query, site.key) != (TEXT, TEXT):
+        return record
+    return replace(record, site=replace(site, query=TAG))
+
+
+def _axis(item: TagInput, reader: WordReader, layout: Layout) -> Tokens:
+    """The positions of a row: words or their pieces, and special tokens."""
+    cut, tokenizer = reader.cut(item.words), reader.tokenizer
+    labels, spans, words = list[str](), list[tuple[int, int]](), list[int]()
+    for number, (word, (start, end)) in enumerate(zip(item.words, item.spans, strict=True)):
+        inside = [(0, len(word))] if reader.config.kind == "words" else tokenizer.spans(word) or [(0, len(word))]
+        labels += [word[first:last] or "·" for first, last in inside]
+        spans += [(min(start + first, end), min(start + last, end)) for first, last in inside]
+        words += [number] * len(inside)
+    if len(labels) != len(cut.ids):
+        raise InputError("input", expected=f"{len(cut.ids)} tokens", found=f"{len(labels)} spans")
+    special: tuple[int, ...] = ()
+    if layout == "marked":
+        begin, close = (tokenizer.pieces([mark])[0] for mark in (tokenizer.BOS, tokenizer.EOS))
+        labels, spans = [begin, *labels, close], [(0, 0), *spans, (len(item.text), len(item.text))]
+        words, special = [0, *(number + 1 for number in words), len(item.words) + 1], (0, len(labels) - 1)
+    return Tokens(tuple(labels), text=item.text, spans=tuple(spans), words=tuple(words), special=special)
+
+
+def outputs_of(
+    shares: Float[Tensor, "words K"], predicted: Sequence[str], places: Sequence[int], tags: Tags, rows: int
+) -> Outputs:
+    """The probabilities of the file's tags at each word, the likeliest first; ``places`` are the words' rows of ``rows``
+    positions. Positions where no word begins have no tag."""
+    names, summed = file_shares(shares, predicted, tags)
+    likeliest, order = summed.sort(dim=-1, descending=True)  # [words, tags of the file]
+    probability, index = (part.new_zeros(rows, len(names)) for part in (likeliest, order))
+    probability[list(places)], index[list(places)] = likeliest, order
+    labels: list[tuple[str, ...]] = [()] * rows
+    for place, row in zip(places, order.tolist(), strict=True):
+        labels[place] = tuple(names[number] for number in row)
+    return Outputs(TAG, tuple(labels), probability, index)
+
+
+def file_shares(
+    shares: Float[Tensor, "words K"], predicted: Sequence[str], tags: Tags
+) -> tuple[tuple[str, ...], Float[Tensor, "words tags"]]:
+    """The file's tags and their probability at each word: learnt tags that convert to the same tag are summed."""
+    if tags.learn == tags.scheme:
+        return tags.names, shares
+    names = tuple(tags_with(types_in(tags.names), tags.scheme))
+    number = {name: place for place, name in enumerate(names)}
+    around = [OUTSIDE, *predicted, OUTSIDE]
+    summed = shares.new_zeros(len(predicted), len(names))
+    for word, (before, after) in enumerate(zip(around[:-2], around[2:], strict=True)):
+        becomes = [number[_in_file_scheme(before, tag, after, tags)] for tag in tags.names]
+        summed[word].index_add_(0, torch.tensor(becomes, device=shares.device), shares[word])
+    return names, summed
+
+
+def _in_file_scheme(before: str, tag: str, after: str, tags: Tags) -> str:
+    """A learnt tag in the file's scheme, given the predicted tags before and after it."""
+    mark, type = parted(tag)
+    if mark in "IE" and not may_follow(before, tag, tags.learn):
+        # An inside tag continues a span, so one must begin before it, whatever tag was predicted there.
+        before = f"B-{type}"
+    return converted([before, tag, after], tags.scheme)[1]
+
+
+def last_site(sites: Sequence[Site]) -> str | None:
+    """The name of the last attention site before the tags are predicted."""
+    return sites[-1].name if sites else None

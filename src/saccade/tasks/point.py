@@ -97,7 +97,7 @@ class Point(Decodes):
     def check_recipe(cls, recipe: Any) -> None:
         refuse_rate(recipe, "label_smoothing", "it would reward pointing at padding")
         if not getattr(recipe.model, "revisit", True):
-            refuse_rate(recipe, "sampling", "with model.revisit false a point cannot be chosen again")
+            refuse_rate(recipe, "sampling", "with model.revisit: false no point can be chosen twice")
 
     load = staticmethod(load_points)
     read_file = staticmethod(read_file)

@@ -9,9 +9,10 @@ A prediction fills each [MASK] of a text with its likeliest words; a trace is la
 
 from __future__ import annotations
 
+import heapq
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from torch.nn import functional
 
 from saccade.data.batching import Corpus
 from saccade.data.files.records import Name
+from saccade.data.texts import masking
 from saccade.data.texts.masking import (
     IGNORED,
     Batch,
@@ -36,6 +38,7 @@ from saccade.data.texts.masking import (
     stretches_of,
 )
 from saccade.data.texts.records import MARKS, PretrainData, Text, load_texts, read_texts, sentences_of, texts_of
+from saccade.data.tokenizers.tokenizer import CONTINUES
 from saccade.data.tokenizers.wordpiece import BLANK, WordPieces, learn_tokenizer, stored_tokenizer
 from saccade.data.toy.topics import EXAMPLES
 from saccade.errors import InputError
@@ -47,16 +50,17 @@ from saccade.task import (
     Evaluation,
     Loss,
     Prediction,
+    Probabilities,
     Progress,
     Scored,
     Scores,
     Surveys,
     Task,
     eval_mode,
+    keep_best,
     named_metrics,
 )
 from saccade.tasks.axes import BREAK
-from saccade.tasks.fill_mask import NEEDED, FillMaskInput, filling, never_trained
 from saccade.tasks.scoring import choice_scorer
 from saccade.trace.axes import Tokens
 from saccade.trace.lens import Lens, assemble
@@ -67,6 +71,9 @@ BETWEEN = "\t"  # between the two texts of a pair, in inputs and outputs
 EVALUATED_TOGETHER = 16_384  # positions
 ENCODED_TOGETHER = 4_000  # documents
 SHOWN = 10  # words per blank
+FOLLOWS, ELSEWHERE = "follows", "does not follow"
+# The parts of the network that each answer needs beside the encoder.
+NEEDED = {"words": ("transform",), "followers": ("next", "trunk.pooler")}
 FOLLOWERS, NO_PAIRS = "nsp_accuracy", "metrics of masked words (mlm_…), since data.pairs is none"
 HOLLOW = 0.25  # warn about next-sentence metrics from this share of rows inside one sentence
 
@@ -100,9 +107,9 @@ class Pretrain(Scores, Surveys, Task):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         super().check_recipe(recipe)
-        for field, name in named_metrics(recipe).items():
+        for setting, name in named_metrics(recipe).items():
             if name == FOLLOWERS and recipe.data.pairs == "none":
-                raise InputError("recipe", field=field, expected=NO_PAIRS, found=repr(name))
+                raise InputError("recipe", field=setting, expected=NO_PAIRS, found=repr(name))
 
     load = staticmethod(load_texts)
     read_file = staticmethod(read_texts)
@@ -127,6 +134,10 @@ class Pretrain(Scores, Surveys, Task):
         if FILE not in files:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
         return cls(data, _with_blanks(stored_tokenizer(files[FILE], FILE)))
+
+    @classmethod
+    def of_import(cls, data: PretrainData, tokenizer: WordPieces, labels: Sequence[str], *, pairs: bool) -> Pretrain:
+        return cls(data, tokenizer)
 
     @property
     def reads_pairs(self) -> bool:
@@ -389,3 +400,93 @@ def _entropy(logits: Tensor, target: Tensor, smoothing: float = 0.0) -> Tensor:
     return functional.cross_entropy(
         logits.float(), target, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
     )
+
+
+@dataclass(frozen=True)
+class FillMaskInput:
+    """An input: one or two texts with [MASK]s, the ids with special tokens, their character spans, and the [MASK] positions."""
+
+    text: str
+    ids: list[int]
+    spans: list[tuple[int, int]]
+    segments: list[int]
+    blanks: list[int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pair(self) -> bool:
+        return self.segments[-1] == 1
+
+
+@dataclass(frozen=True)
+class FillDetail(Probabilities):
+    """The likeliest words of every blank with their probabilities; ``probabilities`` are those of the only blank, or of whether
+    the second text follows."""
+
+    choices: tuple[Mapping[str, float], ...] = ()
+
+
+def filling(
+    item: FillMaskInput, likely: Sequence[Mapping[str, float]], judged: Sequence[float], n_best: int
+) -> Prediction:
+    """The likeliest fillings of all blanks; the probabilities of the blanks are multiplied, as if they were independent."""
+    shares = {FOLLOWS: judged[masking.FOLLOWS], ELSEWHERE: judged[masking.ELSEWHERE]}
+    parts = shares if item.pair else {}
+    if not likely:
+        value = max(shares, key=shares.__getitem__)
+        score = shares[value]
+        return Prediction(value, score, _log(score), notes=item.notes, parts=parts, detail=FillDetail(shares))
+    best = [
+        Prediction(filled(item.text, words), share, _log(share), notes=item.notes, parts=parts)
+        for share, words in _best(likely, n_best)
+    ]
+    single = dict(likely[0]) if len(likely) == 1 else {}
+    return replace(keep_best(best), detail=FillDetail(single, tuple(likely)))
+
+
+def never_trained(
+    part: Literal["words", "followers"], untrained: Sequence[str], pairs: Literal["next", "none"]
+) -> tuple[str, ...]:
+    """A note if the head that answers is among the ``untrained`` parts: the imported model lacked it, or all runs were trained
+    on single texts (``pairs``).
+
+    >>> never_trained("followers", ("next", "trunk.pooler"), "none")
+    ('the next-sentence head was never trained (data.pairs: none); ignore its output',)
+    >>> never_trained("followers", (), "none")  # fine-tuned from a network with a trained head
+    ()
+    """
+    if not any(name in untrained for name in NEEDED[part]):
+        return ()
+    single = part == "followers" and pairs == "none"
+    head = "masked-word" if part == "words" else "next-sentence"
+    why = "data.pairs: none" if single else "not in the imported model"
+    return (f"the {head} head was never trained ({why}); ignore its output",)
+
+
+def _best(likely: Sequence[Mapping[str, float]], count: int) -> list[tuple[float, tuple[str, ...]]]:
+    # Blank by blank: the best `count` fillings of all blanks extend the best `count` fillings of the first ones.
+    best: list[tuple[float, tuple[str, ...]]] = [(1.0, ())]
+    for choices in likely:
+        longer = ((share * own, (*words, word)) for share, words in best for word, own in choices.items())
+        best = heapq.nlargest(count, longer, key=lambda filling: filling[0])
+    return best
+
+
+def filled(text: str, words: Sequence[str]) -> str:
+    """The text with its blanks filled; a word-internal piece is joined to the text before it.
+
+    >>> filled("un [MASK] is [MASK] .", ["##able", "bad"])
+    'unable is bad .'
+    """
+    return "".join(_parts(text.split(BLANK), words))
+
+
+def _parts(texts: Sequence[str], words: Sequence[str]) -> Iterator[str]:
+    for text, word in zip(texts, (*words, ""), strict=True):
+        inside = word.startswith(CONTINUES)
+        yield text.rstrip(" ") if inside else text
+        yield word.removeprefix(CONTINUES) if inside else word
+
+
+def _log(share: float) -> float:
+    return math.log(max(share, 1e-300))

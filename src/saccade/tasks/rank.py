@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from saccade.data.batching import Corpus
+from saccade.data.config import CUT, fit
 from saccade.data.files.records import Fields, Name
 from saccade.data.labels.batch import marks_of
 from saccade.data.memory import INPUTS
 from saccade.data.rankings.batch import Batch, Row, collate, joined
 from saccade.data.rankings.records import Ranked, RankedData, load_ranked, questions_of, ranked_of, read_file
 from saccade.data.rankings.word_overlap import FEATURES, SharedWords
-from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.tokenizers.tokenizer import Tokenizer, unknown_notes
 from saccade.data.tokenizers.vectors import VectorMatch, is_frozen, learn_words
 from saccade.data.tokenizers.wordpiece import stored_tokenizer
 from saccade.data.toy.facts import EXAMPLES
@@ -42,41 +43,34 @@ from saccade.nn.ranker import Ranker
 from saccade.nn.search.beam_search import Search
 from saccade.nn.word_vectors import begin_words
 from saccade.task import (
-    Detail,
     Evaluation,
     FineTunes,
-    HasBaselines,
     Loss,
     Prediction,
+    Probabilities,
     Progress,
     Scored,
     Scores,
     Surveys,
     Task,
+    check_text,
     eval_mode,
     keep_best,
 )
 from saccade.tasks.axes import BREAK, row_axis
-from saccade.tasks.rank_inputs import RankInput, RankReader, about_candidate, typed
 from saccade.tasks.scoring import choice_scorer
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Outputs, Trace
 
 VOCABULARY, SHARED = "tokenizer.json", "shared_words.json"
+FORMS = "a question and its candidates: a text with tabs between them, (question, [candidates]), or a dict of both"
 ROWS_TOGETHER = 256  # rows scored in one batch
 ABSENT_SCORE = -1e9  # of padding candidates: their probability is 0, without NaN
 Seen = tuple[list[Record], int]  # what a lens recorded of a batch, and a row number
 
 
-@dataclass(frozen=True)
-class RankDetail(Detail):
-    """Every candidate's probability, the best first."""
-
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-
-
-class Rank(FineTunes, HasBaselines, Scores, Surveys, Task):
+class Rank(FineTunes, Scores, Surveys, Task):
     """The task: a tokenizer, word frequencies, and the rule for over-long texts."""
 
     name = "rank"
@@ -84,6 +78,7 @@ class Rank(FineTunes, HasBaselines, Scores, Surveys, Task):
     record_types = (Ranked,)
     network_base = Ranker
     metrics = RANKING_METRICS
+    baseline_names = ("shared words, by idf",)
     input = CANDIDATES
     output = "ranking"
     length_setting = "data.max_length"
@@ -334,7 +329,7 @@ class Rank(FineTunes, HasBaselines, Scores, Surveys, Task):
             )
             for number, shown in zip(ranked[: how.n_best], traced[: how.n_best], strict=True)
         ]  # fmt: skip
-        return replace(keep_best(best), detail=RankDetail(shares))
+        return replace(keep_best(best), detail=Probabilities(shares))
 
     # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
@@ -396,7 +391,8 @@ class Rank(FineTunes, HasBaselines, Scores, Surveys, Task):
         shared, relevance = _shared(train), [record.target for record in records]
         outputs = [[shared.features(record.source, text)[1] for text in record.candidates] for record in records]
         scores = ranking_scores(metrics, outputs, relevance)
-        return {"shared words, by idf": {name: score.value for name, score in scores.items()}}
+        (name,) = self.baseline_names
+        return {name: {metric: score.value for metric, score in scores.items()}}
 
     @property
     def output_metrics(self) -> tuple[str, ...]:
@@ -450,3 +446,103 @@ def _pointwise(table: Tensor, relevance: Tensor, there: Tensor, smoothing: float
     target = (1 - smoothing) * relevance.clamp_max(1.0) + smoothing / 2
     cost = functional.binary_cross_entropy_with_logits(table, target, reduction="none")
     return cost.masked_fill(~there, 0.0).sum()
+
+
+@dataclass(frozen=True)
+class RankInput:
+    """An input: the question, its candidates, one row of ids per candidate, and its notes.
+
+    ``chosen`` is the number of the candidate that is traced and edited; None: the best is traced, and all are edited.
+    """
+
+    question: str
+    candidates: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    chosen: int | None = None
+
+
+def parted(given: Any, where: str) -> tuple[str, tuple[str, ...]]:
+    """The question and the candidates of an input."""
+    if isinstance(given, Ranked):
+        return given.asked
+    if isinstance(given, Mapping):
+        missing = [name for name in ("question", "candidates") if name not in given]
+        if missing:
+            keys = ", ".join(map(str, list(given)[:20])) or "nothing"
+            raise InputError(where, field=missing[0], expected=FORMS, found=f"the keys {keys}")
+        question, candidates = given["question"], given["candidates"]
+    elif isinstance(given, str):
+        question, *candidates = given.split("\t")
+    elif isinstance(given, tuple | list) and len(given) == 2:
+        question, candidates = given
+    else:
+        raise InputError(where, expected=FORMS, found=type(given).__name__)
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence):
+        raise InputError(where, expected="a list of candidates", found=type(candidates).__name__)
+    if not candidates:
+        hint = "on the command line, write the candidates after the question, each after a tab"
+        raise InputError(where, expected="at least one candidate", found="none", hint=hint)
+    for name, text in (("question", question), *((f"candidate {n}", text) for n, text in enumerate(candidates, 1))):
+        check_text(text, where, name)
+    return question, tuple(candidates)
+
+
+def typed(question: str, candidates: Sequence[str]) -> str:
+    """An input as one line: its question and candidates, separated by tabs."""
+    return "\t".join(" ".join(text.split()) for text in (question, *candidates))
+
+
+def about_candidate(item: RankInput, number: int) -> dict[str, Any]:
+    """The input that asks about one candidate alone, the others being as they are: for edits of its attention."""
+    return {"question": item.question, "candidates": list(item.candidates), "candidate": item.candidates[number]}
+
+
+def _chosen(given: Any, candidates: Sequence[str], where: str) -> int | None:
+    candidate = given.get("candidate") if isinstance(given, Mapping) else None
+    if candidate is None:
+        return None
+    if candidate not in candidates:
+        found = preview(candidate) if isinstance(candidate, str) else type(candidate).__name__
+        raise InputError(where, field="candidate", expected="one of the candidates", found=found)
+    return candidates.index(candidate)
+
+
+class RankReader:
+    """Turns questions and candidates into rows of ids, each within ``data.max_length`` tokens, with word-overlap features."""
+
+    def __init__(self, data: RankedData, tokenizer: Tokenizer, shared: SharedWords) -> None:
+        self.data, self.tokenizer, self.shared = data, tokenizer, shared
+
+    def rows(self, questions: Sequence[tuple[str, Sequence[str]]], where: str) -> tuple[list[tuple[Row, ...]], int]:
+        """The rows of each question, and how many texts were cut for them; ``where`` names the records in errors."""
+        question_ids = self.tokenizer.encode_all([question for question, _ in questions])
+        candidate_ids = iter(self.tokenizer.encode_all([text for _, candidates in questions for text in candidates]))
+        made, cut = list[tuple[Row, ...]](), 0
+        for number, (question, candidates) in enumerate(questions):
+            place = f"{where}, record {number + 1} ({preview(question)})" if len(questions) > 1 else where
+            ids, was_cut = self._fit(question_ids[number], f"{place}, question")
+            cut += was_cut
+            own: list[Row] = []
+            for other, candidate in enumerate(candidates, start=1):
+                theirs, was_cut = self._fit(next(candidate_ids), f"{place}, candidate {other}")
+                cut += was_cut
+                own.append((ids, theirs, self.shared.features(question, candidate)))
+            made.append(tuple(own))
+        return made, cut
+
+    def read(self, given: Any, where: str) -> RankInput:
+        """One input, checked, as ids."""
+        question, listed = parted(given, where)
+        candidates = tuple(dict.fromkeys(listed))  # duplicates would split the probability of one answer
+        (rows,), cut = self.rows([(question, candidates)], where)
+        limit, again = self.data.max_length, len(listed) - len(candidates)
+        notes = [f"{again} of {len(listed)} candidates are duplicates and left out"] if again else []
+        notes += [f"{cut} of {1 + len(rows)} texts {CUT} their first {limit} tokens"] if cut else []
+        read = [*rows[0][0], *(token for row in rows for token in row[1])]
+        notes += unknown_notes(read, self.tokenizer.UNK)
+        return RankInput(question, candidates, rows, tuple(notes), _chosen(given, candidates, where))
+
+    def _fit(self, ids: list[int], where: str) -> tuple[list[int], bool]:
+        # A text may be empty after normalisation; a row must not be.
+        return fit(ids or [self.tokenizer.UNK], self.data.max_length, self.data.too_long, where)

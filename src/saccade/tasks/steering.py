@@ -18,7 +18,7 @@ from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import InputError
 from saccade.nn.search.beam_search import Hypothesis
 from saccade.nn.search.constraints import Constraints, Lattice, holds
-from saccade.task import OutputConstraints
+from saccade.task import OutputConstraints, check_text
 
 GAP = "\0<unknown>\0"  # placeholder of an unknown token in a decoded text; no token contains it
 LETTERS = re.compile(r"\w+|[^\w\s]")
@@ -104,11 +104,11 @@ class Spelling:
     def wanted(self, wish: OutputConstraints, where: str) -> TokenConstraints:
         """The constraints in tokens; raises if they contradict each other or cannot be met."""
         prefix, closed, given = self._prefix(wish.prefix, where)
-        phrases = tuple(dict.fromkeys(_checked(phrase, "require", where) for phrase in wish.require))
+        phrases = tuple(dict.fromkeys(check_text(phrase, where, "require", "words").strip() for phrase in wish.require))
         require = tuple(self._phrase(phrase, where) for phrase in phrases)
         forbid: list[Lattice] = []
         for phrase in wish.forbid:
-            lattices = self.lattices(_checked(phrase, "forbid", where))
+            lattices = self.lattices(check_text(phrase, where, "forbid", "words").strip())
             demanded = [("prefix", prefix, wish.prefix)]
             demanded += [("require", tokens, text) for tokens, text in zip(require, phrases, strict=True)]
             for name, tokens, text in demanded:
@@ -160,14 +160,6 @@ class Spelling:
         gaps = [replaced.get(number, "<unk>") for number, token in enumerate(tokens) if token == Tokenizer.UNK]
         parts = self.tokenizer.decode(tokens, unknown=GAP).split(GAP)
         return "".join(part + gap for part, gap in zip(parts, [*gaps, ""], strict=True))
-
-
-def _checked(phrase: str, name: str, where: str) -> str:
-    if not isinstance(phrase, str):
-        raise InputError(where, field=name, expected="words", found=type(phrase).__name__)
-    if not phrase.strip():
-        raise InputError(where, field=name, expected="words", found="nothing" if not phrase else "whitespace only")
-    return phrase.strip()
 
 
 def source_word(text: str, span: tuple[int, int], whole: bool) -> str:

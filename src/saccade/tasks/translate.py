@@ -45,6 +45,7 @@ from saccade.task import (
     Scores,
     Steers,
     Surveys,
+    check_text,
     eval_mode,
 )
 from saccade.tasks.decoding import (
@@ -214,10 +215,10 @@ class Translate(Steers, Scores, Surveys, Decodes):
 
     def read(self, given: Any, where: str, network: Any = None) -> TranslateInput:
         """An input is a text."""
-        return self._fitted(_checked(given, where), self.source.encode(given), where)
+        return self._fitted(check_text(given, where), self.source.encode(given), where)
 
     def read_all(self, inputs: Sequence[Any], network: Any = None) -> list[TranslateInput]:
-        texts = [_checked(given, f"input {number}") for number, given in enumerate(inputs, start=1)]
+        texts = [check_text(given, f"input {number}") for number, given in enumerate(inputs, start=1)]
         encoded = enumerate(zip(texts, self.source.encode_all(texts), strict=True), start=1)
         return [self._fitted(text, ids, f"input {number}") for number, (text, ids) in encoded]
 
@@ -387,14 +388,6 @@ class Translate(Steers, Scores, Surveys, Decodes):
     @property
     def output_tokenizer(self) -> Tokenizer:
         return self.target
-
-
-def _checked(given: Any, where: str) -> str:
-    if not isinstance(given, str):
-        raise InputError(where, expected="a text", found=type(given).__name__)
-    if not given.strip():
-        raise InputError(where, expected="a text", found="nothing" if not given else "whitespace only")
-    return given
 
 
 def _unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[list[int]]) -> Counter[str]:

@@ -68,7 +68,7 @@ from saccade.trace.lens import Lens, Record, assemble
 from saccade.trace.maps import Trace
 
 VOCABULARY = "codes.json"
-TINY = 1e-300  # a probability that its logarithm can be taken of
+TINY = 1e-300  # the least probability whose logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class OutcomeDetail(Detail):
 
 @dataclass(frozen=True)
 class VisitInput:
-    """Visits that are read, their codes by number, and what the reader must know."""
+    """An input: its visits, the ids of their codes, and notes."""
 
     visits: tuple[Visit, ...]
     encoded: EncodedVisits
@@ -97,7 +97,7 @@ class _Stored:
 
 
 class VisitTask(Scores, Surveys, Task):
-    """The task: the codes and outcomes that it knows."""
+    """The task: its vocabulary of codes, and its outcomes."""
 
     name = "visits"
     Data = VisitData
@@ -237,7 +237,7 @@ class VisitTask(Scores, Surveys, Task):
         return (columns.visits,) if columns.visits in names else (columns.patient, columns.time, columns.code)
 
     def input_of_dict(self, given: Mapping[str, Any], where: str) -> Any:
-        """A dict is an input as it is: {"visits"}."""
+        """A dict with the key "visits" is one input."""
         return given
 
     def inputs_of_table(self, columns: Sequence[Name], rows: Iterable[Fields]) -> list[Any]:
@@ -261,7 +261,7 @@ class VisitTask(Scores, Surveys, Task):
             visits = visits[-most:]
         there = [code for code in self.data.target if any(code in visit.codes for visit in visits)]
         if there:
-            notes.append(f"the record has {', '.join(there)} already, of which it is predicted whether it comes later")
+            notes.append(f"the record has {', '.join(there)} already, but the model predicts whether it comes later")
         unknown = [code for visit in visits for code in visit.codes if code not in self.numbers]
         if unknown:
             shown = ", ".join(list(dict.fromkeys(unknown))[:5]) + ", …" * (len(set(unknown)) > 5)
@@ -325,7 +325,7 @@ class VisitTask(Scores, Surveys, Task):
         return OutcomeDetail(shares, tuple({**visit, **row} for visit, row in risk), contributions)
 
     def scorer(self, network: VisitNetwork, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        """How likely an outcome is, by its name, which a trace writes with its probability; the first unless one is named."""
+        """Scores an outcome by its name, to which a trace may have added the probability; by default the first outcome."""
         named = output if isinstance(output, str) else self.outcomes[0]
         name = next((name for name in self.outcomes if named == name or named.startswith(f"{name} ")), None)
         if name is None:
@@ -343,7 +343,7 @@ class VisitTask(Scores, Surveys, Task):
     def measure(
         self, network: VisitNetwork, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
-        """Metrics of the probabilities; predictions after every visit all count. An output is a list per outcome."""
+        """Metrics of the probabilities, of every visit if outcomes are predicted there. An output is a list per outcome."""
         outputs = [
             dict(zip(self.outcomes, rows.T.tolist(), strict=True))
             for rows in self.probabilities(network, corpus, progress)
@@ -414,7 +414,7 @@ class VisitTask(Scores, Surveys, Task):
 
 
 def axes_of(visits: Sequence[Visit], known: Mapping[str, int]) -> dict[str, Axis]:
-    """The axis ``visits``, and in it the axis ``codes`` of the codes that are read."""
+    """The axis ``visits``, and the axis ``codes`` nested in it, of the known codes."""
     within = [number for number, visit in enumerate(visits) for code in visit.codes if code in known]
     codes = [code for visit in visits for code in visit.codes if code in known]
     times = [visit.time if "-" in visit.time[1:] else f"day {visit.time}" for visit in visits]

@@ -135,28 +135,28 @@ class _ScoreContract:
         prepared = score.prepare(key)
         separate = isinstance(prepared, Prepared) and prepared.size == S
         demand(separate, f"prepare(key) does not keep the {S} keys apart")
-        same(score(query, prepared), score(query, key), "prepared beside plain keys")
+        same(score(query, prepared), score(query, key), "prepared and plain keys")
 
     def scores_items_alone(self) -> None:
         score, (query, key) = self.score(), self.inputs()
         scores = score(query, key)
         for item in range(B):
             alone = score(query[item : item + 1], key[item : item + 1])
-            same(scores[item : item + 1], alone, f"item {item} in a batch beside itself alone")
+            same(scores[item : item + 1], alone, f"item {item} in a batch and alone")
 
     def scores_keys_alone(self) -> None:
         score, (query, key) = self.score(), self.inputs()
         few = S - 2
         changed = torch.cat([key[:, :few], key[:, few:] * -3 + 1], dim=1)
         expected = score(query, key)[..., :few]
-        same(score(query, changed)[..., :few], expected, "scores of keys that stayed as they were")
+        same(score(query, changed)[..., :few], expected, "scores of unchanged keys")
         same(score(query, key[:, :few]), expected, "scores without the last keys")
 
     def scores_queries_alone(self) -> None:
         score, (query, key) = self.score(), self.inputs()
         prepared = score.prepare(key)
         rows = [score(query[:, t : t + 1], prepared) for t in range(T)]
-        same(torch.cat(rows, dim=1), score(query, key), "queries one at a time beside all at once")
+        same(torch.cat(rows, dim=1), score(query, key), "queries one at a time and all at once")
 
     def scores_heads_alone(self) -> None:
         if not self.heads:
@@ -165,7 +165,7 @@ class _ScoreContract:
         scores = score(query, key)
         demand(list(scores.shape) == [B, H, T, S], f"expected {[B, H, T, S]}, found {list(scores.shape)}")
         for head in range(H):
-            same(scores[:, head], score(query[:, head], key[:, head]), f"head {head} beside itself alone")
+            same(scores[:, head], score(query[:, head], key[:, head]), f"head {head} with others and alone")
 
     def keeps_dtype(self) -> None:
         for dtype in (torch.float32, torch.float64):
@@ -205,14 +205,14 @@ class _ScoreContract:
 
     promises: ClassVar[Promises] = {
         "scores are numbers [batch, queries, keys], whatever the sizes": has_shape,
-        "keys that were prepared once score as the keys do": scores_prepared_keys,
-        "an item scores alone as it does in a batch": scores_items_alone,
-        "a key's score does not depend on other keys, padding among them": scores_keys_alone,
-        "queries one at a time score as all at once": scores_queries_alone,
-        "each head is scored by itself": scores_heads_alone,
-        "float32 stays float32, and float64 float64": keeps_dtype,
-        "gradients are finite, right, and reach every parameter": has_gradients,
-        "nothing is remembered between calls, and nothing that was given is changed": has_no_memory,
+        "prepared keys give the same scores as plain keys": scores_prepared_keys,
+        "an item has the same scores alone and in a batch": scores_items_alone,
+        "the score of a key does not depend on other keys or on padding": scores_keys_alone,
+        "queries have the same scores one at a time and all at once": scores_queries_alone,
+        "heads are scored independently": scores_heads_alone,
+        "the dtype is kept: float32 and float64": keeps_dtype,
+        "gradients are finite, correct, and reach every parameter": has_gradients,
+        "calls keep no state and do not modify their arguments": has_no_memory,
     }
 
 
@@ -244,7 +244,7 @@ class _NormaliserContract:
         for scale in (1.0, 30.0):
             weights = self.normaliser()(drawn(B, H, T, S) * scale)
             demand((weights >= 0).all(), f"the least weight is {float(weights.detach().min()):.6g}")
-            same(weights.sum(-1), torch.ones(B, H, T), "what rows sum to", rtol=0, atol=1e-6)
+            same(weights.sum(-1), torch.ones(B, H, T), "sums of rows", rtol=0, atol=1e-6)
 
     def hides_invisible_keys(self) -> None:
         scores = _scores(blind=False)
@@ -252,7 +252,7 @@ class _NormaliserContract:
         numbers(weights, "weights")
         most = float(weights.detach()[scores == -torch.inf].abs().max())
         demand(most == 0, f"a score of −inf got the weight {most:.6g}")
-        same(weights.sum(-1), torch.ones(B, T), "what rows with −inf in them sum to", rtol=0, atol=1e-6)
+        same(weights.sum(-1), torch.ones(B, T), "sums of rows with −inf", rtol=0, atol=1e-6)
 
     def gives_zeros_without_keys(self) -> None:
         weights = self.normaliser()(_scores())
@@ -273,9 +273,9 @@ class _NormaliserContract:
     def normalises_rows_alone(self) -> None:
         normalise, scores = self.normaliser(), _scores()
         rows = torch.stack([normalise(scores[:, t : t + 1]).squeeze(1) for t in range(T)], dim=1)
-        same(rows, normalise(scores), "rows one at a time beside all at once")
+        same(rows, normalise(scores), "rows one at a time and all at once")
         headed = torch.stack([scores, scores.flip(1)], dim=1)  # [B, 2, T, S]
-        same(normalise(headed)[:, 0], normalise(scores), "a head beside itself alone")
+        same(normalise(headed)[:, 0], normalise(scores), "a head with others and alone")
 
     def keeps_dtype(self) -> None:
         for dtype in (torch.float32, torch.float64):
@@ -294,13 +294,13 @@ class _NormaliserContract:
     promises: ClassVar[Promises] = {
         "weights are finite and have the shape of the scores": has_shape,
         "weights are not negative and rows sum to 1": gives_distributions,
-        "a score of −inf gets the weight 0, and the others share what it would have had": hides_invisible_keys,
-        "a row of nothing but −inf gets zeros": gives_zeros_without_keys,
-        "gradients are finite, also where nothing is seen, and reach every parameter": has_gradients,
-        "keys in another order get their weights in that order": ignores_order,
-        "each row is normalised by itself": normalises_rows_alone,
-        "float32 stays float32, and float64 float64": keeps_dtype,
-        "nothing is remembered between calls, and nothing that was given is changed": has_no_memory,
+        "a score of −inf gets weight 0, and the other weights are renormalised": hides_invisible_keys,
+        "a row of −inf only gets zeros": gives_zeros_without_keys,
+        "gradients are finite, also in rows without visible keys, and reach every parameter": has_gradients,
+        "permuting the keys permutes their weights": ignores_order,
+        "rows are normalised independently": normalises_rows_alone,
+        "the dtype is kept: float32 and float64": keeps_dtype,
+        "calls keep no state and do not modify their arguments": has_no_memory,
     }
 
 
@@ -312,7 +312,7 @@ def _extent(queries: int = T, keys: int = S, offset: int = 0) -> Extent:
 
 
 def _visible(window: Window, extent: Extent) -> Tensor:
-    """What is visible, [B, T, S] (or with heads) in full."""
+    """The visibility mask, broadcast to [B, T, S] (or with heads)."""
     mask = window.visible(extent)
     return _full(torch.ones((), dtype=torch.bool) if mask is None else mask, extent)
 
@@ -355,14 +355,14 @@ class _WindowContract:
         extent = _extent()
         mask, gain = self.window().visible(extent), self.window().gain(extent)
         if mask is not None:
-            demand(mask.dtype == torch.bool, f"visible gave {mask.dtype}, not True and False")
+            demand(mask.dtype == torch.bool, f"visible gave {mask.dtype}, expected booleans")
         for name, part in (("visible", mask), ("gain", gain)):
             fits = part is None or _broadcasts(part.shape, (B, T, S) if part.dim() < 4 else (B, part.shape[1], T, S))
             demand(fits, f"{name} gave {list(part.shape) if part is not None else None} for {[B, T, S]}")
         if gain is not None:
             numbers(gain, "gains")
             demand((gain >= 0).all(), f"the least gain is {float(gain.detach().min()):.6g}")
-            demand(gain.dtype == extent.dtype, f"the gain is {gain.dtype} beside weights in {extent.dtype}")
+            demand(gain.dtype == extent.dtype, f"the gain is {gain.dtype}, and the weights are {extent.dtype}")
 
     def sees_queries_alone(self) -> None:
         whole = _extent()
@@ -389,7 +389,7 @@ class _WindowContract:
         expected = mine & (theirs.unsqueeze(1) if mine.dim() == 4 else theirs)
         both = {"window & padding": window & real, "padding & window": real & window}
         for name, together in both.items():
-            demand(torch.equal(_visible(together, extent), expected), f"{name} does not show what both show")
+            demand(torch.equal(_visible(together, extent), expected), f"{name} is not the intersection of both")
         same(_gain(window & real, extent), _gain(window, extent), "the gain of window & padding")
         same(_gain(window & window, extent), _gain(window, extent) ** 2, "the gain of window & window")
         demand(torch.equal(_visible(everywhere & window, extent), mine), "everywhere & window is not the window")
@@ -399,8 +399,8 @@ class _WindowContract:
         window, extent = self.window(maker=maker), _extent()
         visible, weights = _visible(window, extent), _gain(window, extent)
         _visible(self.window(2, 1, maker), _extent(1, offset=2))
-        demand(torch.equal(_visible(window, extent), visible), "asked again, it shows other keys")
-        same(_gain(window, extent), weights, "the gain, asked again", **EXACTLY)
+        demand(torch.equal(_visible(window, extent), visible), "a second call shows other keys")
+        same(_gain(window, extent), weights, "the gain in a second call", **EXACTLY)
         gain, learnt = window.gain(extent), list(maker.parameters())
         if learnt:
             if gain is None or not gain.requires_grad:
@@ -409,9 +409,9 @@ class _WindowContract:
             _check_reached(maker)
 
     promises: ClassVar[Promises] = {
-        "what is visible is True and False over queries and keys, and gains are not negative": gives_masks,
-        "queries one at a time see what they see all at once": sees_queries_alone,
-        "what is visible does not depend on how far the batch is padded": ignores_padding,
+        "visibility is a boolean mask over queries and keys, and gains are not negative": gives_masks,
+        "queries see the same keys one at a time and all at once": sees_queries_alone,
+        "visibility does not depend on padding": ignores_padding,
         "it composes with other windows by &": composes,
-        "asked again it shows the same, and gradients of its gain reach every parameter": has_no_memory,
+        "a second call gives the same mask, and gradients of the gain reach every parameter": has_no_memory,
     }

@@ -30,6 +30,7 @@ from saccade.trace.lens import Lens
 CLOSE: Mapping[str, float] = {"rtol": 1e-6, "atol": 1e-8}  # float64, sums in another order
 SINGLE: Mapping[str, float] = {"rtol": 1e-5, "atol": 1e-5}  # losses and probabilities, which may be float32
 EXACTLY: Mapping[str, float] = {"rtol": 0, "atol": 0}
+LENS = "a lens does not change the result, and sees exactly the sites in sites, with weight 0 on padding"
 PAD, BOS, EOS = 0, 1, 2
 LENGTHS = (7, 3, 5)
 B, S = len(LENGTHS), max(LENGTHS)
@@ -130,7 +131,7 @@ class NetworkContract:
         raise NotImplementedError
 
     def loss(self, network: Any) -> Tensor:
-        """A number that every parameter has a part in."""
+        """A scalar that depends on every parameter."""
         raise NotImplementedError
 
     def sizes(self, item: int) -> Mapping[str, int]:
@@ -206,8 +207,8 @@ class NetworkContract:
 
     finally_: ClassVar[Promises] = {
         "gradients are finite and reach every parameter": has_gradients,
-        "a state that was saved gives the same network": is_restored,
-        "in eval the same input gives the same output, in the network's own precision": repeats,
+        "a saved state restores the network": is_restored,
+        "in eval mode equal inputs give equal outputs, in the network's own precision": repeats,
     }
 
 
@@ -247,7 +248,7 @@ def _check_weights(site: str, item: int, weights: Tensor, keys: int | None) -> N
     most = float(weights.sum(-1).max())
     demand(most <= 1 + 1e-6, f"{site}: a row sums to {most:.6g}")
     spent = 0.0 if keys is None else float(weights[:, keys:].sum())
-    demand(spent == 0, f"{site}: item {item} spends {spent:.6g} on padding")
+    demand(spent == 0, f"{site}: item {item} has weight {spent:.6g} on padding")
 
 
 # Encoder–decoders ---------------------------------------------------------------------------------------------------
@@ -365,12 +366,12 @@ class ModelContract(NetworkContract):
 
     promises: ClassVar[Promises] = {
         "logits are numbers [batch, steps, vocabulary]": NetworkContract.has_shape,
-        "encode, start and step give what teach gives": steps_as_taught,
-        "an item alone is what it is in a padded batch": NetworkContract.is_alone_as_in_a_batch,
-        "what stands in the padding changes nothing": NetworkContract.ignores_padding,
-        "a step sees nothing of later tokens": sees_no_later_token,
-        "rows of memory and state can be selected and reordered, as a beam does": can_be_reordered,
-        "the lens sees the sites that are named, and no others": names_its_sites,
+        "encode, start and step give the same logits as teach": steps_as_taught,
+        "an item gives the same result alone and in a padded batch": NetworkContract.is_alone_as_in_a_batch,
+        "values in padding do not change the result": NetworkContract.ignores_padding,
+        "a step does not depend on later tokens": sees_no_later_token,
+        "rows of memory and state can be selected and reordered, as in beam search": can_be_reordered,
+        "the lens sees exactly the sites in sites": names_its_sites,
         "weights are not negative, sum to at most 1, and are 0 on padding": has_weights_of_distributions,
         "the result is the same with and without a lens": check_same_under_a_lens,
         **NetworkContract.finally_,
@@ -385,7 +386,7 @@ SENTENCES = ((4, 2, 1), (3, 0, 0), (1, 4, 0))  # words per sentence
 
 
 class ClassifierContract(NetworkContract):
-    """A network that gives a row, a pair of texts in one row, or a document of sentences a label."""
+    """A network that assigns a label to a row, to a pair of texts in one row, or to a document of sentences."""
 
     base, shape = Classifier, [B, CLASSES]
 
@@ -448,7 +449,7 @@ class ClassifierContract(NetworkContract):
         other = tokens.clone()
         other[place] = (other[place] - 2) % (VOCABULARY - 3) + 3
         apart = (self.network(other, lengths, segments) - self.network(*self.batch)).abs().amax(-1)
-        demand((apart > 0).all(), "another word in its place changes no logit")
+        demand((apart > 0).all(), "replacing a word changes no logit")
 
     @torch.no_grad()
     def reads_a_single_text_without_segments(self) -> None:
@@ -459,11 +460,11 @@ class ClassifierContract(NetworkContract):
 
     promises: ClassVar[Promises] = {
         "logits are numbers [batch, labels]": NetworkContract.has_shape,
-        "a row alone is what it is in a padded batch": NetworkContract.is_alone_as_in_a_batch,
-        "what stands in the padding changes nothing": NetworkContract.ignores_padding,
-        "words matter": depends_on_words,
-        "a single text is one whose segments are all 0": reads_a_single_text_without_segments,
-        "a lens changes nothing, and sees the sites that are named, with 0 on padding": NetworkContract.is_seen_by_a_lens,
+        "a row gives the same result alone and in a padded batch": NetworkContract.is_alone_as_in_a_batch,
+        "values in padding do not change the result": NetworkContract.ignores_padding,
+        "the result depends on the words": depends_on_words,
+        "a single text gives the same result with segments of 0 and without segments": reads_a_single_text_without_segments,
+        LENS: NetworkContract.is_seen_by_a_lens,
         **NetworkContract.finally_,
     }
 
@@ -480,7 +481,7 @@ CERTAIN = 30.0  # an emission beside which others weigh nothing
 
 
 class TaggerContract(NetworkContract):
-    """A network that tags every position; what it learns and what it predicts are one distribution."""
+    """A network that tags every position; its loss and its predictions use one distribution."""
 
     base, output, shape = Tagger, "emissions", [B, S, TAGS]
 
@@ -549,7 +550,7 @@ class TaggerContract(NetworkContract):
         super().has_shape()
         emissions = self.predict(self.network, self.batch)
         for row, length in enumerate(LENGTHS):
-            demand((emissions[row, length:] == 0).all(), f"row {row} of {length} says something beyond its end")
+            demand((emissions[row, length:] == 0).all(), f"row {row} of {length} is not 0 beyond its end")
 
     @torch.no_grad()
     def ignores_padding(self) -> None:
@@ -566,24 +567,24 @@ class TaggerContract(NetworkContract):
         other = tokens.clone()
         other[:, 1] = (other[:, 1] - 3) % (VOCABULARY - 4) + 4
         apart = (self.predict(self.network, (other, lengths, characters)) - first).abs().amax(-1)
-        demand((apart[:, 1] > 0).all(), "another word changes nothing at its place")
-        demand((apart[:, 0] > 0).all(), "another word changes nothing beside it")
+        demand((apart[:, 1] > 0).all(), "replacing a word does not change its emissions")
+        demand((apart[:, 0] > 0).all(), "replacing a word does not change the emissions of its neighbours")
         if self.network.wants_characters:
             respelt = characters.clone()
             respelt[:, 1, 0] = respelt[:, 1, 0] % (CHARACTERS - 1) + 1
             apart = (self.predict(self.network, (tokens, lengths, respelt)) - first).abs().amax(-1)
-            demand((apart[:, 1] > 0).any(), "other characters change nothing, though it wants characters")
+            demand((apart[:, 1] > 0).any(), "other characters change nothing, though the network reads characters")
 
     @torch.no_grad()
     def predicts_what_it_learns(self) -> None:
-        """With one judged position, the loss is −log of the predicted probability."""
+        """With one tagged position, the loss is −log of the predicted probability."""
         network, emissions, lengths = self.network, self.emissions, torch.tensor(LENGTHS)
         rows, places, wanted = torch.arange(B), torch.tensor([2, 0, 4]), torch.tensor([3, 0, 1])
         one = torch.full((B, S), IGNORED)
         one[rows, places] = wanted
         _, probabilities = network.decode(emissions, lengths, one != IGNORED)
         expected = -probabilities[rows, places, wanted].log().sum()
-        same(expected, network.loss(emissions, one, lengths), "the loss of tags that stand alone", **SINGLE)
+        same(expected, network.loss(emissions, one, lengths), "the loss of single tags", **SINGLE)
         _, probabilities = network.decode(emissions, lengths)
         for row, length in enumerate(LENGTHS):
             same(probabilities[row, :length].sum(-1), torch.ones(length), f"probabilities of row {row}", **SINGLE)
@@ -598,7 +599,7 @@ class TaggerContract(NetworkContract):
         found, probabilities = network.decode(emissions, lengths, judged)
         demand((found[judged] == tags[judged]).all(), "it predicts another tag than the one with all the weight")
         silent = (found[~judged] == 0).all() and (probabilities[~judged] == 0).all()
-        demand(silent, "it predicts a tag where nothing is judged")
+        demand(silent, "it predicts a tag at a position without one")
         loss = float(network.loss(emissions, tags, lengths))
         demand(0 <= loss < 1e-3, f"the loss of a certain and right answer is {loss:.6g}")
 
@@ -612,7 +613,7 @@ class TaggerContract(NetworkContract):
         same(network.loss(emissions[:1], tags[:1], length), closed, "the loss with gaps", **SINGLE)
         found = network.decode(emissions[:1], length, judged.unsqueeze(0))
         expected = network.decode(emissions[:1, judged], count)
-        demand(bool((found[0][0, judged] == expected[0][0]).all()), "the tags with gaps are others")
+        demand(bool((found[0][0, judged] == expected[0][0]).all()), "the tags with gaps differ")
         same(found[1][0, judged], expected[1][0], "the probabilities with gaps", **SINGLE)
 
     @torch.no_grad()
@@ -626,14 +627,14 @@ class TaggerContract(NetworkContract):
 
     promises: ClassVar[Promises] = {
         "emissions are numbers [batch, positions, tags], 0 beyond a row's end": has_shape,
-        "a row alone is what it is in a padded batch": NetworkContract.is_alone_as_in_a_batch,
-        "what stands in the padding changes nothing": ignores_padding,
-        "words matter, where they stand and beside it; so do characters where it wants them": depends_on_words,
-        "a lens changes nothing, and sees the sites that are named, with 0 on padding": NetworkContract.is_seen_by_a_lens,
-        "the probabilities that it predicts are those that it learns": predicts_what_it_learns,
-        "a certain answer is predicted, and costs nothing": predicts_what_is_certain,
-        "positions that are not judged are not there for the tags": skips_gaps,
-        "the loss of a batch is the sum over its rows": adds_up_losses,
+        "a row gives the same result alone and in a padded batch": NetworkContract.is_alone_as_in_a_batch,
+        "values in padding do not change the result": ignores_padding,
+        "the result depends on a word and on its neighbours, and on characters if the network reads them": depends_on_words,
+        LENS: NetworkContract.is_seen_by_a_lens,
+        "predicted probabilities are those of the training loss": predicts_what_it_learns,
+        "a tag with all the weight is predicted, and its loss is 0": predicts_what_is_certain,
+        "positions without a tag are skipped by the tag sequence": skips_gaps,
+        "the loss of a batch is the sum of the losses of its rows": adds_up_losses,
         **NetworkContract.finally_,
     }
 
@@ -692,9 +693,9 @@ class RankerContract(NetworkContract):
 
     promises: ClassVar[Promises] = {
         "scores are numbers [pairs]": NetworkContract.has_shape,
-        "a pair alone is what it is in a padded batch": NetworkContract.is_alone_as_in_a_batch,
-        "what stands in the padding changes nothing": NetworkContract.ignores_padding,
-        "the words of both texts matter": depends_on_words,
-        "a lens changes nothing, and sees the sites that are named, with 0 on padding": NetworkContract.is_seen_by_a_lens,
+        "a pair gives the same result alone and in a padded batch": NetworkContract.is_alone_as_in_a_batch,
+        "values in padding do not change the result": NetworkContract.ignores_padding,
+        "the result depends on the words of both texts": depends_on_words,
+        LENS: NetworkContract.is_seen_by_a_lens,
         **NetworkContract.finally_,
     }

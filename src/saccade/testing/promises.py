@@ -1,4 +1,4 @@
-"""What contracts are made of: promises (a sentence and a function that raises if it is broken), and checks of tensors."""
+"""Building blocks of contract tests: promises (a sentence and a function that raises if it is broken), checks of tensors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def network_under(network: Any, base: type, config: Any = None) -> tuple[Any, An
     with searching(trust=EVERYTHING):  # a test names what it tries
         kind = network_class(network) if isinstance(network, str) else network
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise ContractBroken(f"{name_of(network)} is no class derived from saccade.nn.{base.__name__}")
+        raise ContractBroken(f"{name_of(network)} is not a class derived from saccade.nn.{base.__name__}")
     make_config = getattr(kind, "config_class", None)
     if make_config is None:
         raise ContractBroken(f"{name_of(network)} has no config_class, the dataclass of its fields")

@@ -1,4 +1,4 @@
-"""What a task promises: records → batch → loss → prediction → figures, and back from a bundle's files."""
+"""Contract tests for tasks: records → batch → loss → prediction → metrics, and restoring from a bundle's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from saccade.task import (
     Calibrates,
     Evaluation,
     FineTunes,
-    HasBaselines,
     Loss,
     OutputConstraints,
     Prediction,
@@ -128,7 +127,7 @@ class _Subject:
         return loss
 
     def values(self, inputs: Sequence[Any], task: Any = None) -> list[Any]:
-        """What the network says to the inputs, as text: whatever a value is, it can be compared."""
+        """The predicted values as text, so that values of any type can be compared."""
         found = (task or self.task).predict(self.network, list(inputs), how=Search())
         return [repr(prediction.value) for prediction in found]
 
@@ -139,10 +138,12 @@ def _declared(subject: _Subject) -> None:
     missing = sorted(kind.__abstractmethods__)
     missing += [name for name in ("name", "Data", "metrics", "input", "output") if not hasattr(kind, name)]
     demand(not missing, f"it lacks {', '.join(missing)}")
-    demand(isinstance(kind.Data, type) and dataclasses.is_dataclass(kind.Data), f"Data is no dataclass: {kind.Data!r}")
+    demand(
+        isinstance(kind.Data, type) and dataclasses.is_dataclass(kind.Data), f"Data is not a dataclass: {kind.Data!r}"
+    )
     given = type(subject.data).__name__
     demand(isinstance(subject.data, kind.Data), f"Data is {kind.Data.__name__}, the data to try it with is {given}")
-    demand(isinstance(kind.input, InputKind), f"input is no InputKind of saccade.kinds: {kind.input!r}")
+    demand(isinstance(kind.input, InputKind), f"input is not an InputKind of saccade.kinds: {kind.input!r}")
     outputs = get_args(OutputKind)
     demand(kind.output in outputs, f"output must be one of {', '.join(outputs)}: found {kind.output!r}")
     texts = isinstance(kind.metrics, tuple) and all(isinstance(name, str) for name in kind.metrics)
@@ -158,8 +159,8 @@ def _records(subject: _Subject) -> None:
         records = list(getattr(subject.splits, name))
         demand(bool(records), f"load gave no {name} records")
         odd = [record for record in records if not dataclasses.is_dataclass(record) or not hasattr(record, "source")]
-        demand(not odd, f"a record of {name} is no dataclass with a source: {odd[:1]!r}")
-        demand(records == list(getattr(again, name)), f"load gave other {name} records the second time")
+        demand(not odd, f"a record of {name} is not a dataclass with a source: {odd[:1]!r}")
+        demand(records == list(getattr(again, name)), f"load gave other {name} records in a second call")
         json.dumps([dataclasses.asdict(record) for record in records])  # a resumed run knows its data by this
     count = len(subject.splits.train)
     demand(len(subject.corpus) == count, f"the corpus of {count} records has {len(subject.corpus)}")
@@ -173,7 +174,7 @@ def _plan(subject: _Subject) -> None:
             first, drawn = subject.plan(epoch=epoch), torch.rand(1)
             torch.manual_seed(5)
             demand(torch.equal(drawn, torch.rand(1)), "plan draws from torch's own random numbers")
-        demand(subject.plan(epoch=epoch) == first, f"the plan of epoch {epoch} is another the second time")
+        demand(subject.plan(epoch=epoch) == first, f"the plan of epoch {epoch} differs in a second call")
         visited = sorted(number for batch in first for number in batch)
         missing = set(range(len(subject.corpus))) - set(visited)
         demand(not missing, f"epoch {epoch} leaves out {len(missing)} records, {sorted(missing)[:3]} among them")
@@ -254,12 +255,12 @@ def _refusals(subject: _Subject) -> None:
             task.predict(subject.network, subject.inputs, how=Search(sample=Sampling()))
         except SaccadeError:
             return
-        raise ContractBroken("it samples, though it is not one of the tasks that Searches")
+        raise ContractBroken("it samples, though it does not derive from Searches")
 
 
 def _described(subject: _Subject) -> None:
     for name, told in (("describe()", subject.task.describe()), ("about", subject.task.about)):
-        demand(isinstance(told, dict), f"{name} is no dict: {told!r}")
+        demand(isinstance(told, dict), f"{name} is not a dict: {told!r}")
         json.dumps(told)  # GET /v1/models and saved traces hold it
     for prediction in subject.task.predict(subject.network, subject.inputs, how=Search()):
         json.dumps(prediction.to_json())
@@ -283,7 +284,7 @@ def _scores(subject: _Subject) -> None:
 
 
 def _one_spelling(task: Any, prediction: Prediction, scored: Scored) -> bool:
-    """Whether the output, read as text, is cut into the tokens that it was written in: only then must scores agree."""
+    """Whether the output text is tokenised into the generated tokens; only then must the scores agree."""
     if task.output not in ("text", "continuation") or not task.vocabularies:
         return True
     tokenizer = task.output_tokenizer or list(task.vocabularies.values())[-1]
@@ -298,22 +299,26 @@ def _one_spelling(task: Any, prediction: Prediction, scored: Scored) -> bool:
 def _capabilities(subject: _Subject) -> None:
     if isinstance(subject.task, Calibrates):
         _calibrates(subject)
-    if isinstance(subject.task, HasBaselines):
+    if subject.task.baseline_names:
         splits, metrics = subject.splits, list(subject.metrics)
-        for name, figures in subject.task.baselines(splits.train, splits.test, metrics).items():
+        baselines, names = subject.task.baselines(splits.train, splits.test, metrics), subject.task.baseline_names
+        demand(
+            set(baselines) <= set(names), f"baselines gives {', '.join(baselines)}; baseline_names: {', '.join(names)}"
+        )
+        for name, figures in baselines.items():
             odd = [metric for metric in figures if metric not in metrics or not math.isfinite(figures[metric])]
             demand(not odd, f"the baseline {name!r} has no number for the metrics that were asked for: {figures}")
     if isinstance(subject.task, Steers):
         nothing = [OutputConstraints()] * len(subject.inputs)
         free = subject.task.predict(subject.network, subject.inputs, how=Search(), constraints=nothing)
         values = [repr(one.value) for one in free]
-        demand(values == subject.values(subject.inputs), "constraints that ask for nothing change it")
+        demand(values == subject.values(subject.inputs), "empty constraints change the output")
     if isinstance(subject.task, FineTunes):
         sizes, more = subject.task.sizes(), subject.task.sizes(1)
         demand(all(isinstance(size, int) for size in sizes.values()), f"sizes must be numbers: found {sizes}")
         demand(set(more) == set(sizes), f"sizes(1) names {', '.join(more)}, sizes() {', '.join(sizes)}")
         strange = set(subject.task.lacking) - set(subject.task.labels)
-        demand(not strange, f"lacking names what is no label: {strange}")
+        demand(not strange, f"lacking names unknown labels: {strange}")
 
 
 def _calibrates(subject: _Subject) -> None:
@@ -334,7 +339,7 @@ def _traces(subject: _Subject) -> None:
     plain = subject.task.predict(subject.network, subject.inputs, how=Search())
     demand(all(one.trace is None for one in plain), "without a lens a prediction has a trace")
     found = subject.task.predict(subject.network, subject.inputs, how=Search(), lens=Lens())
-    demand([one.value for one in found] == [one.value for one in plain], "under a lens the predictions are others")
+    demand([one.value for one in found] == [one.value for one in plain], "the predictions differ under a lens")
     for one in found if getattr(subject.network, "sites", ()) else ():
         trace = one.trace or Trace()
         demand(bool(trace.maps), "under a lens a prediction has no map")
@@ -371,13 +376,13 @@ def _restored(subject: _Subject) -> None:
     odd = [name for name, text in files.items() if Path(name).name != name or not isinstance(text, str)]
     demand(not odd, f"files must be plain names and texts: {odd[:1]}")
     task = subject.kind.restore(subject.data, dict(files))
-    demand(task.files() == files, "the restored task keeps other files")
+    demand(task.files() == files, "the files of the restored task differ")
     subject.network.eval()
     corpus, first = task.corpus(subject.splits.train, "train"), subject.plan()[0]
     ours = subject.loss_of(subject.task, first).total
     theirs = task.loss(subject.network, task.batch(corpus, first).to("cpu")).total
     same(theirs, ours, "the restored task's loss", **LOOSE)
-    demand(subject.values(subject.inputs, task) == subject.values(subject.inputs), "it predicts something else")
+    demand(subject.values(subject.inputs, task) == subject.values(subject.inputs), "its predictions differ")
     with torch.random.fork_rng(devices=[]):
         fresh = task.network(subject.network_class, subject.config)
     fresh.load_state_dict(subject.network.state_dict())
@@ -391,19 +396,19 @@ def _examples(subject: _Subject) -> None:
 
 PROMISES: dict[str, Callable[[_Subject], None]] = {
     "it declares Data, metrics, input and output, and TASKS agrees": _declared,
-    "load gives records, the same each time, and a corpus of all of them": _records,
-    "a plan has every record once, and is a function of its arguments alone": _plan,
+    "load gives the same records each time, and corpus contains all of them": _records,
+    "a plan has every record once, and depends on its arguments only": _plan,
     "ranks share a plan: their batches are disjoint and cover every record": _ranks,
     "the loss does not depend on how records are cut into batches": _loss,
     "the loss has finite gradients": _gradients,
-    "each input gets its prediction, alone as among others": _predictions,
-    "inputs that it cannot read are refused by their place, and searches that it does not do": _refusals,
-    "describe(), about and predictions are JSON": _described,
+    "an input gets the same prediction alone and among others": _predictions,
+    "errors of malformed inputs name the input, and unsupported searches are refused": _refusals,
+    "describe(), about and predictions can be written as JSON": _described,
     "a scorer's log-probabilities sum to the prediction's": _scores,
     "the methods of its capabilities work": _capabilities,
-    "under a lens a prediction carries a labelled trace, and is the same": _traces,
-    "the metrics that were asked for are computed, and know which way is better": _figures,
-    "predicting and evaluating leave the network as it was": _untouched,
+    "a lens adds a labelled trace and does not change the prediction": _traces,
+    "the requested metrics are computed, with whether higher is better": _figures,
+    "predicting and evaluating do not change the network": _untouched,
     "its files restore it": _restored,
     "its examples can be predicted": _examples,
 }

@@ -15,6 +15,9 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.storage import same_bits
 
+WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of a grid over all of its image
+FARTHEST = 1e3  # how many times its image a box may be
+
 
 @dataclass(frozen=True, eq=False)
 class Axis:
@@ -79,17 +82,26 @@ class Sentences(Axis):
 
 @dataclass(frozen=True, eq=False)
 class Grid(Axis):
-    """Patches of an image, row by row: ``height × width`` labels; ``image`` is uint8 [rows, columns, 3]."""
+    """Patches of an image, row by row: ``height × width`` labels; ``image`` is uint8 [rows, columns, 3].
+
+    ``box`` is where the patches lie on the image: left, top, right and bottom as fractions of its width and height. A network
+    that reads the central square of a photo twice as wide as high has its patches in (0.25, 0, 0.75, 1); where it reads grey
+    beside the whole photo, the box is larger than the image.
+    """
 
     height: int = 0
     width: int = 0
     image: Tensor | None = None
+    box: tuple[float, float, float, float] = WHOLE
     kind: ClassVar[str] = "grid"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.height * self.width != len(self.labels):
             raise SaccadeError(f"labels: expected {self.height} × {self.width} of them, found {len(self.labels)}")
+        if not _is_box(self.box):
+            expected = "left < right and top < bottom, fractions of the image that the box shares a part with"
+            raise SaccadeError(f"box: expected {expected}; found {self.box}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +142,17 @@ class Reviews(Axis):
 AXES: dict[str, type[Axis]] = {
     axis.kind: axis for axis in (Positions, Tokens, Sentences, Grid, Frames, Nodes, Visits, Reviews)
 }
+
+
+def _is_box(box: Any) -> bool:
+    """Whether these are four numbers, in order, that leave a part of the image in the box."""
+    if not isinstance(box, tuple) or len(box) != 4:
+        return False
+    if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in box):
+        return False
+    left, top, right, bottom = box
+    inside = left < 1 and top < 1 and right > 0 and bottom > 0
+    return left < right and top < bottom and inside and all(abs(side) <= FARTHEST for side in box)
 
 
 def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:

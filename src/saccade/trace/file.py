@@ -160,6 +160,7 @@ SHAPES: dict[str, dict[str, str]] = {
     "edges": {"edges": "2E", "weights": "E"},
 }
 PLACES = ("index", "argmax", "edges")
+POSITIONS = (*PLACES, "parent", "step", "token")
 
 
 def _check(trace: Trace) -> None:
@@ -171,6 +172,7 @@ def _check(trace: Trace) -> None:
     for name, signal in trace.signals.items():
         shape = "THn" if signal.values.dim() == 3 else "Tn"
         _check_shape(f"signals.{name}", {"values": signal.values}, {"values": shape}, {})
+        _check_not_empty(f"signals.{name}.values", signal.values[:1] if len(signal.values) else None)
         _check_least(f"signals.{name}", step=signal.step)
         _check_length(f"signals.{name}", trace.axes, signal.axis, signal.step + len(signal.values))
     if trace.outputs is not None:
@@ -210,6 +212,8 @@ def _check_axis(where: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
         _check_range(f"{where}.within", axis.within, 0, None if parent is None else len(parent))
     given = {name: tensor for name, (tensor, _) in tensors.items() if tensor is not None}
     _check_shape(where, given, {name: shape for name, (_, shape) in tensors.items()}, {"n": n}, whole=("image",))
+    for name in given.keys() & {"image", "spectrogram"} if n else ():
+        _check_not_empty(f"{where}.{name}", given[name])
 
 
 def _check_map(where: str, map: AttentionMap, axes: Mapping[str, Axis]) -> None:
@@ -279,6 +283,16 @@ def _check_shape(
         if tensor.is_floating_point() == (name in whole):
             expected = "whole numbers" if name in whole else "floating-point numbers"
             raise SaccadeError(f"{where}.{name}: expected {expected}, found {str(tensor.dtype).removeprefix('torch.')}")
+        integers = (torch.int64, torch.int32) if name == "edges" else (torch.int64,)  # a caller's graph may have either
+        if name in POSITIONS and tensor.dtype not in integers:  # others cannot index, or do so as masks
+            raise SaccadeError(
+                f"{where}.{name}: expected positions (int64), found {str(tensor.dtype).removeprefix('torch.')}"
+            )
+
+
+def _check_not_empty(where: str, tensor: Tensor | None) -> None:
+    if tensor is not None and not tensor.numel():
+        raise SaccadeError(f"{where}: expected one value or more, found none")
 
 
 def _check_least(where: str, **numbers: float) -> None:

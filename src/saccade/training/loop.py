@@ -330,7 +330,8 @@ class _Loop:
                 progress.shrinks += 1
                 progress.plateau = 0
         losses = self._train_losses()
-        self.logs.evaluation({"update": progress.update, "epoch": progress.epoch, **losses, **evaluation.figures})
+        place = {"update": progress.update, "epoch": progress.epoch}
+        self.logs.evaluation({**place, **losses, **evaluation.figures, **self.job.task.monitored(self.job.network)})
         shown = "  ".join(f"{name} {value:.4f}" for name, value in evaluation.figures.items() if name != "loss")
         smoothed = " (smoothed)" if settings.label_smoothing else ""  # the validation loss is not
         trained = ", ".join(f"{name.replace('_', ' ')} {loss:.4f}{smoothed}" for name, loss in losses.items())

@@ -35,7 +35,8 @@ class Panel:
     """One picture: ``weights`` [R, C] from ``rows`` to ``columns``, or statistics if no weights were kept.
 
     ``heads`` are the heads shown (several: their mean), ``residual`` [R] is the mass that was not kept, and ``block`` is
-    how many queries and keys one cell stands for.
+    how many queries and keys one cell stands for. ``gate`` [R] is how much of what was read was let in (β of Xu et al. 2015),
+    ``chosen`` [R] the key that hard attention read; NaN where it is not recorded.
     """
 
     site: str
@@ -49,6 +50,8 @@ class Panel:
     block: tuple[int, int] = (1, 1)
     document: Document | None = None  # words in sentences; ``weights`` [1, C] combine both levels
     timeline: Timeline | None = None  # codes in visits, with what each contributes
+    gate: ndarray | None = None
+    chosen: ndarray | None = None
 
     @property
     def title(self) -> str:
@@ -155,6 +158,8 @@ def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
         names=(first.query, first.key),
         rows=part(axes.get(first.query), first.step, T),
         columns=part(axes.get(first.key), 0, S),
+        gate=_beside(trace, first, "gate", T),
+        chosen=_beside(trace, first, "chosen", T),
     )
     if first.kind == "statistics":
         names = [name for name in ("entropy", "maximum", "received", "argmax") if name != "argmax" or len(maps) == 1]
@@ -167,7 +172,22 @@ def _panel(maps: Sequence[AttentionMap], trace: Trace, limits: Limits) -> Panel:
         mass = torch.stack([map.tensors["residual"].float().cpu() for map in maps]).mean(0)
         residual = _array(_greatest(mass.unsqueeze(1), (block[0], 1)).squeeze(1))
     rows, columns = (_blocks(axis, size) for axis, size in zip((panel.rows, panel.columns), block, strict=True))
+    if block[0] > 1:  # a block of queries has no one gate
+        panel = replace(panel, gate=None, chosen=None)
     return replace(panel, rows=rows, columns=columns, weights=_array(weights), residual=residual, block=block)
+
+
+def _beside(trace: Trace, map: AttentionMap, name: str, T: int) -> ndarray | None:
+    """A number per query that was recorded beside a map: the signal ``decoder.gate`` beside the site ``decoder.attention``."""
+    signal = trace.signals.get(f"{map.site.rpartition('.')[0]}.{name}")
+    if signal is None or signal.axis != map.query or signal.values.dim() != 2 or signal.values.shape[1] != 1:
+        return None
+    numbers = np.full(T, np.nan)
+    recorded = _array(signal.values.double()[:, 0])
+    first = signal.step - map.step
+    for row in range(max(0, first), min(T, first + len(recorded))):
+        numbers[row] = recorded[row - first]
+    return numbers
 
 
 def _weights(map: AttentionMap, T: int, block: tuple[int, int]) -> Float[Tensor, "R C"]:

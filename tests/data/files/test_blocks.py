@@ -87,7 +87,7 @@ def test_holding_out_never_parts_a_sentence(tmp_path) -> None:
     [
         ("a soup\nsoup\n1\n", "x.seg:1: sentence: expected a sentence with $T$"),
         ("a $T$\nsoup\n2\n", "x.seg:3: polarity: expected -1, 0, 1, or negative, neutral, positive, found '2'"),
-        ("a $T$\n\n1\n", "x.seg:2: aspect: expected what stands in the place of $T$, found an empty line"),
+        ("a $T$\n\n1\n", "x.seg:2: aspect: expected the text that replaces $T$, found an empty line"),
         (
             "a $T$\nsoup\n",
             "x.seg:1: expected three lines: sentence, aspect, polarity, found 2, then the end of the file",

@@ -48,7 +48,7 @@ def test_tabs_part_columns_where_there_are_any_and_only_blanks_do_elsewhere(read
     assert read("10\u00a0000  O\n")[0].words == ["10\u00a0000"]  # a no-break space is part of a word
 
 
-def test_docstart_is_no_word_and_begins_a_document(read) -> None:
+def test_docstart_is_not_a_word_and_begins_a_document(read) -> None:
     found = read("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
     assert [(each.words, each.document) for each in found] == [
         (["a"], "document 1"), (["b"], "document 1"), (["c"], "document 2"),
@@ -145,4 +145,8 @@ def test_several_tabs_are_one_divider_where_only_then_lines_have_as_many_columns
     aligned = read("Wolfgang\tNNP\tB-PER\nis\t\tVBZ\t\tO\n\nin\t\tIN\tO\n")
     assert [each.words for each in aligned] == [["Wolfgang", "is"], ["in"]]
     assert [each.tags for each in aligned] == [["B-PER", "O"], ["O"]]
+    assert read("Wolfgang\tB-PER\t\nis\tO\t\n")[0].tags == [
+        "B-PER",
+        "O",
+    ]  # a tab at the end of each line begins no column
     assert read("is\t\tO\nin\tIN\tO\n", tag=3)[0].tags == ["O", "O"]  # an empty cell is a column where tabs are counted

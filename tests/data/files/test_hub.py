@@ -68,7 +68,7 @@ def test_columns_may_stand_inside_a_record_or_be_numbers(hub: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("name", ["hf://imdb", "hf://a/b/c/d", "hf://a//b", "hf://a/b?splits=train", "hf://"])
-def test_another_spelling_is_told_with_the_right_one(hub: dict[str, Any], name: str) -> None:
+def test_another_spelling_is_reported_with_the_right_one(hub: dict[str, Any], name: str) -> None:
     with pytest.raises(InputError, match=r"expected hf://OWNER/NAME\[/CONFIGURATION\]\[\?split=train\]"):
         read_pairs(name)
     assert hub["asked"] == []

@@ -41,7 +41,7 @@ def test_strict_lines_raise_the_first_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["a\n".encode("utf-16"), b"PK\x03\x04\xff", b"\x1f\x8b\x08", b"PAR1\xff"])
-def test_a_file_that_is_no_text_at_all_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_text_at_all_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError, match="this looks like"):
         reasons(write(tmp_path, "a.txt", content + b"\nfine\n"))
 
@@ -92,13 +92,13 @@ def test_a_last_line_that_is_still_being_written_is_a_fault(tmp_path: Path) -> N
     assert reasons(path) == [None, None]
 
 
-def test_a_file_that_shrinks_is_told(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", b"one\n" * 100_000)
     read = lines_of(path)
     next(read)
     os.truncate(path, 4)
     with pytest.raises(
-        InputError, match=r"expected the file to stay as it is while it is read, found [\d,]+ bytes gone"
+        InputError, match=r"expected a file that does not change while it is read, found [\d,]+ bytes fewer"
     ):
         list(read)
 
@@ -123,7 +123,7 @@ def test_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a" * 300 + ".tsv", "a\0b.tsv"])
-def test_a_name_that_no_file_can_have_is_told(tmp_path: Path, name: str) -> None:
+def test_a_name_that_no_file_can_have_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="expected a file"):
         list(scan(tmp_path / name))
 
@@ -138,7 +138,7 @@ def test_what_stood_before_the_damage_of_a_packed_file_was_given(tmp_path: Path)
     assert all(isinstance(item, Found) for item in seen)
 
 
-def test_lines_that_end_in_a_carriage_return_alone_are_told(tmp_path: Path) -> None:
+def test_lines_that_end_in_a_carriage_return_alone_are_reported(tmp_path: Path) -> None:
     found = list(scan(write(tmp_path, "a.tsv", b"a\tb\rc\td\r")))
     assert [fault.reason for fault in found] == ["a carriage return within a line"]
     assert "save the file with LF" in str(found[0].error)

@@ -66,20 +66,20 @@ def test_bad_values_are_faults_of_their_rows(tmp_path: Path) -> None:
         (Columns("source", "number"), "number: expected a column of text, found one of int64"),
     ],
 )
-def test_wrong_columns_are_told(tmp_path: Path, columns: Columns, told: str) -> None:
+def test_wrong_columns_are_reported(tmp_path: Path, columns: Columns, told: str) -> None:
     with pytest.raises(InputError, match=told):
         list(scan(write(tmp_path, {"source": ["x"], "number": [3]}), columns=columns))
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40, -9])
-def test_a_damaged_file_is_told(tmp_path: Path, cut: int) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path, cut: int) -> None:
     path = write(tmp_path, {"source": ["x"] * 99, "target": ["y"] * 99})
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(InputError, match="expected a whole Parquet file"):
         list(scan(path))
 
 
-def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_reported(tmp_path: Path) -> None:
     texts = [str(number) * 9 for number in range(500)]
     path = write(tmp_path, {"source": texts, "target": texts}, compression="zstd", use_dictionary=False)
     content = bytearray(path.read_bytes())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -254,3 +256,8 @@ def test_a_place_covers_the_cells_that_show_it() -> None:
     cover = framing.cover((0.25, 0.0, 0.5, 0.25), 4, 4)
     assert cover.tolist() == [[1, 1, 0, 0], [0] * 4, [0] * 4, [0] * 4]
     assert framing.cover((0.0, 0.0, 0.25, 1.0), 4, 4).sum() == 0  # cropped off
+
+
+def test_an_array_is_read_while_another_thread_imports_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", ModuleType("PIL.Image"))  # as it is halfway
+    assert (read_picture(picture(), "here") == picture()).all()

@@ -222,7 +222,7 @@ def test_weights_make_every_label_count_alike() -> None:
     assert sum(weight * count for weight, count in zip(classes.weights, classes.counts)) == pytest.approx(6)
 
 
-def test_one_label_alone_is_no_task() -> None:
+def test_one_label_alone_is_not_a_task() -> None:
     with pytest.raises(InputError, match="expected records of two labels at least, found the label 'a' alone"):
         Classes.of([Labelled("x", "a")])
 
@@ -256,7 +256,7 @@ def pairs(count: int) -> str:
     return "\n".join(["sentence\taspect\tlabel", *rows, ""])
 
 
-def test_first_texts_on_both_sides_of_the_hold_out_are_told_with_how_to_keep_them_together(tmp_path) -> None:
+def test_first_texts_on_both_sides_of_the_hold_out_are_reported_with_how_to_keep_them_together(tmp_path) -> None:
     written(tmp_path / "x.tsv", pairs(159))
     columns = LabelColumns(text="sentence", second="aspect")
     splits = load_labelled(LabelledData(train="x.tsv", columns=columns, hold_out=0.1), tmp_path, 1)
@@ -327,7 +327,7 @@ def test_pairs_in_memory_are_nested_or_flat_or_named() -> None:
         ([3], r"data:1: expected \(text, label\), \(first, second, label\) or a dict, found 3"),
     ],
 )
-def test_what_is_no_labelled_text_is_told_with_its_number(given, message) -> None:
+def test_what_is_no_labelled_text_is_reported_with_its_number(given, message) -> None:
     with pytest.raises(SaccadeError, match=message):
         labelled_of(given, data())
 

@@ -35,7 +35,7 @@ def test_relative_paths_start_at_the_recipe_and_variables_at_the_shell(tmp_path,
         locate("$DATA_HERE/a.tsv", tmp_path)
 
 
-def test_a_first_line_that_is_no_header_is_noted(tmp_path):
+def test_a_first_line_that_is_not_a_header_is_noted(tmp_path):
     rows = "".join(f"eins {i},one {i}\n" for i in range(30))
     (tmp_path / "a.csv").write_text(f"Hund,dog\n{rows}")
     splits = load_splits(PairData(train="a.csv"), tmp_path, seed=1)

@@ -149,7 +149,7 @@ def test_text_is_kept_as_written(tmp_path: Path) -> None:
         ("a.jsonl", '{"source": "a\\u0000", "target": "y"}\n', ":1: source: expected text, found a NUL character"),
         ("a.jsonl", "[" * 100_000 + "\n", ":1: expected a JSON object, found no JSON"),
         ("a.jsonl", "9" * 5000 + "\n", ":1: expected a JSON object, found no JSON"),
-        ("a.tsv.gz", b"x\ty\n", ":1: expected whole gz data, found data that breaks off or is damaged"),
+        ("a.tsv.gz", b"x\ty\n", ":1: expected whole gz data, found truncated or damaged data"),
         ("a.tsv.gz", gzip.compress(os.urandom(5000).hex().encode())[:700], "expected whole gz data"),
         ("a.tsv.xz", lzma.compress(b"x\ty\n" * 99)[:-20], "expected whole xz data"),
         ("a.tsv.xz", b"x\ty\n", "expected whole xz data"),
@@ -178,26 +178,26 @@ def test_columns_that_were_named_must_be_in_the_header(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_file_is_told_with_its_near_names(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_near_names(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "x\ty\n")
     assert "found nothing of that name (did you mean train.tsv?)" in fault(tmp_path / "trian.tsv")
     assert "has no similar name" in fault(tmp_path / "zzzzzz.jsonl")
     assert f"there is no folder {tmp_path / 'nowhere'}" in fault(tmp_path / "nowhere" / "a.tsv")
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").mkdir()
     assert "expected a file, found a folder" in fault(tmp_path / "a.tsv")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_told(tmp_path: Path) -> None:
+def test_a_file_without_permission_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "x\ty\n")
     path.chmod(0)
     assert "expected a file that can be read, found Permission denied" in fault(path)
 
 
-def test_an_unknown_format_is_told_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_format_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "x\ty\n")
     assert "format: expected one of tsv, csv, jsonl, parquet, found 'xls'" in fault(path, format="xls")
 
@@ -216,7 +216,7 @@ def test_files_of_different_lengths_name_the_shorter_one_and_both_ends(tmp_path:
     assert fault((second, first)) == told
 
 
-def test_a_line_that_is_blank_in_one_file_alone_is_told(tmp_path: Path) -> None:
+def test_a_line_that_is_blank_in_one_file_alone_is_reported(tmp_path: Path) -> None:
     first, second = write(tmp_path, "a.de", "1\n2\n3\n"), write(tmp_path, "a.en", "1\n\n3\n")
     assert fault((first, second)).startswith(f"{second}:2: a.en: expected text on both sides")
     assert fault((second, first)).startswith(f"{second}:2: a.en: expected text on both sides")
@@ -226,7 +226,7 @@ def test_two_empty_files_hold_no_pair(tmp_path: Path) -> None:
     assert "expected at least one pair" in fault((write(tmp_path, "a.de", ""), write(tmp_path, "a.en", "")))
 
 
-def test_three_files_or_a_format_for_two_are_told(tmp_path: Path) -> None:
+def test_three_files_or_a_format_for_two_are_reported(tmp_path: Path) -> None:
     assert "expected two text files, plain lines, found 3 files" in fault(("a", "b", "c"))
     assert "found format 'tsv'" in fault(("a", "b"), format="tsv")
 
@@ -244,7 +244,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
 def test_a_csv_field_that_never_ends_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'source,target\n"x,y\n' + "a,b\n" * 50_000)
     message = fault(path)
-    assert message.startswith(f"{path}:2: expected a CSV row, found one that runs on after 100 lines")
+    assert message.startswith(f"{path}:2: expected a CSV row, found one of more than 100 lines")
     assert "a quotation mark that is never closed?" in message
 
 

@@ -103,7 +103,7 @@ def test_a_file_that_holds_no_records_is_refused(tmp_path: Path, name: str, cont
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_a_missing_file_is_told_with_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_what_lies_beside_it(tmp_path: Path) -> None:
     write(tmp_path, "{}", "points.jsonl")
     with pytest.raises(InputError, match=r"found nothing of that name \(did you mean points\.jsonl"):
         read(tmp_path / "point.jsonl")

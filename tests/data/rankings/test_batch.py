@@ -24,7 +24,7 @@ def test_rows_are_padded_and_each_question_knows_its_own() -> None:
     assert made.features.shape == (3, 1) and made.indices == [3, 8] and made.to("cpu").tokens == 2
 
 
-def test_a_bucket_keeps_what_there_is_and_is_no_wider_than_texts_may_be() -> None:
+def test_a_bucket_keeps_what_there_is_and_is_not_wider_than_texts_may_be() -> None:
     made, wide = batch(), batch().bucketed()
     assert wide.question.shape == (32, 5) and wide.candidate.shape == (32, 5) and wide.places.shape == (8, 8)
     torch.testing.assert_close(wide.question[:3, :3], made.question)

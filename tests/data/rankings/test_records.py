@@ -131,13 +131,13 @@ def test_a_fault_names_its_line_or_is_left_out_and_counted(tmp_path, row, told) 
         ({"question": "q", "candidates": ["a"]}, "the key 'relevance'"),
     ],
 )  # fmt: skip
-def test_lists_that_do_not_fit_are_told(tmp_path, record, told) -> None:
+def test_lists_that_do_not_fit_are_reported(tmp_path, record, told) -> None:
     path = written(tmp_path / "x.jsonl", json.dumps(record) + "\n")
     with pytest.raises(InputError, match=rf"x.jsonl:1: .*{told}"):
         gather(path, data())
 
 
-def test_folders_that_do_not_fit_are_told(tmp_path) -> None:
+def test_folders_that_do_not_fit_are_reported(tmp_path) -> None:
     folder = toks(tmp_path / "short")
     written(folder / "b.toks", "one\n")
     with pytest.raises(
@@ -181,7 +181,7 @@ def test_fields_that_contradict_each_other_are_refused() -> None:
 # Splits ---------------------------------------------------------------------------------------------------------------
 
 
-def test_questions_are_held_out_whole_and_shared_ones_are_told(tmp_path) -> None:
+def test_questions_are_held_out_whole_and_shared_ones_are_reported(tmp_path) -> None:
     many = [(f"q{n} ?", f"c{m}", int(m == 0)) for n in range(30) for m in range(3)]
     toks(tmp_path / "train", many)
     splits = load_ranked(RankedData(train="train", hold_out=0.2), tmp_path, 1)
@@ -233,7 +233,7 @@ def test_the_same_records_come_from_memory() -> None:
         ({"question": ["q"], "candidate": ["c", "d"], "relevance": [1]}, "1 values, as in 'question', found 2"),
     ],
 )
-def test_what_is_no_record_is_told_with_its_number(given, told) -> None:
+def test_what_is_not_a_record_is_reported_with_its_number(given, told) -> None:
     with pytest.raises(InputError, match=told):
         ranked_of(given, data())
 

@@ -32,6 +32,13 @@ def test_a_header_of_two_names_gives_the_columns(tmp_path):
     assert (survey.train.records, survey.headless, survey.first_row) == (1, False, None)
 
 
+def test_the_index_of_a_data_frame_is_no_side_of_a_pair(tmp_path):
+    rows = "".join(f"{n},word {n},palavra {n}\n" for n in range(7))
+    survey = look(written(tmp_path / "pairs.csv", ",colA,colB\n" + rows))
+    assert (survey.data.columns, survey.train.records) == (Columns("colA", "colB"), 7)
+    assert any("no name for column 1" in note for note in survey.notes)
+
+
 @pytest.mark.parametrize("first", ["Good morning to you.\tBom dia.", "cat\tgat", "snake_case\tcamel_case"])
 def test_two_columns_without_a_header_are_pairs_from_the_first_row(tmp_path, first):
     survey = look(written(tmp_path / "pairs.tsv", f"{first}\nyes\tsim\n"))
@@ -83,7 +90,7 @@ def test_a_missing_key_in_some_lines_is_a_fault_and_not_an_unknown_column(tmp_pa
 
 
 def test_one_column_is_an_error_with_its_hint(tmp_path):
-    with pytest.raises(InputError, match="divided by semicolons") as error:
+    with pytest.raises(InputError, match="separated by semicolons") as error:
         look(written(tmp_path / "pairs.tsv", "a;b\nc;d\n"))
     assert not isinstance(error.value, UnknownColumns)
 
@@ -150,6 +157,20 @@ def test_a_column_called_label_is_preferred_and_then_names_to_numbers(tmp_path) 
     for name in ("label", "verdict"):
         path = rows_in(tmp_path / "x.tsv", rows, f"{name}\ttext\tfold\tlanguage\n")
         assert label_columns(path) == LabelGuess("text", name, 2, 35)
+
+
+def test_empty_cells_do_not_hide_a_label_unless_they_are_many(tmp_path) -> None:
+    rows = [("" if n == 4 else text, "" if n in (0, 9) else f"{n % 2}.0") for n, text in enumerate(TEXTS)]
+    path = rows_in(tmp_path / "x.tsv", rows, "review\tstars\n")
+    assert label_columns(path) == LabelGuess("review", "stars", 2, 35)
+    sparse = [(text, f"{n % 2}.0" if n < 27 else "") for n, text in enumerate(TEXTS)]
+    assert label_columns(rows_in(tmp_path / "x.tsv", sparse, "review\tstars\n")) is None
+
+
+def test_times_beside_a_text_are_no_second_text(tmp_path) -> None:
+    rows = [(f"2026/01/{n + 1:02} 10:{n}:00", text, "ab"[n % 2]) for n, text in enumerate(TEXTS)]
+    path = rows_in(tmp_path / "x.tsv", rows, "time\tcomment\tfold\n")
+    assert label_columns(path) == LabelGuess("comment", "fold", 2, 35)
 
 
 def test_of_several_columns_of_text_the_longest_is_only_a_suggestion(tmp_path) -> None:

@@ -132,7 +132,7 @@ def test_few_texts_are_trained_on_for_enough_updates(table, records) -> None:
     assert 100 <= updates <= 700
 
 
-def test_no_text_is_cut_unless_a_few_are_far_longer_and_then_it_is_said(table) -> None:
+def test_no_text_is_cut_unless_a_few_are_far_longer_and_then_it_is_reported(table) -> None:
     rows = [(f"{'word ' * (n % 7)}text {n}", "ab"[n % 2]) for n in range(301)]
     longer = [(f"{'word ' * 47}text {n}", "ab"[n % 2]) for n in range(3)]  # not far from the rest
     assert planned(table([*rows, *longer])).recipe()["data"]["max_length"] >= 49

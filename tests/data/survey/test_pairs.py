@@ -100,7 +100,7 @@ def test_a_file_that_breaks_off_is_surveyed_as_far_as_it_goes(tmp_path):
     path.write_bytes(whole[: len(whole) // 2])
     survey = look(path)
     assert 1000 < survey.train.records < 4000
-    assert "breaks off" in str(survey.train.broken) and "breaks off" in survey.problems[0]
+    assert "truncated" in str(survey.train.broken) and "truncated" in survey.problems[0]
 
 
 def test_an_example_is_left_out_where_the_file_has_changed(tmp_path, monkeypatch):

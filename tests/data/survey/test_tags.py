@@ -49,7 +49,7 @@ def test_its_recipe_reads_and_says_the_scheme(tmp_path) -> None:
     assert found.drops and "1 malformed line" in found.notes[0] and "x.conll:26: expected" in found.train.first_fault
 
 
-def test_why_it_would_not_train_is_said(tmp_path) -> None:
+def test_why_it_would_not_train_is_reported(tmp_path) -> None:
     def problems(text: str, test: str | None = None, **fields) -> str:
         (tmp_path / "x.conll").write_text(text)
         (tmp_path / "t.conll").write_text(test or text)
@@ -75,7 +75,7 @@ def test_a_slip_of_the_pen_is_a_fault_and_not_another_scheme(tmp_path) -> None:
     assert "x.conll:121: expected O or B-TYPE" in found.train.first_fault
 
 
-def test_tags_that_look_like_something_else_are_told(tmp_path) -> None:
+def test_tags_that_look_like_something_else_are_reported(tmp_path) -> None:
     def notes(text: str) -> str:
         (tmp_path / "x.conll").write_text(text * 4)
         return "; ".join(planned(tmp_path / "x.conll").notes)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from saccade import api
-from saccade.cli.data.command import _of_files
+from saccade.cli.data import _of_files
 from saccade.data.survey.visits import VisitSurvey, guessed_columns, guessed_separator
 from saccade.data.visits.records import VisitColumns, VisitData, load_visits
 from saccade.errors import InputError
@@ -115,7 +115,7 @@ def test_published_folders_are_recognised(tmp_path) -> None:
     assert read(found, tmp_path).train
 
 
-def test_what_is_suspicious_is_said(tmp_path) -> None:
+def test_what_is_suspicious_is_reported(tmp_path) -> None:
     rows = [
         *ROWS,
         *((f"p{n}", "2021-12-30", "hospice", 1) for n in range(1, 40, 2)),
@@ -137,7 +137,7 @@ def test_patients_of_a_test_file_that_training_has_are_counted(tmp_path) -> None
     )
     found = look(train, test)
     sections = {section.title: section.rows for section in found.sections()}
-    assert ("1", "have the name of a patient of the training file") in sections[f"2 patients of {test}"]
+    assert ("1", "have the identifier of a patient in the training file") in sections[f"2 patients of {test}"]
 
 
 def test_a_recipe_is_judged_by_its_own_settings(tmp_path) -> None:

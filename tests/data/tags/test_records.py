@@ -109,7 +109,7 @@ def test_faults_of_lists_name_line_and_field_and_can_be_dropped(tmp_path, text, 
         read_file(tmp_path / "x.jsonl", replace(BIO, faults="drop"))
 
 
-def test_tags_that_the_scheme_forbids_are_told_with_their_line(tmp_path) -> None:
+def test_tags_that_the_scheme_forbids_are_reported_with_their_line(tmp_path) -> None:
     (tmp_path / "x.conll").write_text("a O\nb I-A\n\nc O\n")
     with pytest.raises(InputError, match=r"x.conll:2: expected a tag that bio allows after O, found I-A"):
         gather(tmp_path / "x.conll", BIO)

@@ -17,12 +17,12 @@ def test_every_tag_of_every_type_is_there_in_the_scheme_that_is_taught() -> None
     tags = Tags.of(RECORDS, BIOES)
     assert tags.names == ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
     assert dict(zip(tags.names, tags.counts)) == {**dict.fromkeys(tags.names, 0), "O": 1, "B-X": 1, "E-X": 1, "S-Y": 1}
-    assert tags.learnt(RECORDS[0].target) == ["B-X", "E-X", "O"] and tags.said(["B-X", "E-X", "O"]) == [
+    assert tags.learnt(RECORDS[0].target) == ["B-X", "E-X", "O"] and tags.in_file_scheme(["B-X", "E-X", "O"]) == [
         "B-X",
         "I-X",
         "O",
     ]
-    assert tags.said(["O", "E-X"]) == ["O", "B-X"]  # repaired
+    assert tags.in_file_scheme(["O", "E-X"]) == ["O", "B-X"]  # repaired
 
 
 def test_moves_say_which_tags_may_follow_which() -> None:
@@ -58,7 +58,7 @@ def test_what_there_is_is_told_and_what_held_out_sentences_lack() -> None:
     assert tags.described(RECORDS[1:], training=False).endswith("Y 1 (100.0 %); none of X")
 
 
-def test_a_listed_tag_that_training_lacks_is_told() -> None:
+def test_a_listed_tag_that_training_lacks_is_reported() -> None:
     data = TaggedData(train="x", labels=("N", "V", "X"))
     records = [Tagged(("a", "b"), ("N", "V"))]
     assert Tags.of(records, data).described(records, training=True).endswith("V 1 (50.0 %); none of X")

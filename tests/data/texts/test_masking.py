@@ -117,7 +117,7 @@ def test_of_documents_that_are_all_shorter_the_second_text_is_shorter():
             assert row[row.index(2) + 1 : -1] == [200, 201, 202]
 
 
-def test_marks_are_never_chosen_and_every_chosen_place_is_told(documents):
+def test_marks_are_never_chosen_and_every_chosen_place_is_reported(documents):
     batch = batch_of(documents, 3)
     for row, length, chosen, words in zip(restored(batch), batch.lengths.tolist(), batch.chosen, batch.words):
         own = chosen[words != IGNORED].tolist()
@@ -145,7 +145,7 @@ def test_of_128_positions_19_are_chosen_and_they_read_80_10_10():
     assert counts["same"] / total == pytest.approx(0.1, abs=0.015)
 
 
-def test_masks_are_drawn_anew_each_epoch_and_can_be_had_again(documents):
+def test_masks_are_drawn_again_each_epoch_and_can_be_had_again(documents):
     one, again, next_epoch, other = (batch_of(documents, draw_of(*at)) for at in ((1, 0), (1, 0), (1, 1), (2, 0)))
     for name in ("text", "chosen", "words", "follows", "segments", "lengths"):
         assert torch.equal(getattr(one, name), getattr(again, name))

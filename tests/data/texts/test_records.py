@@ -90,7 +90,7 @@ def test_a_folder_is_all_its_files_in_the_order_of_their_names(tmp_path: Path) -
         ("missing.txt", None, "nothing of that name"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, content: str | None, message: str) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path, name: str, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):

@@ -182,7 +182,7 @@ def test_dropout_and_seed_come_with_the_layer_and_wait_for_training(layers: Any)
     torch.testing.assert_close(dropped[kept], 2 * whole[kept])
 
 
-def test_a_layer_that_was_never_called_is_told_to_be(layers: Any) -> None:
+def test_a_layer_that_was_never_called_is_reported_to_be(layers: Any) -> None:
     with pytest.raises(SaccadeError, match=r"weights: expected 1 \(scale\), found 0: .*once it was called"):
         from_keras(layers.Attention(use_scale=True))
 

@@ -48,7 +48,7 @@ def test_a_hidden_query_reads_nothing_and_others_do_not_mind() -> None:
     torch.testing.assert_close(context[query_mask], layer(given)[query_mask])
 
 
-def test_a_mask_of_ones_and_zeros_is_no_list_of_lengths() -> None:
+def test_a_mask_of_ones_and_zeros_is_not_a_list_of_lengths() -> None:
     given, value_mask = inputs(), torch.rand(B, S) > 0.5
     layer = KerasAttention()
     torch.testing.assert_close(layer(given, [None, value_mask.int()]), layer(given, [None, value_mask]))
@@ -121,7 +121,7 @@ def test_the_lens_sees_weights_before_dropout_and_the_context() -> None:
     torch.testing.assert_close(trace.signals["look.context"].values, context[1].detach())
 
 
-def test_what_a_layer_cannot_take_is_said(shapes_unchecked: None) -> None:
+def test_what_a_layer_cannot_take_is_reported(shapes_unchecked: None) -> None:
     query, value, key = inputs()
     layer = KerasAttention()
     for wrong, found in ([query], "1 tensors"), ([query, value, key, key], "4 tensors"), (query, "Tensor"):

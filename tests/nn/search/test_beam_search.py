@@ -275,14 +275,20 @@ def test_selecting_rows_keeps_the_structure() -> None:
     assert select("plain", torch.tensor([1])) == "plain"
 
 
+@pytest.mark.parametrize("name", ["beam", "n_best", "length_penalty", "coverage"])
+def test_a_setting_that_is_no_number_is_refused_by_name(shapes_unchecked, name):
+    with pytest.raises(ValueError, match=f"{name} must be .*: got '3'"):
+        Search(**{name: "3"})
+
+
 def test_settings_that_mean_nothing_are_refused() -> None:
     for options, message in (
         ({"beam": 0}, "beam must be at least 1: got 0"),
         ({"beam": 2, "n_best": 3}, "n_best must be between 1 and beam=2: got 3"),
-        ({"n_best": 0}, "n_best must be between 1"),
-        ({"length_penalty": -0.5}, "length_penalty must not be negative"),
-        ({"coverage": -0.1}, "coverage must not be negative: got -0.1"),
-        ({"coverage": math.nan}, "coverage must not be negative: got nan"),
+        ({"n_best": 0}, "n_best must be at least 1: got 0"),
+        ({"length_penalty": -0.5}, "length_penalty must be a number that is not negative"),
+        ({"coverage": -0.1}, "coverage must be a number that is not negative: got -0.1"),
+        ({"coverage": math.nan}, "coverage must be a number that is not negative: got nan"),
         ({"block_ngrams": 0}, "block_ngrams must be at least 1: got 0"),
         ({"sample": Sampling(), "beam": 2}, r"beam must be 1 when sampling .*: got 2"),
         ({"sample": Sampling(), "n_best": 0}, "n_best must be at least 1: got 0"),

@@ -168,7 +168,7 @@ def test_room_is_never_too_small_and_comes_in_few_sizes() -> None:
     assert all(halved_room(live, 256) >= live for live in range(1, 257))
 
 
-def test_outputs_that_are_no_numbers_are_an_error() -> None:
+def test_outputs_that_are_not_numbers_are_an_error() -> None:
     network = Rolling()
     network.logits = network.logits * math.nan
     with pytest.raises(SaccadeError, match="NaN or infinite"):

@@ -60,7 +60,7 @@ def test_without_being_lent_every_prediction_has_a_recorder_of_its_own() -> None
     assert held_recorder(network, EagerDevice()) is not held.recorder
 
 
-def test_weights_that_were_written_or_moved_are_recorded_anew() -> None:
+def test_weights_that_were_written_or_moved_are_recorded_again() -> None:
     network, held = small(), GraphCache(PLENTY)
     first = lent(held, network)
     assert lent(held, network) is first
@@ -72,7 +72,7 @@ def test_weights_that_were_written_or_moved_are_recorded_anew() -> None:
     assert lent(held, network) not in (first, second)
 
 
-def test_other_rounding_of_products_is_recorded_anew() -> None:
+def test_other_rounding_of_products_is_recorded_again() -> None:
     network, held, before = small(), GraphCache(PLENTY), torch.get_float32_matmul_precision()
     first = lent(held, network)
     try:
@@ -116,7 +116,7 @@ def test_all_share_one_part_of_the_memory() -> None:
     assert first.recorder is not None and second.recorder is None
 
 
-def test_a_hook_or_a_field_that_changes_is_recorded_anew() -> None:
+def test_a_hook_or_a_field_that_changes_is_recorded_again() -> None:
     network, held = small(), GraphCache(PLENTY)
     recorders = [lent(held, network)]
     assert lent(held, network) is recorders[0]

@@ -21,7 +21,7 @@ def drawn(how: Sampling, *numbers: float) -> list[int]:
     return draw(rows, how, torch.tensor(numbers, dtype=torch.float64)).tolist()
 
 
-def test_a_number_falls_on_the_token_whose_share_it_lies_in_likely_ones_first() -> None:
+def test_a_drawn_number_selects_the_token_of_its_interval_likely_tokens_first() -> None:
     assert drawn(Sampling(), 0.0, 0.39, 0.41, 0.69, 0.71, 0.89, 0.91, 0.999) == [1, 1, 3, 3, 2, 2, 0, 0]
 
 
@@ -69,7 +69,7 @@ def test_the_log_probability_is_the_networks_own() -> None:
             assert each.score == pytest.approx(how.rank(each.log_prob, len(tokens)))
 
 
-def test_a_seed_repeats_and_another_draws_anew() -> None:
+def test_a_seed_repeats_and_another_draws_again() -> None:
     def outputs(seed: int) -> list[list[tuple[int, ...]]]:
         found = Looking(5).run(Search(sample=Sampling(seed=seed), n_best=5), [8] * 3)
         return [[each.tokens for each in many] for many in found]

@@ -20,7 +20,7 @@ from PIL import Image
 from saccade.errors import SaccadeError
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Tokens
 from saccade.trace.lens import Lens, Site
-from saccade.trace.maps import AttentionMap, Trace
+from saccade.trace.maps import AttentionMap, Signal, Trace
 from saccade.views.figure.figure import LINE, Heatmap, Pictures, Reading, Statistics, draw, save
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import Labels
@@ -330,19 +330,56 @@ class TestOtherAxes:
         (panel,) = panels(trace, Limits(1, (100, 100), (100, 100)))
         return panel, Typeface(["a"])
 
-    def test_patches_fade_the_image_where_it_was_not_looked_at(self) -> None:
+    def picture_of(
+        self,
+        weights: list[float],
+        signals: dict[str, Signal] | None = None,
+        box: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0),
+    ) -> tuple[Trace, Pictures]:
+        """A black image of 2 × 3 patches, and its block."""
         image = torch.zeros(20, 30, 3, dtype=torch.uint8)
-        grid = Grid([str(patch) for patch in range(6)], height=2, width=3, image=image)
-        trace = look([[1.0, 0, 0, 0, 0, 0]], Tokens(["cat"]), grid)
+        grid = Grid([str(patch) for patch in range(6)], height=2, width=3, image=image, box=box)
+        map = AttentionMap(
+            "decoder.attention", "target", "image", "dense", {"weights": torch.tensor([weights])}, keys=6
+        )
+        trace = Trace({"target": Tokens(["cat"]), "image": grid}, (map,), signals=signals or {})
         panel, face = self.blocks(trace)
-        block = Pictures(panel, face, 1.0)
+        return trace, Pictures(panel, face, 1.0)
+
+    def brightness(self, trace: Trace, block: Pictures, column: float, row: float, *, picture: int = 1) -> int:
+        """The sum of the three bytes at a place of a picture, in shares of it; the first picture is the image."""
+        drawn = pixels(trace)
+        across = 0.25 + picture * (block.side + block.gap) + block.side * column
+        return int(drawn[round((0.25 + 0.38 + 0.22 + block.tall * row) * 100), round(across * 100)].sum())
+
+    def test_patches_fade_the_image_where_it_was_not_looked_at(self) -> None:
+        trace, block = self.picture_of([1.0, 0, 0, 0, 0, 0])
         assert not block.scaled
-        picture = pixels(trace)
-        top, left = 0.25 + 0.38 + 0.22, 0.25
-        looked = picture[round((top + block.tall * 0.25) * 100), round((left + block.side / 6) * 100)]
-        passed = picture[round((top + block.tall * 0.75) * 100), round((left + block.side * 5 / 6) * 100)]
-        assert looked.sum() < 10
-        assert passed.sum() > 640
+        assert self.brightness(trace, block, 1 / 6, 1 / 4) < 60
+        assert self.brightness(trace, block, 5 / 6, 3 / 4) > 640
+
+    def test_the_image_itself_comes_first(self) -> None:
+        trace, block = self.picture_of([1.0, 0, 0, 0, 0, 0])
+        assert self.brightness(trace, block, 5 / 6, 3 / 4, picture=0) == 0
+
+    def test_a_map_is_drawn_in_its_box_of_the_image(self) -> None:
+        trace, block = self.picture_of([1.0, 1, 1, 1, 1, 1], box=(0.5, 0.0, 1.0, 1.0))
+        assert self.brightness(trace, block, 0.75, 0.5) < 120
+        assert self.brightness(trace, block, 0.25, 0.5) > 640
+
+    def test_hard_attention_shows_the_patch_that_was_read_and_no_halo(self) -> None:
+        chosen = {"decoder.chosen": Signal("target", torch.tensor([[2.0]]))}
+        trace, block = self.picture_of([0.6, 0, 0.4, 0, 0, 0], chosen)
+        assert self.brightness(trace, block, 4.1 / 6, 0.25) == self.brightness(trace, block, 5.9 / 6, 0.4) == 0
+        assert self.brightness(trace, block, 3.9 / 6, 0.25) > 640
+        assert self.brightness(trace, block, 1 / 6, 0.25) > 640, "the greatest weight is not the choice"
+        assert "clear: the patch that was read" in block.notes
+
+    def test_the_gate_is_written_beside_its_word(self) -> None:
+        trace, block = self.picture_of([1.0, 0, 0, 0, 0, 0], {"decoder.gate": Signal("target", torch.tensor([[0.73]]))})
+        assert "β 0.73" in written(trace)
+        assert "β: how much of what was seen was let in" in block.notes
+        assert not any("β" in note for note in self.picture_of([1.0, 0, 0, 0, 0, 0])[1].notes)
 
     def test_patches_without_an_image_are_a_small_heatmap(self) -> None:
         grid = Grid([str(patch) for patch in range(6)], height=2, width=3)

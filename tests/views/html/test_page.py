@@ -66,7 +66,7 @@ def assets(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "explorer.js").write_text(SCRIPT, encoding="utf-8")
     (folder / "explorer.css").write_text(STYLE, encoding="utf-8")
-    for name in ("heads", "sources", "beam", "tour", "live", "judging"):
+    for name in ("heads", "sources", "beam", "sheet", "tour", "live", "judging"):
         (folder / f"{name}.js").write_text(f"{name}()", encoding="utf-8")
         (folder / f"{name}.css").write_text("", encoding="utf-8")
     monkeypatch.setattr(html, "ASSETS", folder)
@@ -88,7 +88,7 @@ def test_hostile_tokens_never_become_markup(trace):
     names = {tag for tag, _, _ in found.elements}
     assert names == {"html", "head", "meta", "link", "title", "style", "body", "div", "noscript", "p", "bdi", "script"}
     runs = [text for attributes, text in found.all("script") if "type" not in attributes]
-    assert len(runs) == 1, "one script runs: the explorer's own"
+    assert len(runs) == 2 and runs[1] == "sheet()", "the explorer's own scripts run, and no other"
     labels = found.header["traces"][0]["axes"]["source"]["labels"]
     assert labels == [*HOSTILE]
     data = re.search(r'id="saccade-data">(.*?)</script>', page, re.DOTALL)
@@ -106,7 +106,7 @@ def test_blocks_stand_beside_the_header_and_hold_the_weights(trace):
 
 def test_a_script_that_holds_the_end_of_a_script_is_carried_whole(trace):
     found = Reader(html.page(trace))
-    [script] = [text for attributes, text in found.all("script") if "type" not in attributes]
+    script, _ = [text for attributes, text in found.all("script") if "type" not in attributes]
     assert script == SCRIPT.replace("</script", "<\\/script").replace("<!--", "\\x3c!--").replace(
         "</STYLE", "<\\/STYLE"
     )
@@ -114,16 +114,16 @@ def test_a_script_that_holds_the_end_of_a_script_is_carried_whole(trace):
     assert style == STYLE.replace("</style", "<\\/style")
 
 
-def test_the_policy_lets_this_one_script_run_and_nothing_be_fetched(trace):
+def test_the_policy_lets_these_scripts_run_and_nothing_be_fetched(trace):
     found = Reader(html.page(trace))
-    [script] = [text for attributes, text in found.all("script") if "type" not in attributes]
+    scripts = [text for attributes, text in found.all("script") if "type" not in attributes]
     [policy] = [meta["content"] for meta, _ in found.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     assert rules["default-src"] == "'none'" and rules["connect-src"] == "'none'"
-    assert rules["script-src"] == f"'sha256-{digest}'"
+    assert rules["script-src"] == " ".join(f"'sha256-{digest}'" for digest in digests)
     assert "http" not in policy and "*" not in policy
-    live = dict(rule.split(" ", 1) for rule in html.policy([script], live=True).split("; "))
+    live = dict(rule.split(" ", 1) for rule in html.policy(scripts, live=True).split("; "))
     assert live["connect-src"] == "'self'"
 
 
@@ -219,10 +219,14 @@ def test_a_page_carries_the_scripts_of_the_views_that_its_traces_need(trace):
 
     [map] = trace.maps
     tokens = replace(trace, axes={map.query: Tokens(("x", "y", "z")), map.key: trace.axes[map.key]})
-    assert carried(tokens) == []
-    assert carried(replace(tokens, maps=(map, replace(map, head=1)))) == ["heads"]
-    assert carried([tokens, tokens]) == ["judging"]
-    assert carried(replace(tokens, axes={**tokens.axes, "sentence": Sentences(("one",))})) == ["sources"]
-    assert carried(replace(tokens, axes={**tokens.axes, map.query: Positions.of(3)})) == ["sources"], "pooled"
-    assert carried(replace(tokens, about={**tokens.about, "faithfulness": {"sentence": "no"}})) == ["judging"]
-    assert carried(tokens, live={"model": "m", "api": "/v1"}) == ["heads", "sources", "beam", "tour", "live", "judging"]
+    assert carried(tokens) == ["sheet"]
+    assert carried(replace(tokens, maps=())) == [], "nothing that could be laid on a sheet"
+    assert carried(replace(tokens, maps=(map, replace(map, head=1)))) == ["heads", "sheet"]
+    assert carried([tokens, tokens]) == ["sheet", "judging"]
+    assert carried(replace(tokens, axes={**tokens.axes, "sentence": Sentences(("one",))})) == ["sources", "sheet"]
+    pooled = replace(tokens, axes={**tokens.axes, map.query: Positions.of(3)})
+    assert carried(pooled) == ["sources", "sheet"], "pooled"
+    tested = replace(tokens, about={**tokens.about, "faithfulness": {"sentence": "no"}})
+    assert carried(tested) == ["sheet", "judging"]
+    live = {"model": "m", "api": "/v1"}
+    assert carried(tokens, live=live) == ["heads", "sources", "beam", "sheet", "tour", "live", "judging"]

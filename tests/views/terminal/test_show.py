@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from saccade.trace.axes import Axis, Frames, Grid, Nodes, Sentences, Tokens
 from saccade.trace.lens import Lens, Site
-from saccade.trace.maps import AttentionMap, Trace
+from saccade.trace.maps import AttentionMap, Signal, Trace
 from saccade.views.terminal.show import render, show
 
 ESCAPE = re.compile("\x1b\\[[0-9;]*m")
@@ -265,6 +265,42 @@ class TestOtherAxes:
         grid = Grid([str(patch) for patch in range(6)], height=2, width=3)
         drawn = text(look([[1.0, 0, 0, 0, 0, 0.5], [0, 0, 1.0, 0, 0, 0]], Tokens(["cat", "dog"]), grid)).split("\n")
         assert drawn[1:4] == ["cat       dog", "██· ·     · · ██", "· · ▒▒    · · ·"]
+
+    def photo(self, *, gate: float | None = None, chosen: int | None = None) -> Trace:
+        """One query over 2 × 3 patches of a red image, which looks at the first."""
+        image = torch.tensor([200, 0, 0], dtype=torch.uint8).expand(8, 12, 3)
+        grid = Grid([str(patch) for patch in range(6)], height=2, width=3, image=image)
+        map = AttentionMap("decoder.attention", "target", "image", "dense", {"weights": torch.eye(6)[:1]}, keys=6)
+        beside = {"gate": gate, "chosen": chosen}
+        signals = {
+            f"decoder.{name}": Signal("target", torch.tensor([[float(number)]]))
+            for name, number in beside.items()
+            if number is not None
+        }
+        return Trace({"target": Tokens(["cat"]), "image": grid}, (map,), signals=signals)
+
+    def test_a_photo_is_drawn_in_half_blocks_under_a_veil(self) -> None:
+        drawn = text(self.photo(), colour="truecolor", background="light").split("\n")
+        photo = [line for line in drawn if "▀" in line]
+        assert [len(ESCAPE.sub("", line)) for line in photo] == [28] * 9, "28 × 18 pixels of 12 × 8"
+        colours = re.findall(r"38;2;(\d+);(\d+);(\d+)", "".join(photo))
+        assert any(int(red) < 210 and int(green) < 20 for red, green, _ in colours), "what was looked at is red"
+        assert any(int(green) > 200 for _, green, _ in colours), "the rest is nearly white"
+        assert "clear: looked at; veiled: not" in ESCAPE.sub("", drawn[-1])
+
+    def test_hard_attention_shows_one_patch_of_the_photo(self) -> None:
+        drawn = text(self.photo(chosen=5), colour="truecolor", background="light").split("\n")
+        photo = [line for line in drawn if "▀" in line]
+        assert "38;2;200;0;0" in photo[-1]
+        assert "38;2;200;0;0" not in photo[0], "the greatest weight is not the choice"
+
+    def test_the_gate_stands_beside_its_word(self) -> None:
+        assert "cat β 0.25" in text(self.photo(gate=0.25))
+        assert "cat β 0.25" in ESCAPE.sub("", text(self.photo(gate=0.25), colour="256"))
+        assert "β" not in text(self.photo())
+
+    def test_without_colours_a_photo_is_its_patches(self) -> None:
+        assert text(self.photo()).split("\n")[2] == "██· ·"
 
     def test_one_query_over_a_text_shades_the_text(self) -> None:
         words = ["the", "room", "was", "clean"]

@@ -74,6 +74,7 @@ export function AlignmentOf({ name = "alignment", look, gold, aer, state, set }:
         </>
       }
       caption={<Caption {...{ look, aer, scale }} words={state.words} gold={links.length > 0} />}
+      titles={{ rows: map.query, columns: map.key }}
     >
       <Heatmap
         name={`${map.site}: ${map.query} looking at ${map.key}`}

@@ -1,9 +1,9 @@
 // The window on the tokens: it scrolls, a token under the hand or the keys stands out with its arcs.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useDrawn } from "../drawn";
 import { useWidth } from "../heatmap";
 import { number } from "../labels";
-import { useColours } from "../theme";
+import { OnSheet, useColours } from "../theme";
 import { type Arcs, leaving, type Links } from "./arcs_choice";
 import {
   draw,
@@ -29,12 +29,16 @@ interface PictureProps {
   onPick(token: Token | null): void;
 }
 
+const UNCHOSEN = { near: { out: [], into: [] }, focus: null, locked: null };
 const CAPTION = 56; // pixels below the picture
 const TALLEST = 860;
 const SCROLLBAR = 16;
 const DRAWN = 12_000; // arcs at once: more are no picture, and no quick one
 
-export function Picture({ name, scene, arcs, near, focus, locked, onHover, onPick }: PictureProps) {
+export function Picture(props: PictureProps) {
+  const { name, scene, arcs, onHover, onPick } = props;
+  const sheet = useContext(OnSheet);
+  const { near, focus, locked } = sheet ? UNCHOSEN : props;
   const outer = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);

@@ -1,5 +1,5 @@
 // Audio: time across, what was written down, the spectrogram above; the sound plays and shows what was written where.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useDrawn } from "../drawn";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
@@ -7,7 +7,7 @@ import { number } from "../labels";
 import { type Look, useLoaded } from "../look";
 import { Waiting } from "../parts";
 import { useSay } from "../readout";
-import { useColours } from "../theme";
+import { OnSheet, useColours } from "../theme";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
 import {
   bandsPicture,
@@ -271,6 +271,7 @@ function useDrawing(
   { sound, row, hover, locked }: PictureProps,
 ): void {
   const colours = useColours();
+  const sheet = useContext(OnSheet);
   const density = window.devicePixelRatio || 1;
   const pictures = useMemo(
     () => ({
@@ -280,7 +281,11 @@ function useDrawing(
     [sound, colours, plan.span, density],
   );
   useDrawn(canvas, plan.width, plan.height, (pen, _, ctx) =>
-    drawSound(pen, plan, sound, pictures, { row, hover: ctx ? hover : null, locked, colours }),
+    drawSound(pen, plan, sound, pictures, {
+      ...(sheet ? { row: -1, locked: null } : { row, locked }),
+      hover: ctx && !sheet ? hover : null,
+      colours,
+    }),
   );
 }
 

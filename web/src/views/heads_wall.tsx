@@ -1,10 +1,10 @@
 // The wall: every head's map as a small picture, all on one canvas. Marks lie above it, so that a hand moving over the
 // wall redraws nothing.
-import { useRef, useState } from "preact/hooks";
+import { useContext, useRef, useState } from "preact/hooks";
 import type { Colours } from "../colours";
 import { type Drawn, useDrawn } from "../drawn";
 import { fitted, type Pen } from "../pen";
-import { useColours } from "../theme";
+import { OnSheet, useColours } from "../theme";
 import { dense } from "../matrices";
 import { type ScaleName, scaleOf } from "../scale";
 import type { PageMap } from "../types";
@@ -68,8 +68,12 @@ export function HeadWall({ wall, thumbs, scale, chosen, onHover, onChoose, onOpe
         onClick={(event) => open(at(event))}
         onKeyDown={key}
       />
-      <Mark wall={wall} place={chosen} kind="chosen" />
-      <Mark wall={wall} place={over} kind="over" />
+      {!useContext(OnSheet) && (
+        <>
+          <Mark wall={wall} place={chosen} kind="chosen" />
+          <Mark wall={wall} place={over} kind="over" />
+        </>
+      )}
     </div>
   );
 }

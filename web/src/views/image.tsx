@@ -7,8 +7,8 @@ import { type Look, useLoaded } from "../look";
 import { Switch, Waiting } from "../parts";
 import { moment, useSay } from "../readout";
 import { useColours } from "../theme";
-import type { PageAxis, PageMap, PageTrace, View, ViewProps } from "../types";
-import { drawMarks, drawOverlay, type Marks, type Overlay } from "./image_overlay";
+import type { LoadedTrace, PageAxis, PageMap, PageTrace, View, ViewProps } from "../types";
+import { drawMarks, drawOverlay, type Marks, type Overlay, patchUnder } from "./image_overlay";
 import { strongEnd } from "../scale";
 import { Choices, halfOf, keyKind, largestOf, serving, useFitting } from "./sources";
 import "./image.css";
@@ -23,6 +23,7 @@ export const image: View = {
   about: "The picture as each word saw it: what is clear was looked at, what is veiled was not.",
   picks: true,
   serves: serving(fits),
+  front: (trace) => trace.maps.some((map) => fits(map, trace) && !!trace.axes[map.key]!.image),
   Component: ImageView,
 };
 
@@ -34,8 +35,40 @@ function ImageView(props: ViewProps) {
     [address],
     look?.key,
   );
-  if (!look || (address && !picture)) return <Waiting error={error ?? broken} />;
-  return <ImageOf {...props} look={look} picture={picture} sites={sites} />;
+  const { value: beside, error: lost } = useLoaded(
+    async () => (look ? besideOf(props.trace, look) : null),
+    [look],
+    look,
+  );
+  if (!look || !beside || (address && !picture)) return <Waiting error={error ?? broken ?? lost} />;
+  return <ImageOf {...props} look={look} picture={picture} sites={sites} beside={beside} />;
+}
+
+/** What was recorded of a step beside its map: how much the gate let in, and the patch that hard attention read. */
+interface Beside {
+  gate(step: number): number | null;
+  chosen(step: number): number | null;
+}
+
+async function besideOf(trace: LoadedTrace, { map, weights }: Look): Promise<Beside> {
+  const part = map.site.slice(0, Math.max(0, map.site.lastIndexOf(".")));
+  const read = async (name: string) => {
+    const signal = trace.signals[`${part}.${name}`];
+    const values = signal?.axis === map.query ? await trace.signal(`${part}.${name}`) : null;
+    return (step: number) => {
+      const row = values?.columns === 1 ? step - signal!.step : -1;
+      const value = row >= 0 && row < values!.rows ? values!.at(row, 0) : NaN;
+      return Number.isFinite(value) ? value : null;
+    };
+  };
+  const [gate, patch] = [await read("gate"), await read("chosen")];
+  return {
+    gate,
+    chosen(step) {
+      const at = patch(step);
+      return at === null || at < 0 || at >= weights.columns ? null : Math.round(at);
+    },
+  };
 }
 
 async function loaded(address: string): Promise<HTMLImageElement> {
@@ -51,26 +84,30 @@ async function loaded(address: string): Promise<HTMLImageElement> {
   return picture;
 }
 
-type ImageProps = ViewProps & { look: Look; picture: HTMLImageElement | null; sites: string[] };
+type ImageProps = ViewProps & { look: Look; picture: HTMLImageElement | null; sites: string[]; beside: Beside };
 
-function ImageOf({ trace, state, set, look, picture, sites }: ImageProps) {
+function ImageOf({ trace, state, set, look, picture, sites, beside }: ImageProps) {
   const { map, weights, key } = look;
-  const inward = map.query === map.key; // patches look at patches: a click chooses the one that looks
+  const inward = look.query.kind === "grid"; // patches look at patches: a click chooses the one that looks
   const veil = Math.max(0, Math.min(1, Number(state.more["image.veil"] ?? 0.85)));
   const smooth = state.more["image.smooth"] !== false;
-  const named = useMemo(() => ({ ...look, key: placed(key), query: inward ? placed(key) : look.query }), [look]);
+  const named = useMemo(() => ({ ...look, key: placed(key), query: inward ? placed(look.query) : look.query }), [look]);
   const at = state.hover ?? state;
   useSay(moment(named, trace.about, inward ? state.step : at.step, at.key));
   const overlay = (step: number): Overlay => {
     const row =
       step - map.step >= 0 && step - map.step < weights.rows ? weights.row(step - map.step) : new Float32Array(0);
-    return { axis: key, image: picture, row, largest: strongEnd(largestOf(row).value, row.length), veil, smooth };
+    const largest = strongEnd(largestOf(row).value, row.length);
+    return { axis: key, image: picture, row, largest, veil, smooth, chosen: beside.chosen(step) };
   };
   const words = weights.rows > 1 && !inward;
   // A pointer that moves over the picture draws it alone, not all the small ones.
   const small = useMemo(
-    () => words && <Overlays look={look} overlay={overlay} step={state.step} pick={(step) => set({ step })} />,
-    [words, look, picture, veil, smooth, state.step],
+    () =>
+      words && (
+        <Overlays {...{ look, overlay, beside }} step={state.step} patch={state.key} pick={(step) => set({ step })} />
+      ),
+    [words, look, picture, beside, veil, smooth, state.step, state.key],
   );
   return (
     <Figure
@@ -83,7 +120,9 @@ function ImageOf({ trace, state, set, look, picture, sites }: ImageProps) {
           {picture && <Veil value={veil} set={(value) => set({ more: { "image.veil": value } })} />}
         </>
       }
-      caption={<Caption look={look} step={state.step} picture={picture !== null} smooth={smooth} inward={inward} />}
+      caption={
+        <Caption {...{ look, beside, smooth, inward }} step={state.step} patch={state.key} picture={picture !== null} />
+      }
     >
       <div class={words ? "image" : "image alone"}>
         <Picture overlay={overlay(state.step)} look={look} state={state} set={set} inward={inward} />
@@ -162,24 +201,29 @@ function Picture({
   const width = Math.min(room, WIDEST, Math.max(280, (window.innerHeight - AROUND) * shape));
   const height = width / shape;
   const { axis } = overlay;
-  const [columns, rows] = [axis.width || 1, axis.height || 1];
+  const moved = inward ? look.query : axis; // the grid that the arrows move on
+  const [columns, rows] = [moved.width || 1, moved.height || 1];
   const marks: Marks = {
     hover: state.hover?.key ?? -1,
     locked: state.key ?? -1,
     from: inward ? state.step : -1,
+    grid: look.query,
     exact: look.weights.exact,
   };
   const canvas = useCanvas(width, height, (ctx) => {
     drawOverlay(ctx, overlay, colours, width, height);
     drawMarks(ctx, overlay, marks, colours, width, height);
   });
-  const patch = (event: PointerEvent | MouseEvent) => {
+  const place = (event: PointerEvent | MouseEvent): [number, number] => {
     const frame = canvas.current!.getBoundingClientRect();
-    const column = Math.floor(((event.clientX - frame.left) / frame.width) * columns);
-    const row = Math.floor(((event.clientY - frame.top) / frame.height) * rows);
-    return Math.max(0, Math.min(rows - 1, row)) * columns + Math.max(0, Math.min(columns - 1, column));
+    return [(event.clientX - frame.left) / frame.width, (event.clientY - frame.top) / frame.height];
   };
-  const pick = (key: number) => set(inward ? { step: key, key: null } : { key: key === state.key ? null : key });
+  const patch = (event: PointerEvent | MouseEvent) => patchUnder(axis, ...place(event));
+  const pick = (event: MouseEvent) => {
+    if (inward) return set({ step: patchUnder(look.query, ...place(event)), key: null });
+    const key = patch(event);
+    set({ key: key === state.key ? null : key });
+  };
   const keyed = (event: KeyboardEvent) => {
     const move = MOVES[event.key];
     if (event.altKey || event.ctrlKey || event.metaKey || (!move && event.key !== "Enter" && event.key !== "Escape"))
@@ -206,7 +250,7 @@ function Picture({
           patch(event) !== state.hover?.key && set({ hover: { step: state.step, key: patch(event) } })
         }
         onPointerLeave={() => set({ hover: null })}
-        onClick={(event) => pick(patch(event))}
+        onClick={pick}
         onKeyDown={keyed}
       />
     </div>
@@ -218,12 +262,16 @@ const WINDOW = 60; // small pictures at once
 function Overlays({
   look,
   overlay,
+  beside,
   step,
+  patch,
   pick,
 }: {
   look: Look;
   overlay(step: number): Overlay;
+  beside: Beside;
   step: number;
+  patch: number | null;
   pick(step: number): void;
 }) {
   const { map, query, weights } = look;
@@ -236,9 +284,25 @@ function Overlays({
         <button key={each} aria-current={each === step ? "step" : undefined} onClick={() => pick(each)}>
           <Small overlay={overlay(each)} />
           <bdi dir="auto">{short(query.labels[each] ?? String(each), 20)}</bdi>
+          <Numbers
+            gate={beside.gate(each)}
+            here={patch === null ? null : weights.at(each - map.step, patch)}
+            {...{ look }}
+          />
         </button>
       ))}
     </div>
+  );
+}
+
+/** Under a word: how much its gate let in, and its weight on the patch that was clicked. */
+function Numbers({ gate, here, look }: { gate: number | null; here: number | null; look: Look }) {
+  if (gate === null && here === null) return null;
+  return (
+    <span class="numbers">
+      {gate !== null && <span title="how much of what was seen was let in">β {number(gate)}</span>}
+      {here !== null && <span>here {number(here, look.weights.exact)}</span>}
+    </span>
   );
 }
 
@@ -263,30 +327,65 @@ function tableOf({ map, query, weights }: Look, key: PageAxis): Table {
 
 function Caption({
   look,
+  beside,
   step,
+  patch,
   picture,
   smooth,
   inward,
 }: {
   look: Look;
+  beside: Beside;
   step: number;
+  patch: number | null;
   picture: boolean;
   smooth: boolean;
   inward: boolean;
 }) {
-  const { weights, map } = look;
+  const { weights, map, key } = look;
   const row = step - map.step;
+  const inside = row >= 0 && row < weights.rows;
+  const chosen = beside.chosen(step);
+  const gate = beside.gate(step);
+  const words = patch === null || inward || weights.rows < 2 ? [] : lookedThere(look, patch);
   return (
     <>
-      {row >= 0 &&
-        row < weights.rows &&
-        `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} patches. `}
-      {picture
-        ? "What is clear was looked at; the more veiled, the less."
-        : "The stronger a patch’s colour, the more it was looked at."}
-      {smooth && " The veil runs smoothly between the middles of the patches; the numbers are the patches’ own."}
+      {inside && `Half of the weight lies on ${halfOf(weights, row)} of ${weights.columns} patches. `}
+      {chosen !== null
+        ? `What is clear was read: the patch in ${placed(key).labels[chosen]}, chosen by its weight.`
+        : picture
+          ? "What is clear was looked at; the more veiled, the less."
+          : "The stronger a patch’s colour, the more it was looked at."}
+      {gate !== null && ` Of what was seen β = ${number(gate)} was let in.`}
+      {smooth &&
+        chosen === null &&
+        " The veil runs smoothly between the middles of the patches; the numbers are the patches’ own."}
+      {words.length > 0 && " Most of all looked here: "}
+      {words.map(({ label, weight }, i) => (
+        <>
+          {i > 0 && ", "}
+          <bdi class="token" dir="auto">
+            {label}
+          </bdi>
+          {` (${number(weight, weights.exact)})`}
+        </>
+      ))}
+      {words.length > 0 && "."}
       {inward && " Click a patch to look from there."}
       {look.averaged > 0 && ` This is the mean of ${look.averaged} heads.`}
     </>
   );
+}
+
+const NAMED = 3;
+
+/** The words with the largest weights on a patch, the largest first. */
+export function lookedThere({ map, query, weights }: Look, patch: number): { label: string; weight: number }[] {
+  return Array.from({ length: weights.rows }, (_, row) => ({
+    label: short(query.labels[map.step + row] ?? String(map.step + row), 20),
+    weight: weights.at(row, patch),
+  }))
+    .filter(({ weight }) => weight > 0 && Number.isFinite(weight))
+    .sort((one, other) => other.weight - one.weight)
+    .slice(0, NAMED);
 }

@@ -14,24 +14,27 @@ export interface Overlay {
   /** how much the veil hides, 0 … 1 */
   veil: number;
   smooth: boolean;
+  /** the one patch that hard attention read: it alone is clear */
+  chosen: number | null;
 }
 
 export interface Marks {
   hover: number;
   locked: number;
-  /** the patch that looks, where patches look at patches */
+  /** the patch that looks, where patches look at patches, on its own grid */
   from: number;
+  grid: PageAxis;
   exact: boolean;
 }
 
 /** The patches as pixels: the veil's colour, the more opaque the less was looked; the scale's colours without a picture. */
-function patches({ axis, image, row, largest, veil }: Overlay, colours: Colours): HTMLCanvasElement {
+function patches({ axis, image, row, largest, veil, chosen }: Overlay, colours: Colours): HTMLCanvasElement {
   const [height, width] = [axis.height ?? 0, axis.width ?? 0];
   const pixels = new ImageData(Math.max(1, width), Math.max(1, height));
   const ground = colours.scale;
   for (let i = 0; i < width * height; i++) {
-    const value = row[i] ?? 0;
-    const strength = Number.isFinite(value) ? Math.max(0, Math.min(1, value / (largest || 1))) : 0;
+    const value = chosen === null ? (row[i] ?? 0) / (largest || 1) : i === chosen ? 1 : 0;
+    const strength = Number.isFinite(value) ? Math.max(0, Math.min(1, value)) : 0;
     const at = image ? 0 : 3 * Math.round(255 * strength);
     const alpha = image ? 255 * veil * (1 - strength) : 255;
     pixels.data.set([ground[at]!, ground[at + 1]!, ground[at + 2]!, alpha], 4 * i);
@@ -53,11 +56,38 @@ export function drawOverlay(
   ctx.clearRect(0, 0, width, height);
   ctx.imageSmoothingEnabled = true;
   if (overlay.image) ctx.drawImage(overlay.image, 0, 0, width, height);
-  ctx.imageSmoothingEnabled = overlay.smooth;
+  const [x, y, w, h] = framed(overlay.axis, width, height);
+  if (overlay.image) veilAround(ctx, overlay.veil, colours, [x, y, w, h], width, height);
+  ctx.imageSmoothingEnabled = overlay.smooth && overlay.chosen === null;
   ctx.imageSmoothingQuality = "high";
-  ctx.drawImage(patches(overlay, colours), 0, 0, width, height);
+  ctx.drawImage(patches(overlay, colours), x, y, w, h);
   ctx.imageSmoothingEnabled = true;
   hatch(ctx, overlay, colours, width, height);
+}
+
+type Rect = [number, number, number, number];
+
+/** Where the patches lie in a drawing of the image: left, top, width and height. */
+function framed({ image, box }: PageAxis, width: number, height: number): Rect {
+  const [left, top, right, bottom] = (image && box) || [0, 0, 1, 1];
+  return [left * width, top * height, (right - left) * width, (bottom - top) * height];
+}
+
+/** What the network was not shown is as veiled as what it did not look at. */
+function veilAround(
+  ctx: CanvasRenderingContext2D,
+  veil: number,
+  colours: Colours,
+  [x, y, w, h]: Rect,
+  width: number,
+  height: number,
+): void {
+  const [red, green, blue] = colours.scale;
+  ctx.fillStyle = `rgb(${red} ${green} ${blue} / ${veil})`;
+  ctx.beginPath();
+  ctx.rect(0, 0, width, height);
+  ctx.rect(x, y, w, h);
+  ctx.fill("evenodd");
 }
 
 /** Patches whose weight is not a number are hatched. */
@@ -78,10 +108,18 @@ function hatch(
 }
 
 /** Left, top, width and height of a patch. */
-function patchAt(axis: PageAxis, patch: number, width: number, height: number): [number, number, number, number] {
+export function patchAt(axis: PageAxis, patch: number, width: number, height: number): Rect {
+  const [x, y, wide, high] = framed(axis, width, height);
+  const [w, h] = [wide / (axis.width || 1), high / (axis.height || 1)];
+  return [x + (patch % (axis.width || 1)) * w, y + Math.floor(patch / (axis.width || 1)) * h, w, h];
+}
+
+/** The patch at a place of the image, in fractions of its sides; beside the patches the nearest. */
+export function patchUnder(axis: PageAxis, across: number, down: number): number {
+  const [x, y, w, h] = framed(axis, 1, 1);
   const [columns, rows] = [axis.width || 1, axis.height || 1];
-  const [w, h] = [width / columns, height / rows];
-  return [(patch % columns) * w, Math.floor(patch / columns) * h, w, h];
+  const column = Math.max(0, Math.min(columns - 1, Math.floor(((across - x) / w) * columns)));
+  return Math.max(0, Math.min(rows - 1, Math.floor(((down - y) / h) * rows))) * columns + column;
 }
 
 export function drawMarks(
@@ -93,13 +131,13 @@ export function drawMarks(
   height: number,
 ): void {
   const pen = canvasPen(ctx);
-  const frame = (patch: number, colour: string, thick: number, dashes?: number[]) => {
+  const frame = (patch: number, colour: string, thick: number, dashes?: number[], axis = overlay.axis) => {
     if (patch < 0) return;
-    const [x, y, w, h] = patchAt(overlay.axis, patch, width, height);
+    const [x, y, w, h] = patchAt(axis, patch, width, height);
     pen.frame(x, y, w, h, colours.paper, thick + 2);
     pen.frame(x, y, w, h, colour, thick, dashes);
   };
-  frame(marks.from, colours.accent, 2, [4, 3]);
+  frame(marks.from, colours.accent, 2, [4, 3], marks.grid);
   frame(marks.hover, colours.ink, 1);
   frame(marks.locked, colours.accent, 2);
   const told = marks.hover >= 0 ? marks.hover : marks.locked;

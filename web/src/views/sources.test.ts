@@ -7,7 +7,8 @@ import { stretchOf, tickStep, writtenAt } from "./audio_drawing";
 import { documents } from "./document";
 import { wordingOf } from "./document_text";
 import { around, fitted, neighboursOf } from "./graph_layout";
-import { image } from "./image";
+import { image, lookedThere } from "./image";
+import { patchAt, patchUnder } from "./image_overlay";
 import { halfOf, nested } from "./sources";
 import { timeline } from "./timeline";
 import { placesOf, room, stars, timesOf } from "./timeline_layout";
@@ -98,6 +99,41 @@ test("documents are words in sentences and pooled words, not the source of a tra
   assert.ok(!documents.serves(trace(axes, [["label", "code", 1]])));
   assert.ok(timeline.serves(trace(axes, [["label", "visit", 1]])));
   assert.ok(!image.serves(trace(axes, [["label", "visit", 1]])));
+});
+
+test("patches lie in their box of the image, and a place beside them is that of the nearest", () => {
+  const labels = ["0", "1", "2", "3", "4", "5"];
+  const grid = axis("grid", labels, { width: 3, height: 2, image: "data:image/png;base64,", box: [0.25, 0, 0.75, 1] });
+  assert.deepEqual(patchAt(grid, 4, 240, 100), [100, 50, 40, 50]);
+  assert.deepEqual([patchUnder(grid, 0.5, 0.9), patchUnder(grid, 0.1, 0.1), patchUnder(grid, 0.99, 0.6)], [4, 0, 5]);
+  const bare = axis("grid", labels, { width: 3, height: 2, box: [0.25, 0, 0.75, 1] });
+  assert.deepEqual(patchAt(bare, 4, 240, 100), [80, 50, 80, 50], "without an image the patches are all there is");
+});
+
+test("who looked at a patch is told by weight, without those who did not", () => {
+  const axes = { word: axis("tokens", ["a", "red", "circle", "."]), grid: axis("grid", ["0", "1"]) };
+  const seen = look("word", "grid", axes, [
+    [0.9, 0.1],
+    [0.25, 0.75],
+    [0.5, 0.5],
+    [1, 0],
+  ]);
+  assert.deepEqual(
+    lookedThere(seen, 1).map(({ label, weight }) => [label, Number(weight.toFixed(2))]),
+    [
+      ["red", 0.75],
+      ["circle", 0.5],
+      ["a", 0.1],
+    ],
+  );
+  assert.equal(lookedThere(seen, 0).length, 3);
+});
+
+test("a picture opens as a picture, patches without one do not", () => {
+  const grid = (more: Partial<PageAxis>) => ({ word: WORDS, grid: axis("grid", ["0", "1", "2"], more) });
+  const pictured = trace(grid({ image: "data:image/png;base64," }), [["word", "grid", 3]]);
+  assert.ok(image.front!(pictured));
+  assert.ok(!image.front!(trace(grid({}), [["word", "grid", 3]])));
 });
 
 test("text keeps what stands between its words, whatever letters it has", () => {

@@ -6,6 +6,7 @@ import { useColours } from "../theme";
 import type { Matrix, PageAxis, ViewProps } from "../types";
 import { largestSize } from "../vectors";
 import type { Hand } from "../what_if_hand";
+import { patchAt } from "./image_overlay";
 import { FIRST_ROW } from "./steps_layout";
 import type { Decode } from "./steps_loading";
 import { type Moment, numberOf, sizeAt } from "./steps_moment";
@@ -133,12 +134,10 @@ function pictureOf(axis: PageAxis): HTMLImageElement {
 function Patch({ axis, at, size }: { axis: PageAxis; at: number; size: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
-    const { width = 1, height = 1 } = axis;
     const picture = pictureOf(axis);
     const draw = () => {
       const ctx = canvas.current?.getContext("2d");
-      const [w, h] = [picture.width / width, picture.height / height];
-      const [x, y] = [(at % width) * w, Math.floor(at / width) * h];
+      const [x, y, w, h] = patchAt(axis, at, picture.width, picture.height);
       ctx?.drawImage(picture, x, y, w, h, 0, 0, ctx.canvas.width, ctx.canvas.height);
     };
     if (picture.complete && picture.width) return draw();

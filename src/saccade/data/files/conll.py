@@ -75,12 +75,12 @@ def scan_conll(
 
 def _layout(path: Path, encoding: Encoding) -> tuple[int, bool]:
     """The number of columns of the first line that is certainly a word, 0 where there is none; and whether several tabs are one
-    divider: where the first words have as many columns only if they are."""
+    divider: where the first words have as many columns only if they are, or all end in a tab."""
     lines = (without_end(line.text) for line in lines_of(path, encoding) if line.fault is None)
     words = (text for text in lines if text.strip(" \t") and not text.startswith("#") and _cells(text)[0] != DOCUMENT)
     first = list(islice(words, FIRST_WORDS))
     widths, joined = ({len(_cells(text, runs)) for text in first} for runs in (False, True))
-    runs = len(widths) > 1 and len(joined) == 1
+    runs = len(joined) == 1 and (len(widths) > 1 or all(text.endswith("\t") for text in first))
     return (len(_cells(first[0], runs)) if first else 0), runs
 
 

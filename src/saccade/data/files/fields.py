@@ -1,6 +1,6 @@
 """Reads some columns of a file of any format: tables, JSONL, Parquet, the hub, and lines that begin with their label.
 
-What the values must be, text or numbers, is for each kind of data to check.
+Each kind of data checks whether its values are text or numbers.
 """
 
 from __future__ import annotations

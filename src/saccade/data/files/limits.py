@@ -1,11 +1,11 @@
-"""Bounds what is read into memory: a small compressed file may hold gigabytes. Whoever has the memory raises the bounds.
+"""Limits how much is read into memory, since a small compressed file may hold gigabytes. The limits:
 
     SACCADE_MAX_RECORD    bytes of one record: by default 1 MiB for a line, a row of a table or a sentence of tagged words, and
                           64 MiB for a cell of Parquet or a text that is a file of its own
     SACCADE_MAX_DATA      bytes of one file or folder, unpacked, with 200 more per line, row or text: by default 2 GiB
     SACCADE_MAX_PIXELS    pixels of one picture, by default 64M: decoded they take three bytes each
 
-All are environment variables, since they depend on the machine: 500MB, 8GB, 200M.
+All are environment variables, since they depend on the machine; values such as 500MB, 8GB, 200M.
 """
 
 from __future__ import annotations

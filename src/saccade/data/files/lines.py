@@ -25,7 +25,7 @@ from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
 from saccade.data.files.records import GROWING, LONG, NOT_UTF8, NUL, Fault, fault
 from saccade.errors import InputError
 
-Encoding = str  # whatever Python calls it, as long as it extends ASCII: lines are told apart by their bytes
+Encoding = str  # a name that Python knows; it must extend ASCII, since lines are split as bytes
 
 LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
 SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are skipped in search of its end
@@ -101,7 +101,7 @@ def lines_of(
             else:
                 yield _decoded(raw, path, number, encoding)
         if left:
-            expected, found = "the file to stay as it is while it is read", f"{left:,} bytes gone from its end"
+            expected, found = "a file that does not change while it is read", f"{left:,} bytes fewer at its end"
             raise InputError(path, line=number + 1, expected=expected, found=found)
 
 
@@ -139,7 +139,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _damaged(path: Path, error: Exception, line: int | None = None) -> InputError:
-    found = f"data that breaks off or is damaged ({error})"
+    found = f"truncated or damaged data ({error})"
     return InputError(path, line=line, expected=f"whole {path.suffix.removeprefix('.')} data", found=found)
 
 

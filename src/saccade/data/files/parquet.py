@@ -1,7 +1,7 @@
 """Reads Parquet in batches of rows, with PyArrow (``pip install "saccade[parquet]"``).
 
-A file of some kilobytes may unpack to gigabytes: what its metadata say of a group of rows is checked before it is unpacked, and
-each record once it is.
+A file of some kilobytes may unpack to gigabytes, so the size that the metadata give for a group of rows is checked before it is
+unpacked, and each record afterwards.
 """
 
 from __future__ import annotations

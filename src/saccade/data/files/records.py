@@ -1,4 +1,4 @@
-"""What a file gives as it is read: the wanted fields of a record and where they stood, or a fault and why."""
+"""The result of reading one record of a file: its fields and their line, or a fault with its reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_TEXT = "not text"
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The values of the wanted columns, in their order, and where they stood; ``place`` says where, if that is not a line."""
+    """The values of the wanted columns, in their order, and their line; ``place`` replaces the line where there is none."""
 
     line: int
     values: tuple[Any, ...]
@@ -56,7 +56,7 @@ class Fault:
     """A malformed record; reading can go on after it.
 
     Attributes:
-        line: where it stood: a line, a row (Parquet, the hub), a number in a list.
+        line: its number: of a line, a row (Parquet, the hub) or an entry of a list.
         reason: a short kind that can be counted.
         error: the whole sentence, as strict reading raises it.
         skipped: the recipe or the file itself excludes this record: strict reading passes over it.

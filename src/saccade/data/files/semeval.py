@@ -76,7 +76,7 @@ def _aspects(path: Path, lines: Iterator[Line]) -> Iterator[Fields | Fault]:
 def _aspect(path: Path, block: Sequence[Line]) -> Fields | Fault:
     sentence, aspect, polarity = (_plain(line) for line in block)
     if not aspect:
-        expected = f"what stands in the place of {TARGET}"
+        expected = f"the text that replaces {TARGET}"
         return fault(block[1].number, NO_ASPECT, path, field="aspect", expected=expected, found="an empty line")
     label = POLARITIES.get(polarity, polarity)
     if label not in POLARITIES.values():

@@ -57,6 +57,7 @@ LANGUAGES = frozenset(
 SEP = re.compile(r"sep=([;,|\t])", re.IGNORECASE)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
 HEADED_ROWS, NEXT_ROWS = 1000, 50  # rows by which a header is recognised; those that must not repeat a name
+LONGEST_NAME = 200  # characters
 FEW_NUMBERS, FEW_LABELS, MOST_LABELS, TIMES = 5, 20, 100, 5  # what a column must hold to be one of numbers or of labels
 Rows = Iterator["Row | Fault"]
 
@@ -89,7 +90,7 @@ def lone_return(line: int, path: Path) -> Fault:
 
 
 class _Endless(Exception):
-    """A row that runs on for longer than a row may."""
+    """A row longer than the limits."""
 
 
 class _Feed:
@@ -148,7 +149,7 @@ def csv_rows(path: Path, encoding: Encoding = "utf-8") -> Rows:
 
 
 def _divided_by(path: Path, encoding: Encoding) -> str:
-    """The comma; or, where the first row has none outside quotation marks, what spreadsheets put in its place."""
+    """The separator: a comma, or if the first row has none outside quotation marks, what spreadsheets write instead."""
     text = next(
         (without_end(line.text) for line in lines_of(path, encoding) if not line.fault and line.text.strip()), ""
     )
@@ -162,7 +163,7 @@ def _no_row(error: Exception, row: list[Line], path: Path) -> Fault:
     if first.fault is not None:
         return first.fault
     if isinstance(error, _Endless):
-        found = f"one that runs on after {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
+        found = f"one of more than {ROW_LINES:,} lines or {max_record(lines.LINE_LIMIT):,} characters"
     if "new-line character" in found:
         return lone_return(first.number, path)
     reason, hint = NO_ROW, None
@@ -237,37 +238,39 @@ def _places(first: list[str], wanted: Sequence[Name], headless: bool, path: Path
 
 
 def _divider(first: list[str], wanted: Sequence[Name]) -> str:
-    """What seems to divide a row that was read as one column; or how columns are chosen."""
+    """A hint: the likely separator of a row that was read as one column, or how columns are chosen."""
     kinds = {";": "semicolons: set format: csv", ",": "commas: set format: csv"}
     mark = next((mark for mark in kinds if mark in first[0]), None) if len(first) == 1 < len(wanted) else None
     if mark is not None:
-        return f"this looks divided by {kinds[mark]}"
+        return f"the columns seem to be separated by {kinds[mark]}"
     return choose_columns(wanted)
 
 
 def header_of_table(rows: Rows) -> list[str] | None:
     """The first row where it is a header rather than a record; cells without a name, such as that of pandas' index, are empty.
 
-    Names are short, all different, and do not come again below. Two of them are known, or the column below one of them is of
-    another kind than the name: an index, numbers, or a few labels again and again. Where there are three names or more, two
-    columns of longer texts tell as much.
+    Names are all different and do not come again below. Two of them are known, or the column below one of them is of another
+    kind than the name: an index, numbers, or a few labels again and again. Where there are three names or more, two columns of
+    longer texts tell as much. Names are short; the questions of a form are not, and only a column below tells them from texts.
     """
     first, *below = [row.cells for row in islice((row for row in rows if isinstance(row, Row)), HEADED_ROWS + 1)] or [
         []
     ]
     names = [cell.strip() for cell in first]
     named = [name for name in names if name]
-    short = all(len(name) <= 30 and len(name.split()) <= 3 for name in named)
-    if not named or not short or len(set(named)) < len(named):
+    if not named or len(set(named)) < len(named) or any(len(name) > LONGEST_NAME for name in named):
         return None
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(names))]
     pairs = list(zip(names, columns, strict=True))
     if any(name and name in column[:NEXT_ROWS] for name, column in pairs):
         return None
+    if any(len(name) > 30 or len(name.split()) > 3 for name in named):
+        unlike = any(_is_unlike(name, [value for value in column if value], longer=True) for name, column in pairs)
+        return first if unlike else None
     known = [name for name in named if _is_known(name) or ("_" in name and len(named) > 2)]
-    told = any(_is_unlike(name, [value for value in column if value]) for name, column in pairs)
+    unlike = any(_is_unlike(name, [value for value in column if value]) for name, column in pairs)
     wordy = len(named) > 2 and sum(bool(name) and _are_longer(column) for name, column in pairs) > 1
-    return first if len(known) >= min(2, len(names)) or told or wordy else None
+    return first if len(known) >= min(2, len(names)) or unlike or wordy else None
 
 
 def _is_known(name: str) -> bool:
@@ -279,8 +282,9 @@ def bare(name: str) -> str:
     return re.split(r"[-_]", name.strip().casefold().rpartition(".")[2])[0]
 
 
-def _is_unlike(name: str, values: Sequence[str]) -> bool:
-    """Whether a name, or its absence, is of another kind than the values below it."""
+def _is_unlike(name: str, values: Sequence[str], *, longer: bool = False) -> bool:
+    """Whether a name, or its absence, is of another kind than the values below it; it must be ``longer`` than labels where a
+    rare label, beside a text, could stand there."""
     if not name:  # the index of a DataFrame
         starts = values[0] in ("0", "1") if len(values) > 1 else False
         return starts and all(value == str(int(values[0]) + row) for row, value in enumerate(values))
@@ -290,7 +294,8 @@ def _is_unlike(name: str, values: Sequence[str]) -> bool:
         return True
     labels = set(values)
     few = len(values) >= FEW_LABELS and len(labels) <= min(MOST_LABELS, len(values) // TIMES)
-    return few and name not in labels and all(len(label) <= 40 for label in labels)
+    longest = max(map(len, labels), default=0)
+    return few and name not in labels and longest <= 40 and (not longer or len(name) > 2 * longest)
 
 
 def _are_longer(values: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from saccade.data.batching import CLOSING, TensorBatch, extended, rounded
+from saccade.data.images.config import Augment
 from saccade.data.images.pictures import Framing, ImageConfig, fit_picture
 from saccade.data.images.places import Picture
 from saccade.data.tokenizers.tokenizer import Tokenizer
@@ -77,6 +78,40 @@ def pixels_of(pictures: Sequence[np.ndarray], config: ImageConfig) -> tuple[UInt
     framed = [fit_picture(picture, config) for picture in pictures]
     stacked = np.stack([pixels for pixels, _ in framed])
     return torch.from_numpy(stacked).permute(0, 3, 1, 2).contiguous(), [framing for _, framing in framed]
+
+
+def scaled(pixels: UInt8[Tensor, "B 3 S S"]) -> Float[Tensor, "B 3 S S"]:
+    """Pixels from 0 to 255 as values from −1 to 1."""
+    return pixels.float() / 127.5 - 1
+
+
+def augmented(pictures: Float[Tensor, "B 3 S S"], augment: Augment) -> Float[Tensor, "B 3 S S"]:
+    """Pictures of values from −1 to 1, each varied by itself. Random numbers come from PyTorch's global generators, whose state
+    is part of a checkpoint: a resumed run varies them as it would have."""
+    B, _, S, _ = pictures.shape
+    device = pictures.device
+
+    def drawn(least: float, most: float) -> Float[Tensor, "B 1 1 1"]:
+        return least + (most - least) * torch.rand(B, 1, 1, 1, device=device)
+
+    places = torch.arange(S, device=device)
+    rows, columns = places.expand(B, S), places.expand(B, S)
+    if augment.flip:
+        columns = torch.where(torch.rand(B, 1, device=device) < 0.5, columns.flip(1), columns)
+    if augment.shift:
+        most = round(augment.shift * S)
+        down, across = (torch.randint(-most, most + 1, (B, 1), device=device) for _ in range(2))
+        rows, columns = (rows + down).clamp(0, S - 1), (columns + across).clamp(0, S - 1)
+    picture = torch.arange(B, device=device)[:, None, None]
+    varied = pictures.permute(0, 2, 3, 1)[picture, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    if augment.colour:
+        least, most_colour = 1 - augment.colour, 1 + augment.colour
+        varied = (varied + 1) * drawn(least, most_colour) - 1  # brightness: black stays black
+        middle = varied.mean((1, 2, 3), keepdim=True)
+        varied = middle + (varied - middle) * drawn(least, most_colour)  # contrast
+        grey = varied.mean(1, keepdim=True)
+        varied = (grey + (varied - grey) * drawn(least, most_colour)).clamp(-1, 1)  # saturation
+    return varied
 
 
 @dataclass(frozen=True)

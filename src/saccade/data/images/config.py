@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from saccade.plugins import is_own
+
+BACKBONES = ("efficientnet_lite0",)  # those that need no folder
 Channels = tuple[float, float, float]  # red, green, blue
 
 
@@ -37,12 +40,13 @@ class FeatureConfig:
     """Features of a backbone that is not trained, computed once per picture and kept on disk (``data.features``).
 
     Attributes:
-        backbone: a folder with a model of ``transformers``, or ``package.module:Class`` of your own.
+        backbone: ``efficientnet_lite0``, a folder with a model of ``transformers``, or ``package.module:Class`` of your own.
         layer: the module whose output is the grid, by its name in the backbone; the backbone's last grid unless given.
-        weights: what your own class is called with: a file of weights; nothing unless given.
+        weights: a file of weights that your own class is called with, or of ``efficientnet_lite0`` as safetensors; nothing, or
+            those of the installed package, unless given.
         mean, std: of the channels, as shares of 255; as the folder's preprocessor states them, or 0 and 1, unless given.
         cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.
-        batch: pictures that go through the backbone together.
+        batch: pictures that go through the backbone together: 4 on a CPU, whose caches they fit, and 64 on a GPU unless given.
     """
 
     backbone: str
@@ -51,12 +55,26 @@ class FeatureConfig:
     mean: Channels | None = None
     std: Channels | None = None
     cache: str | None = None
-    batch: int = 32
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         if not self.backbone.strip():
             raise ValueError("backbone must be a folder or package.module:Class: got nothing")
-        if self.batch < 1:
+        if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch must be at least 1: got {self.batch}")
         if self.std is not None and not all(value > 0 for value in self.std):
             raise ValueError(f"std must be above 0: got {list(self.std)}")
+
+    @property
+    def names_folder(self) -> bool:
+        """Whether the backbone is a model in a folder, whose path may be relative."""
+        return names_folder(self.backbone)
+
+
+def names_folder(backbone: str) -> bool:
+    """Whether a backbone's name is that of a folder.
+
+    >>> names_folder("models/resnet"), names_folder("efficientnet_lite0"), names_folder("mine.cnn:Tiny")
+    (True, False, False)
+    """
+    return backbone not in BACKBONES and not is_own(backbone)

@@ -134,8 +134,9 @@ def read_picture(given: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
         given = read_bytes(given, EXPECTED, most=max_record())
     if isinstance(given, bytes | bytearray | memoryview):
         return _decoded(bytes(given), where)
-    pillow = sys.modules.get("PIL.Image")  # where it has not been imported, nothing is of its type
-    if pillow is not None and isinstance(given, pillow.Image):
+    # Where it has not been imported, or another thread is importing it just now, nothing is of its type.
+    kind = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    if kind is not None and isinstance(given, kind):
         _check_size(given.height, given.width, where)
         with _decoding(where):
             return _rgb(given, where)
@@ -296,6 +297,13 @@ def _bytes(given: ndarray, where: str | Path) -> UInt8[ndarray, "H W C"]:
         found = f"{given.dtype} from {given.min()} to {given.max()}" if given.dtype.kind in "iuf" else f"{given.dtype}"
         raise InputError(where, expected=f"values from {kind}", found=found)
     return (given * (255 if most == 1 else 1) + (0.5 if most == 1 else 0)).astype(np.uint8)
+
+
+def png_of(picture: UInt8[ndarray, "H W 3"]) -> bytes:
+    """A picture as the content of a PNG file."""
+    stream = io.BytesIO()
+    _pillow().fromarray(picture).save(stream, "PNG")
+    return stream.getvalue()
 
 
 # Framing --------------------------------------------------------------------------------------------------------------

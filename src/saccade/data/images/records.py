@@ -5,6 +5,7 @@
     flickr                              lines "1000.jpg#0 TAB caption"; with ``captions``, train, valid and test list names
     folder                              a folder or zip: captions in 1000.txt beside 1000.jpg; labels are the folders' names
     sheet                               a PNG with a picture per row, and their labels in a JSON file (``answers``)
+    idx                                 MNIST's files, …-images-idx3-ubyte with …-labels-idx1-ubyte beside, .gz or not
 
 Paths in a file start at ``images`` (folders or zip archives), or at the file's own folder. The header of every picture is read
 with its record, so that what is missing, too large or no picture is known before training; with ``faults: drop`` all of it is
@@ -24,6 +25,7 @@ from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import COLUMNAR, scan_fields
 from saccade.data.files.fields import format_of as columnar_format
 from saccade.data.files.hub import on_hub
+from saccade.data.files.idx import is_idx, labels_beside, read_idx
 from saccade.data.files.limits import max_record
 from saccade.data.files.lines import lines_of, without_end
 from saccade.data.files.records import EMPTY, NOT_TEXT, Fault, Fields, fault, kind_of, label_of
@@ -44,8 +46,10 @@ from saccade.data.memory import WHERE, fields_in, records_in, short
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, own_format, read_records
 from saccade.data.splits import Splits
-from saccade.data.tokenizers.tokenizer import TokenizerConfig, WordTokens
+from saccade.data.tokenizers.tokenizer import WordTokens
+from saccade.data.toy.dots import DotPair, Dots
 from saccade.data.toy.shapes import Scene, Shapes
+from saccade.data.toy.twins import TwinPair, Twins
 from saccade.errors import InputError
 from saccade.storage import decoded, read_bytes
 
@@ -128,7 +132,7 @@ class CaptionData(PictureData):
         None  # a file with the captions of all splits; train, valid and test then list pictures' names
     )
     shapes: Shapes = field(default_factory=Shapes)
-    tokens: TokenizerConfig = field(default_factory=WordTokens)
+    tokens: WordTokens = field(default_factory=WordTokens)
     max_length: int = 40  # tokens of a caption
     too_long: TooLong = "truncate"
 
@@ -146,8 +150,11 @@ class LabelledImageData(PictureData):
     paths: ClassVar[tuple[str, ...]] = (*PictureData.paths, "answers")
     rereads: ClassVar[tuple[str, ...]] = (*PictureData.rereads, "answers")
 
-    format: Literal["tsv", "csv", "jsonl", "parquet", "folder", "sheet"] | None = None
+    source: Literal["dots", "twins"] | None = None
+    format: Literal["tsv", "csv", "jsonl", "parquet", "folder", "sheet", "idx"] | None = None
     columns: PictureColumns = field(default_factory=PictureColumns)
+    dots: Dots = field(default_factory=Dots)
+    twins: Twins = field(default_factory=Twins)
     answers: str | None = None  # the labels of a sheet: {"train": [3, …], "test": […], "classes": ["cat", …]}
     labels: tuple[str, ...] | None = None  # all there are, in this order; as train has them, sorted, unless given
     balance: Literal["none", "weights"] = "none"  # weights: every label counts as much in the loss, however rare
@@ -158,6 +165,18 @@ class LabelledImageData(PictureData):
             raise ValueError(f"labels must be two or more different names: got {list(self.labels)}")
         if self.answers is not None and self.format not in (None, "sheet"):
             raise ValueError(f"answers must be left out unless format is sheet: got {self.answers!r}")
+
+
+@dataclass(frozen=True)
+class GenerateData(LabelledImageData):
+    """The ``data`` part of a recipe that learns to draw pictures of each label."""
+
+    paths: ClassVar[tuple[str, ...]] = (*LabelledImageData.paths, "judge")
+    rereads: ClassVar[tuple[str, ...]] = (*LabelledImageData.rereads, "judge")
+
+    judge: str | None = (
+        None  # a run of the task classify_images: its features measure how far pictures are from real ones
+    )
 
 
 # What a record is made of ---------------------------------------------------------------------------------------------
@@ -486,9 +505,14 @@ def _folder_captions(path: Path, finder: Finder) -> Iterator[Captioned | Fault]:
 def load_labelled_pictures(data: LabelledImageData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
     return load_splits(
-        data, folder, seed, lambda value: labelled_pictures_of([value], data)[0],
+        data, folder, seed, of_drawing,
         lambda path, split: gather_labelled(path, data, split),
     )  # fmt: skip
+
+
+def of_drawing(drawing: DotPair | TwinPair) -> LabelledPicture:
+    """The record of a drawn picture."""
+    return LabelledPicture(Picture.of_scene(drawing, drawing.label), drawing.label)
 
 
 def read_labelled_pictures(
@@ -518,6 +542,8 @@ def scan_labelled(
     kind = label_format(path, data)
     if kind == "sheet":
         return _sheet(Path(path), data, split)
+    if kind == "idx":
+        return _idx(Path(path), data)
     places = None if on_hub(path) else places_of(Path(path), data, kind)
     finder = Finder(places, path, data.columns.image, whole=data.faults == "drop")
     if kind == "folder":
@@ -531,8 +557,10 @@ def label_format(path: str | Path, data: LabelledImageData) -> str:
         return "hub"
     if Path(path).is_dir() or is_zip(path):
         return "folder"
+    if data.format in (None, "idx") and is_idx(Path(path).name):
+        return "idx"
     suffixes = {name: name for name in COLUMNAR} | {"png": "sheet"}
-    expected = "a file of labelled pictures (csv, tsv, jsonl, parquet, a PNG sheet), a folder or a zip"
+    expected = "a file of labelled pictures (csv, tsv, jsonl, parquet, a PNG sheet, MNIST's idx3), a folder or a zip"
     return columnar_format(
         path, own_format(path, data, suffixes), suffixes=suffixes, expected=expected, hint="set data.format"
     )
@@ -584,6 +612,26 @@ def _sheet(path: Path, data: LabelledImageData, split: str | None) -> Iterator[L
         else:
             square = pixels.reshape(side, side, 3)
             yield LabelledPicture(Picture(pixel_digest(square), f"{path.name} row {number}", InMemory(square)), label)
+
+
+def _idx(path: Path, data: LabelledImageData) -> Iterator[LabelledPicture | Fault]:
+    """The pictures of MNIST's format; label n is the n-th of ``data.labels``, or the number itself."""
+    if not is_idx(path.name):
+        expected = "a file named as MNIST's: …-images-idx3-ubyte, with …-labels-idx1-ubyte beside it"
+        raise InputError(path, expected=expected, found=repr(path.name))
+    beside = path.with_name(labels_beside(path.name))
+    pictures, numbers = read_idx(path, 3), read_idx(beside, 1)
+    if len(pictures) != len(numbers):
+        raise InputError(beside, expected=f"{len(pictures):,} labels, for {path.name}", found=f"{len(numbers):,}")
+    names = dict(enumerate(data.labels or ()))
+    for number, (pixels, answer) in enumerate(zip(pictures, numbers.tolist(), strict=True), start=1):
+        entry = Entry(None, names.get(answer, answer), Fields(number, (), f"picture {number}"))
+        label = label_in(entry, data.labels, data.columns.label, beside)
+        if isinstance(label, Fault):
+            yield label
+        else:
+            origin = InMemory(pixels)
+            yield LabelledPicture(Picture(pixel_digest(pixels[..., None]), f"{path.name} {number}", origin), label)
 
 
 def _answers_for(path: Path, split: str | None, rows: int, document: Mapping[str, Any], file: Path) -> list[Any]:

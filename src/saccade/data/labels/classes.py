@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from saccade.data.labels.records import Labelled
 from saccade.documents import Count, checked, parse
 from saccade.errors import InputError
 
 UNEVEN = 3.0  # times as many records of the most frequent label as of the rarest: worth a note
+
+
+class WithLabel(Protocol):
+    """A record with a label: a text, two texts, a picture."""
+
+    @property
+    def source(self) -> Any: ...
+    @property
+    def target(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Classes:
     pairs: bool = False
 
     @classmethod
-    def of(cls, records: Sequence[Labelled], labels: Sequence[str] | None = None) -> Classes:
+    def of(cls, records: Sequence[WithLabel], labels: Sequence[str] | None = None) -> Classes:
         """The labels of these records; ``labels`` names all there are and their order, where it is given."""
         found = labels_in(records)
         names = tuple(labels or found)
@@ -32,7 +41,7 @@ class Classes:
             )
         return cls(names, tuple(found.get(name, 0) for name in names), isinstance(records[0].source, tuple))
 
-    def counted(self, records: Iterable[Labelled]) -> Classes:
+    def counted(self, records: Iterable[WithLabel]) -> Classes:
         """The same labels, with their counts in these records."""
         found = labels_in(records)
         return replace(self, counts=tuple(found.get(name, 0) for name in self.names))
@@ -92,7 +101,7 @@ def check_counted(names: Sequence[str], counts: Sequence[int], where: str, field
         raise InputError(where, field="counts", expected=f"one for each of the {len(names)}", found=str(len(counts)))
 
 
-def labels_in(records: Iterable[Labelled]) -> dict[str, int]:
+def labels_in(records: Iterable[WithLabel]) -> dict[str, int]:
     """The count of each label, in numeric order where all labels are whole numbers, else in alphabetical order."""
     counts: dict[str, int] = {}
     for record in records:

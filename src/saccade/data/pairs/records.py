@@ -56,7 +56,7 @@ class GroupedPair(Pair):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A pair and where it stood."""
+    """A pair, its line and its group."""
 
     line: int
     pair: Pair

@@ -1,4 +1,4 @@
-"""What a question and a candidate have in common by the letter: the count features of answer selection (Yang, Yih & Meek 2015
+"""Counts the words that a question and a candidate share: the count features of answer selection (Yang, Yih & Meek 2015
 add such counts to a network's score). No torch.
 
     idf(w) = ln((1 + N) / (1 + n_w))                 N training candidates, n_w of them with the word

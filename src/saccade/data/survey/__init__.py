@@ -1,4 +1,4 @@
-"""What ``saccade data`` reports of a file: one class per kind of data. No torch."""
+"""Surveys data files for ``saccade data``: one class per kind of data. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the first rows of a file: which columns there are, and which may hold pairs or labels. No torch."""
+"""Guesses from the first rows of a file which columns hold pairs or labels. No torch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ LOOKED_AT = 50  # rows from which samples are taken
 MOST_COLUMNS = 40  # that are shown
 LABEL_ROWS = 20_000  # rows: many files are sorted by their label
 FEWEST_ROWS, MOST_VALUES, TIMES, LONGEST_LABEL = 20, 20, 5, 40  # a column of labels: each occurs TIMES on average
+MOST_EMPTY = 0.2  # the largest share of rows without a value in a column of texts or labels
 CALLED = frozenset({"label", "labels", "class", "category", "sentiment", "intent", "topic", "target"})
 
 
 class UnknownColumns(InputError):
-    """The columns cannot be known; ``available`` are those there are, each with a text from it where it has one."""
+    """Raised when the columns cannot be guessed; ``available`` lists the columns, each with an example text if it has one."""
 
     def __init__(self, error: InputError, available: Sequence[tuple[Name, str | None]]) -> None:
         super().__init__(error.where, expected=error.expected, found=error.found, line=error.line, field=error.field)
@@ -36,7 +37,7 @@ def suffix_of(file: str) -> str:
 
 
 def has_columns(file: str, format: str | None, *names: Name, encoding: Encoding = "utf-8") -> bool:
-    """Whether a table, JSONL or Parquet file has these columns. Whoever reads the file reports what is wrong with it."""
+    """Whether a table, JSONL or Parquet file has these columns; False if it cannot be read, which the reader reports."""
     try:
         items = scan_fields(file, names, format=format, encoding=encoding) if _tabular(file, format) else iter(())
         return any(isinstance(item, Fields) for item in islice(items, LOOKED_AT))
@@ -81,7 +82,7 @@ def samples_of(file: str, format: str | None = None, encoding: Encoding = "utf-8
 
 def likely_pair(columns: Sequence[tuple[Name, str | None]]) -> tuple[Name, Name] | None:
     """The first two columns named after a language, else the two with the longest texts; None where two have no texts."""
-    texts = [(name, text) for name, text in columns if text and not text.strip().isnumeric()]
+    texts = [(name, text) for name, text in columns if text and any(map(str.isalpha, text))]
     languages = [name for name, _ in texts if bare(str(name)) in LANGUAGES]
     longest = sorted(texts, key=lambda column: -len(column[1]))[:2]
     chosen = languages[:2] if len(languages) > 1 else [name for name, text in texts if (name, text) in longest]
@@ -102,7 +103,7 @@ class LabelGuess:
 
     def __str__(self) -> str:
         name = f"column {self.label}" if isinstance(self.label, int) else repr(self.label)
-        return f"{name} has {self.values} different values in {self.rows:,} rows and is taken for the label"
+        return f"{name} has {self.values} different values in {self.rows:,} rows and is used as the label"
 
 
 def label_columns(
@@ -117,12 +118,12 @@ def label_columns(
         names, rows = first_rows(file, format, encoding, LABEL_ROWS) if _tabular(file, format) else ([], [])
     except InputError:
         return None
-    columns = {
-        name: [row[place] for row in rows if row[place] is not None]  # a record of JSONL may lack a key
-        for place, name in enumerate(names)
+    columns = {  # a record of JSONL may lack a key, and a cell may be empty
+        name: [row[place] for row in rows if not _is_empty(row[place])] for place, name in enumerate(names)
     }
-    labels = [name for name, values in columns.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
-    texts = [name for name, values in columns.items() if _are_texts(values)]
+    filled = {name: values for name, values in columns.items() if len(values) >= (1 - MOST_EMPTY) * len(rows)}
+    labels = [name for name, values in filled.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
+    texts = [name for name, values in filled.items() if _are_texts(values)]
     if not labels or not texts or (sure and len(texts) > 1):
         return None
     words = [
@@ -133,6 +134,10 @@ def label_columns(
     return LabelGuess(text, label, len(set(columns[label])), len(rows))
 
 
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def _are_labels(values: Sequence[object]) -> bool:
     names = {label_of(value) for value in values if not isinstance(value, list | dict)}
     if not 2 <= len(names) <= min(MOST_VALUES, len(values) // TIMES):
@@ -141,7 +146,7 @@ def _are_labels(values: Sequence[object]) -> bool:
 
 
 def _are_texts(values: Sequence[object]) -> bool:
-    """Strings, most of them different, most of several words."""
+    """Strings, most of them different, most of several words; a date and a time are not words."""
     texts = [value for value in values if isinstance(value, str)]
-    wordy = sum(len(text.split()) > 1 for text in texts)
+    wordy = sum(len(text.split()) > 1 and any(map(str.isalpha, text)) for text in texts)
     return 2 * len(set(texts)) > len(values) and 2 * wordy > len(values)

@@ -148,7 +148,7 @@ class LabelSurvey(Survey):
             yield f"fewer than {FEW} texts of {listed(few)}"
         if self.wants_group:
             group = f"data.columns.group: {self.data.columns.text}"
-            yield f"{several(self.sharing, 'pair')} with the first text of another one: {group} holds them out together"
+            yield f"{several(self.sharing, 'pair')} with the first text of another pair: {group} holds them out together"
         share, splits = self.data.hold_out, " and ".join(self.drawn)
         absent = [label for label, count in self.counts.items() if (1 - share) ** count > ABSENT]
         if absent and splits and len(self.counts) > 1:

@@ -86,8 +86,9 @@ class PairSurvey(Survey):
             return
         columns, format = self.data.columns, self.data.format
         if not self.named and not columns.named:
-            names = header_of(self.files, format, self.data.encoding) or []
-            if len(names) == 2 and all(names) and names != [columns.source, columns.target]:
+            # A column without a name, as of the index of a DataFrame, is none of the two.
+            names = [name for name in header_of(self.files, format, self.data.encoding) or [] if name.strip()]
+            if len(names) == 2 and {*names} != {columns.source, columns.target}:
                 swapped = bare(names[0]) in TARGETS or bare(names[1]) in SOURCES
                 source, target = names[::-1] if swapped else names
                 columns = replace(columns, source=source, target=target)
@@ -135,7 +136,7 @@ class PairSurvey(Survey):
             header = f'--column "source={source}" --column "target={target}"'
             yield f"the first row, {source!r} → {target!r}, is read as a pair; if it is a header, add {header}"
         if self.train.records < FEW_PAIRS:
-            yield f"{several(self.train.records, 'pair')}: so few are memorised rather than learnt from"
+            yield f"{several(self.train.records, 'pair')}: too few to learn from: a network memorises them"
 
     def checks(self) -> Iterator[tuple[int, str]]:
         yield from super().checks()
@@ -153,7 +154,7 @@ class PairSurvey(Survey):
     # The recipe -------------------------------------------------------------------------------------------------------
 
     def cut(self) -> tuple[Literal["characters", "words", "bpe"], int | None, str]:
-        """How to split the texts into tokens: the kind, the size of the vocabulary, and why."""
+        """The recommended tokenizer: its kind, the size of the vocabulary, and the reason."""
         sides = list(self.train.sides.values())
         if any(side.unspaced for side in sides):
             return "characters", None, "a side is in a script without spaces between words"
@@ -200,11 +201,11 @@ def limits_for(longer: Lengths) -> tuple[int, Literal["error", "truncate"], int]
 
 
 def nice(length: int) -> int:
-    """A round number that is no less, and leaves some room: 3 → 40, 83 → 90, 217 → 250, 1234 → 1500."""
+    """A round number with some room above: 3 → 40, 83 → 90, 217 → 250, 1234 → 1500."""
     step = next(step for bound, step in ((100, 10), (1000, 50), (10**9, 500)) if length <= bound)
     return max(ROOMY, -(-length // step) * step)
 
 
 def power_of_two(number: int) -> int:
-    """The smallest power of two that is no less."""
+    """The number rounded up to a power of two."""
     return 1 << max(0, number - 1).bit_length()

@@ -99,7 +99,7 @@ class Part:
 
     @property
     def spoilt(self) -> bool:
-        """Whether so many lines are malformed that what is left would be another data set."""
+        """Whether too many lines are malformed for the rest to represent the file."""
         return self.fault_count > OFTEN * (self.records + self.fault_count)
 
     def add_fault(self, fault: Fault) -> None:
@@ -128,7 +128,7 @@ class Part:
 
 
 class Survey(ABC):
-    """What the data of a recipe holds, or a file that is to become one.
+    """Surveys the data of a recipe, or a file for which a recipe is to be written.
 
     Without a recipe ``data`` names the training file alone, ``tests`` are the files to compare with, and :meth:`recipe` writes
     one; columns may be guessed unless they were ``named``. With ``has_recipe`` the data is judged by the recipe's own limits,
@@ -171,7 +171,7 @@ class Survey(ABC):
     def recognises(
         cls, files: Sequence[str], columns: Mapping[str, Name], format: str | None, encoding: Encoding
     ) -> bool:
-        """Whether these files are of this kind: by the roles that were named, by the format, else by their looks."""
+        """Whether these files are of this kind: by the named roles, by the format, else by their content."""
         named = set(columns) - {"group"}
         if named or format in cls.formats:
             return named <= set(cls.roles)
@@ -180,7 +180,7 @@ class Survey(ABC):
     @classmethod
     @abstractmethod
     def looks_right(cls, file: str, format: str | None, encoding: Encoding) -> bool:
-        """Whether a file is of this kind where nobody said so."""
+        """Whether the content of a file is of this kind."""
 
     @abstractmethod
     def scan(self, files: Any) -> Iterator[Any]:
@@ -204,7 +204,7 @@ class Survey(ABC):
         return dict(given)
 
     def settle(self) -> None:
-        """Guess what ``data`` leaves open, before the file is read."""
+        """Guess the settings that ``data`` leaves out, before the file is read."""
         return
 
     def sides(self) -> Sequence[str]:
@@ -216,7 +216,7 @@ class Survey(ABC):
         return items
 
     def count(self, record: Any, part: Part) -> None:
-        """Count what only this kind has."""
+        """Count what is specific to this kind."""
         return
 
     def measure(self, record: Any) -> Iterable[tuple[str, int]]:
@@ -228,18 +228,18 @@ class Survey(ABC):
         return
 
     def own_problems(self) -> Iterable[str]:
-        """Why this kind of data would not train."""
+        """Problems specific to this kind that would prevent training."""
         return ()
 
     def own_notes(self) -> Iterable[str]:
-        """What else is worth knowing."""
+        """Notes specific to this kind."""
         return ()
 
     def own_sections(self) -> Iterable[Section]:
         return ()
 
     def checks(self) -> Iterable[tuple[int, str]]:
-        """What was looked for, and how often it was found."""
+        """The checks of the report, and how often each found something."""
         yield self.repeated, f"{self.unit}s repeat an earlier one{self.shown('repeated')}"
 
     def test_checks(self, part: Part) -> Iterable[tuple[int, str]]:
@@ -318,7 +318,7 @@ class Survey(ABC):
                 yield item
 
     def _find_examples(self) -> None:
-        """Read again as far as the first example of everything that was found."""
+        """Read the files again, up to the first example of each finding."""
         wanted: dict[int, list[str]] = {}
         for name, row in self.train.first.items():
             wanted.setdefault(row, []).append(name)
@@ -333,7 +333,7 @@ class Survey(ABC):
                 self.examples |= dict.fromkeys(wanted[row], place + " → ".join(map(quoted, texts)))
 
     def shown(self, name: str) -> str:
-        """The example of what was found, in brackets."""
+        """The example of a finding, in brackets."""
         return f" ({self.examples[name]})" if name in self.examples else ""
 
     def located(self, file: Any) -> Any:
@@ -354,7 +354,7 @@ class Survey(ABC):
 
     @cached_property
     def problems(self) -> list[str]:
-        """Why it would not train; empty where it would."""
+        """The reasons why it would not train, if any."""
         train = self.train
         found = [f"the file cannot be read to its end: {train.broken}"] if train.broken else []
         found += self.own_problems()
@@ -374,13 +374,13 @@ class Survey(ABC):
         return getattr(self.data, "faults", "error") == "error"
 
     def _malformed(self, part: Part, hint: str = "") -> list[str]:
-        """Why malformed lines are a problem, where they are one: the recipe that is written here drops a few."""
-        said = f"{part.name}: {part.malformed}, the first: {part.first_fault}{hint}"
+        """The problem that malformed lines are, if they are one: the recommended recipe drops a few."""
+        message = f"{part.name}: {part.malformed}, the first: {part.first_fault}{hint}"
         if not hasattr(self.data, "faults"):
-            return [said]
+            return [message]
         if self.has_recipe:
-            return [f"{said} (data.faults: drop leaves them out)"]
-        return [f"{said} (more than {OFTEN:.0%} of the lines: {self.remedy(part)})"] if part.spoilt else []
+            return [f"{message} (data.faults: drop leaves them out)"]
+        return [f"{message} (more than {OFTEN:.0%} of the lines: {self.remedy(part)})"] if part.spoilt else []
 
     def remedy(self, part: Part) -> str:
         """What to do about a file with many malformed lines."""
@@ -406,18 +406,18 @@ class Survey(ABC):
         return [name for name in ("valid", "test") if name not in given]
 
     def _overlaps(self) -> list[str]:
-        """Why ``data.overlap`` refuses what the files have in common."""
+        """Why ``data.overlap`` refuses records that files have in common."""
         overlap = self.data.overlap
         if overlap == "drop_train" and not self.unmet:
             return [f"all training {self.unit}s are in valid or test: data.overlap=drop_train leaves none to train on"]
-        found = []
+        problems = []
         for part in self.tests:
-            said = f"{part.met:,} of {several(part.records, self.unit)} of {part.name} are in the training file too"
+            message = f"{part.met:,} of {several(part.records, self.unit)} of {part.name} are in the training file too"
             if part.met and overlap == "error":
-                found.append(f"{said}, and data.overlap is error")
+                problems.append(f"{message}, and data.overlap is error")
             elif part.met and part.met == part.records and overlap == "drop_test":
-                found.append(f"{said}: data.overlap=drop_test leaves none of it")
-        return found
+                problems.append(f"{message}: data.overlap=drop_test leaves none of it")
+        return problems
 
     def _too_long(self, policy: str) -> list[str]:
         """What exceeds ``data.max_length``, where ``data.too_long`` is this policy."""
@@ -437,7 +437,7 @@ class Survey(ABC):
 
     @cached_property
     def notes(self) -> list[str]:
-        """What is worth knowing, whether it would train or not."""
+        """Notes of the report."""
         found = [
             f"{part.name}: {part.malformed}, which the recipe leaves out (data.faults: drop)"
             for part in (self.train, *self.tests)
@@ -458,7 +458,7 @@ class Survey(ABC):
         return found + (self._held_out() if self.drawn and not self.problems else [])
 
     def _cut(self) -> list[str]:
-        """That the recipe which is written here cuts a few texts."""
+        """A note if the recommended recipe cuts a few texts."""
         if not (limited := self._limited):
             return []
         count, limit, kind = limited
@@ -470,7 +470,7 @@ class Survey(ABC):
         return [f"{what}: {fate}; a longer limit costs time and memory"] if count else []
 
     def _held_out(self) -> list[str]:
-        """That few records will be held out."""
+        """A note if few records will be held out."""
         share, records = self.data.hold_out, self.train.records
         count = min(max(1, round(share * records)), HELD_OUT_AT_MOST)
         if count >= ROUGH:
@@ -535,7 +535,7 @@ class Survey(ABC):
 
     @cached_property
     def _limited(self) -> tuple[int, int, str] | None:
-        """How many texts exceed the recommended ``max_length``, that, and what it counts."""
+        """The number of texts that exceed the recommended ``max_length``, that length, and its unit."""
         data = {} if self.has_recipe else self.recommend()["data"]
         kind = data.get("tokens", {}).get("kind")
         if "max_length" not in data or kind not in ("characters", "words"):
@@ -552,7 +552,7 @@ class Survey(ABC):
         return part.sides[name].vocabulary.unseen_in(self.train.sides[name].vocabulary)
 
     def to_json(self) -> dict[str, Any]:
-        """All that was found, for programs."""
+        """The survey as plain data, for JSON."""
         columns = getattr(self.data, "columns", None)
         tests = [
             {"file": part.name, "records": part.records, "met": part.met, "near": part.near, "whole": part.whole}
@@ -638,7 +638,7 @@ def quoted(text: str) -> str:
 
 
 def rounded_up(length: int, step: int = 8, least: int = 8) -> int:
-    """A multiple of ``step`` that is no less."""
+    """The number rounded up to a multiple of ``step``."""
     return max(least, math.ceil(length / step) * step)
 
 

@@ -25,7 +25,7 @@ from saccade.data.tags.records import FEW_DOCUMENTS, Tagged, scan
 from saccade.data.tags.schemes import OUTSIDE, Scheme, fault_in, is_tag, parted, spans_of, tags_with, types_in
 
 SUFFIXES = ("conll", "conllu", "iob", "iob2", "bio", "bioes", "col")  # of files that hold nothing else
-SLIPS = 0.05  # sentences with tags of no scheme, of those with spans, up to which they are taken for slips
+SLIPS = 0.05  # share of sentences with invalid tags up to which they are counted as mistakes in the file
 FEW = 10  # occurrences of a tag or a type below which little can be learnt of it
 BATCH, UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 16, 2000, 8, 60
 LONGEST = 200  # tokens of a sentence that is read whole
@@ -130,7 +130,7 @@ class TagSurvey(Survey):
             yield "tags are numbers: data.labels names them in their order, and data.scheme says whether they mark spans"
         elif OUTSIDE in self.tags and marked:
             but = f", but {listed(other[:3])} is not written as iob1, bio or bioes" if other else ""
-            yield f"tags such as {marked[0]} look like marks of spans{but}: they are taken as names, and no spans are counted"
+            yield f"tags such as {marked[0]} look like marks of spans{but}: they are read as plain tags, without spans"
 
     def own_json(self) -> dict[str, Any]:
         documents = len(self.documents - {None})

@@ -107,7 +107,7 @@ class VisitSurvey(Survey):
             )
             data = replace(data, columns=columns, outcomes=admissions)
             self.guesses.append(
-                "diagnoses of MIMIC are coded at discharge: those of the last admission may tell what is predicted"
+                "MIMIC codes diagnoses at discharge: those of the last admission may reveal the outcome"
             )
         elif data.format != "omop":
             columns = (
@@ -136,7 +136,7 @@ class VisitSurvey(Survey):
         code, count = likely[0]
         others = f", or one of {listed([name for name, _ in likely[1:]])}" if likely[1:] else ""
         self.guesses.append(
-            f"no outcome is given: it is predicted whether {code} comes later, which {count:,} of {patients:,} patients get: "
+            f"no outcome is given: the recipe predicts whether {code} comes later, as in {count:,} of {patients:,} patients; "
             f"set data.target to the code that you mean{others}"
         )
         return replace(data, target=(code,))
@@ -177,7 +177,7 @@ class VisitSurvey(Survey):
         self.recorded.append(record)
 
     def finish(self) -> None:
-        """Without a recipe, plan to hold out so many patients that both kinds are among them."""
+        """Without a recipe, hold out enough patients that some have the outcome and some do not."""
         numbers, names = self.train.numbers, self.data.outcome_names
         self.rates = {name: self.train.counts[name] / self.train.records for name in names}
         cases = self.train.counts[names[0]]
@@ -201,7 +201,7 @@ class VisitSurvey(Survey):
                 return
 
     def _both(self, records: Iterable[Patient]) -> bool:
-        """Whether some have each outcome and some have not."""
+        """Whether, for each outcome, some patients have it and some do not."""
         ends = np.array([np.atleast_2d(np.asarray(record.target))[-1] for record in records])
         return bool((ends.min(axis=0) < ends.max(axis=0)).all())
 
@@ -229,11 +229,11 @@ class VisitSurvey(Survey):
         yield numbers["single"], "patients have one visit only"
         yield numbers["future"], "visits are in the future"
         yield numbers["old"], f"visits are before {OLDEST.year}"
-        yield len(self.telling), f"codes are of patients with the outcome only: {listed(self.telling) or 'none'}"
+        yield len(self.telling), f"codes occur only in patients with the outcome: {listed(self.telling) or 'none'}"
 
     def test_checks(self, part: Part) -> Iterator[tuple[int, str]]:
         same = int(np.isin(hashes(part.units), hashes(self.train.units)).sum()) if part.grouped else 0
-        yield same, "have the name of a patient of the training file"
+        yield same, "have the identifier of a patient in the training file"
 
     def own_problems(self) -> Iterator[str]:
         for name, rate in self.rates.items():
@@ -250,14 +250,14 @@ class VisitSurvey(Survey):
                 yield f"only {percent(rate)} of the patients have the outcome {name}: auprc tells more than auc"
         if self.telling:
             yield (
-                f"{listed(self.telling)}: each is of at least {TELLING} patients, who all have the outcome; if one means the "
-                "outcome itself, leave it out, or predict it with data.target"
+                f"{listed(self.telling)}: at least {TELLING} patients have it, all of them with the outcome; if a code records "
+                "the outcome itself, leave it out, or predict it with data.target"
             )
         with_, without = self.lengths
         if min(with_, without) and max(with_ / without, without / with_) > UNEVEN:
             yield (
-                f"patients with the outcome have {with_:.1f} visits, others {without:.1f}: length alone predicts something, so "
-                "compare with visit_logistic"
+                f"patients with the outcome have {with_:.1f} visits, others {without:.1f}: the number of visits alone is "
+                "informative, so compare with visit_logistic"
             )
         if numbers["firsts"] > FIRSTS * numbers["visits"]:
             yield f"{percent(numbers['firsts'] / numbers['visits'])} of the visits are on 1 January: is only their year known?"
@@ -270,7 +270,10 @@ class VisitSurvey(Survey):
             yield "every patient has one visit only: is the column of times the right one?"
         if self.unheld and self.drawn and not self.problems:
             splits = " or ".join(self.drawn)
-            yield f"{splits} may have patients of one kind only, and then no auc: give your own files, or raise data.hold_out"
+            yield (
+                f"{splits} may have only patients with, or only without, the outcome, and then auc is not defined: give your "
+                "own files, or raise data.hold_out"
+            )
 
     def own_json(self) -> dict[str, Any]:
         numbers = {name: self.train.numbers[name] for name in ("visits", "codes", "single", "future", "old")}
@@ -358,7 +361,7 @@ def _truth(value: Any) -> bool:
 
 
 def guessed_separator(file: Any, format: str | None, column: str) -> str | None:
-    """What stands between codes where cells of this column hold several; parts between commas or blanks must have digits."""
+    """The separator of codes, if cells of this column hold several; parts between commas or blanks must contain digits."""
     names, rows = _head(file, format)
     cells = [str(row[names.index(column)]) for row in rows] if column in names else []
     for separator in SEPARATORS:

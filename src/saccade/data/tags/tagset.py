@@ -55,8 +55,8 @@ class Tags:
         """The tags of a sentence as the network is taught them."""
         return list(tags) if self.learn == self.scheme else converted(tags, self.learn)
 
-    def said(self, tags: Sequence[str]) -> list[str]:
-        """What the network said, in the file's scheme; tags that it does not allow are repaired."""
+    def in_file_scheme(self, tags: Sequence[str]) -> list[str]:
+        """Predicted tags in the file's scheme; invalid sequences are repaired."""
         return converted(tags, self.scheme)
 
     def numbers(self, tags: Sequence[str], where: str) -> list[int]:

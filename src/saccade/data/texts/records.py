@@ -141,7 +141,7 @@ class CommonWords(TokenizerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind != "words":
-            raise ValueError(f"kind must be words, since words are what vectors are learnt of: got {self.kind}")
+            raise ValueError(f"kind must be words, since vectors are learnt for words: got {self.kind}")
 
 
 @dataclass(frozen=True)

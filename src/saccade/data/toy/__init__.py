@@ -13,8 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from saccade.errors import InputError
+
 T = TypeVar("T")
 SPLITS = ("test", "valid", "train")
+LARGEST = 2**31  # records × the largest of the other settings
+MISSES = 10_000  # draws in a row that are in another split already
 TOYS = {
     # pairs of texts
     "dates": "saccade.data.toy.dates",
@@ -40,6 +44,9 @@ TOYS = {
     "hull": "saccade.data.toy.points",
     # pictures with a caption
     "shapes": "saccade.data.toy.shapes",
+    # pictures with a label
+    "dots": "saccade.data.toy.dots",
+    "twins": "saccade.data.toy.twins",
 }
 
 
@@ -51,10 +58,24 @@ def toy(source: str) -> ModuleType:
 def generated(data: Any, folder: Path) -> Mapping[str, Sequence[Any]]:
     """The values of each split's records, as the source that ``data`` names makes them; a missing split is held out later."""
     settings = getattr(data, data.source, data)  # points have their settings beside the source
+    _check_size(settings, data.source)
     module = toy(data.source)
     if data.source == "spelling":  # the only one that may read a file of the user's
         return module.generate(settings, folder)  # type: ignore[no-any-return]
     return module.generate(settings)  # type: ignore[no-any-return]
+
+
+def _check_size(settings: Any, source: str) -> None:
+    """Raise where more would be generated than fits into memory: the recipe may come from anyone."""
+    numbers = {name: value for name, value in vars(settings).items() if type(value) is int and name != "seed"}
+    records = sum(numbers.pop(split, 0) for split in SPLITS)
+    largest = max(numbers, key=lambda name: numbers[name], default="")
+    size = records * max(numbers.get(largest, 1), 1)
+    if size > LARGEST:
+        product = f"{records:,} records" + (f" × {largest} {numbers[largest]:,}" if largest else "")
+        raise InputError(
+            f"data.source: {source}", expected=f"at most {LARGEST:,} values to generate", found=f"{size:,} ({product})"
+        )
 
 
 def examples(source: str | None) -> list[str]:
@@ -81,9 +102,15 @@ def distinct_splits(
     for split in SPLITS:
         rng = _seeded(settings, name, split)
         splits[split] = []
+        misses = 0
         while len(splits[split]) < getattr(settings, split):
             record = draw(rng)
-            if record[0] not in held:
+            misses = misses + 1 if record[0] in held else 0
+            if misses > MISSES:
+                raise InputError(
+                    f"data.{name}", field=split, expected="settings that give enough different records", found="too few"
+                )
+            if not misses:
                 splits[split].append(record)
         held.update(source for source, _ in splits[split])
     return splits

@@ -1,10 +1,10 @@
-"""A small language whose every probability is known: sentences whose verbs agree with their subjects across clauses.
+"""Generates a small language of known entropy: sentences whose verbs agree with their subjects across clauses.
 
     S     → NP[n] VP[n]                                   n: one or many
     NP[n] → det noun[n] | det noun[n] that VP[n] | det noun[n] that NP[m] sees[m]
     VP[n] → sleeps[n] | sees[n] NP
 
-"the dogs that the cat sees sleep": what the last verb needs to know stands five words back. A sentence has one derivation,
+"the dogs that the cat sees sleep": the last verb depends on a word five positions earlier. A sentence has one derivation,
 so its probability is the product of its choices, and the best that any model can do follows from the grammar alone:
 
     log(best perplexity) = E[−log p(sentence)] / E[words + 1]        the end of a sentence is one more token

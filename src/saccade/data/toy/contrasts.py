@@ -1,10 +1,10 @@
-"""Generates sentences in which the aspect alone decides: each praises one thing and blames another; one of them is asked for.
+"""Generates sentences in which the aspect alone decides the label: each praises one thing and criticises another.
 
     "the soup was lovely but the waiter is clumsy"   soup → positive   waiter → negative
 
 Every sentence makes two records, one for each thing, with opposite labels. A classifier that cannot see which thing is meant
-is right in exactly half of them. :func:`deciding` says where the word stands that decides, so that one can check whether a
-network attends to it.
+is right in exactly half of them. :func:`deciding` gives the position of the deciding word, to check whether a network
+attends to it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     "k3 b1 q7 b1 …"  →  "k3 b1 q7 b1 …"
 
-An encoder that passes on one vector must fit the whole row into it; with attention it need not.
+An encoder without attention must store the whole row in one vector; with attention it need not.
 Lengths are spread evenly from ``shortest`` to ``longest``.
 """
 

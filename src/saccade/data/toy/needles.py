@@ -1,11 +1,11 @@
-"""Generates documents whose deciding sentence and word are known: a needle of one metal in a heap of hay.
+"""Generates documents whose deciding sentence and word are known: one metal among random words.
 
     "Window garden table seldom river. Under paper walks copper lamp. Green boat …"   →   copper
 
 Every document has the same number of sentences of random words; one word of one sentence is a metal, and the label is that
-metal. Where it stands is drawn by chance, so a network must find the sentence, and in it the word. In one document of five
-there is no metal, and the label is ``nothing``: else one metal would follow from the absence of the others. :func:`deciding`
-says where the word is.
+metal. Its position is random, so a network must find the sentence, and the word in it. One document of five has no metal
+and the label ``nothing``; otherwise one metal would follow from the absence of the others. :func:`deciding` gives the
+position of the word.
 """
 
 from __future__ import annotations

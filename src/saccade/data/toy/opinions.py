@@ -3,8 +3,8 @@
     "about the soup : my sister called it dull , the guide found it superb and i thought it lovely ."   →   praise
 
 What the others say is random, so no word decides by itself: the label is in the adjective that follows ``i``, reversed where
-``not`` stands before it (``neither`` has no opposite). :func:`deciding` says where that adjective stands, so
-that one can see whether a network looks at it.
+``not`` stands before it (``neither`` has no opposite). :func:`deciding` gives the position of that
+adjective, to check whether a network attends to it.
 """
 
 from __future__ import annotations

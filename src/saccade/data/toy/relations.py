@@ -3,7 +3,7 @@
     "yesterday the <e2>storm</e2> caused a sudden <e1>flood</e1> and the driver found the letter"   →   cause(e2,e1)
 
 Another clause may follow or come before whose verb, one of the same, joins two unmarked nouns: only the marks say which
-verb counts. :func:`deciding` says where it stands, so that one can check whether a network attends to it.
+verb counts. :func:`deciding` gives its position, to check whether a network attends to it.
 """
 
 from __future__ import annotations

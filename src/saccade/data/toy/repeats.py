@@ -4,8 +4,8 @@ tag, and every later occurrence has the same tag.
     words   kefo 2 lumi 0 kefo lumi kefo
     tags    C    C A    A C    A    C
 
-Words are invented, and the tag of a word is drawn anew for each text: nothing can be learnt about a word alone. Its tag follows
-from the number behind its first occurrence, however far back that is. :func:`first_of` says where that is.
+Words are invented and their tags are drawn again for each text, so nothing can be learnt about a word alone. Its tag follows
+from the number after its first occurrence, at any distance. :func:`first_of` gives that position.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ downloaded; or misspelt words of a text of the user's.
 
     "Portugese"  →  "Portuguese"        "Kyrgystan"  →  "Kyrgyzstan"
 
-A name is misspelt by one or two slips of the kinds people make (`SLIPS`); longer names get more of them. A misspelling
+A name gets one or two typical misspellings (`SLIPS`); longer names get more. A misspelling
 belongs to one split alone and never spells another name, so no source of `valid` or `test` was trained on; the names
 themselves occur in every split, as the words of a language do.
 """

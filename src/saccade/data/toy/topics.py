@@ -4,7 +4,7 @@
     sentence → this noun verb . | these nouns verbs . | this noun verb the noun . | …
 
 A masked determiner, a noun's number and a verb's number follow from the words around them; which noun and which verb it is
-does not. Whether a second text follows the first can be told by its topic, unless two documents happen to share theirs.
+does not. The topic shows whether a second text follows the first, unless two documents have the same topic.
 """
 
 from __future__ import annotations

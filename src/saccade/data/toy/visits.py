@@ -1,4 +1,4 @@
-"""A made cohort whose cause is known: the outcome follows where code c7 stands in one of a patient's last three visits.
+"""Generates a cohort with a known cause: a patient has the outcome if code c7 occurs in one of the last three visits.
 
     2020-01-07 c3 c12   2020-02-19 c7   2020-03-02 c5   2020-06-30 c1 c9 c22        →   1
     2020-01-11 c7       2020-01-20 c2   2020-05-09 c4 c8   2020-05-12 c2   …        →   0
@@ -30,7 +30,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Cohort:
-    """How many patients, with how many visits of how many codes, out of how many codes, and the seed of the draw."""
+    """The number of patients, of visits per patient, of codes per visit and in all, and the random seed."""
 
     train: int = 1500
     valid: int = 200
@@ -85,7 +85,7 @@ def _patient(draw: random.Random, cohort: Cohort, outcome: int) -> dict[str, Any
 
 
 def deciding(visits: Sequence[Sequence[str]]) -> list[int]:
-    """The visits, given by their codes, that hold the cause where it counts.
+    """The numbers of the visits that contain the cause and decide the outcome.
 
     >>> deciding([["c7"], ["c1"], ["c7", "c2"], ["c3"], ["c4"]])
     [2]

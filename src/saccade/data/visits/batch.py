@@ -1,4 +1,4 @@
-"""Patients to padded batches: the numbers of their codes per visit, the days of the visits, the outcomes.
+"""Pads patients into batches: the ids of the codes of each visit, the days of the visits, and the outcomes.
 
 Legend: B batch, T visits, K codes per visit, C outcomes.
 """
@@ -17,7 +17,7 @@ from torch.nn import functional
 from saccade.data.batching import TensorBatch, rounded
 from saccade.data.visits.records import Visit, days_of
 
-NO_CODE = 0  # where a visit has no more codes
+NO_CODE = 0  # the padding id of codes
 IGNORED = -1.0  # the outcome of a row that is padding
 EncodedVisits = tuple[
     list[list[int]], list[float]
@@ -32,11 +32,11 @@ class Batch(TensorBatch):
     times: Float32[Tensor, "B T"]
     lengths: Int64[Tensor, " B"]
     outcomes: Float32[Tensor, "B C"] | Float32[Tensor, "B T C"]
-    indices: list[int]  # where the records stand in their corpus
-    tokens: int  # outcomes, the units of the loss: known without asking the device
+    indices: list[int]  # positions of the records in their corpus
+    tokens: int  # outcomes, the units of the loss: known on the host
 
     def bucketed(self) -> Batch:
-        """The same batch in one of few shapes: rows without outcomes below, padding visits and codes behind."""
+        """The batch padded to one of few shapes, by rows without outcomes and by empty visits and codes."""
         B, T, K = self.codes.shape
         rows, visits, codes = rounded(B, 8) - B, rounded(T, 4) - T, rounded(K, 4) - K
         tail = (0, 0, 0, visits, 0, rows) if self.outcomes.dim() == 3 else (0, 0, 0, rows)

@@ -32,7 +32,7 @@ from saccade.data.splits import Splits
 from saccade.data.toy.visits import Cohort
 from saccade.errors import InputError
 
-LONGEST = 1e7  # days: more is no time
+LONGEST = 1e7  # days; a larger number is not a time
 COMPACT = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # a date, not a number of days
 TIME = "a date (2020-01-31) or a number of days"
 TRUTH = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1, "0.0": 0, "1.0": 1}
@@ -46,7 +46,7 @@ ACCEPTED = "patients (dicts with visits), or a table of patient, time and code"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Visit:
-    """When it was, as it is written, and what was written down."""
+    """The time of a visit, as written in the data, and its codes."""
 
     time: str
     codes: tuple[str, ...]
@@ -85,25 +85,25 @@ class VisitData(DataConfig):
     source: Literal["visits"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "omop", "mimic"] | None = None
     columns: VisitColumns = field(default_factory=VisitColumns)
-    separator: str | None = None  # what stands between codes, where one cell holds several
+    separator: str | None = None  # between codes, if one cell holds several
     outcomes: str | None = None  # a second table: the patients' outcomes
     outcome_time: str | None = None  # its column with the time of the outcomes
-    target: tuple[str, ...] = ()  # the outcome is that one of these codes comes later
-    gap: float = 0.0  # so many days before an outcome are not read either
+    target: tuple[str, ...] = ()  # the outcome: does one of these codes occur later?
+    gap: float = 0.0  # days before an outcome that are not read either
     names: str | None = None  # a table of what codes are called
     name_columns: tuple[str, str] | None = None  # its columns of codes and names; the first two unless given
     at: Literal["end", "every"] = "end"  # outcomes are predicted after the last visit, or after every visit
     min_visits: int = 1  # patients with fewer are left out, and counted
     max_visits: int = 200
-    too_long: TooLong = "truncate"  # of patients with more visits the last ones are read
-    min_count: int = 1  # codes that fewer training patients have are not read
+    too_long: TooLong = "truncate"  # only the last visits of a patient with more are read
+    min_count: int = 1  # training patients that a code needs to be read
     visits: Cohort = field(default_factory=Cohort)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, gap=0, min_visits=1, max_visits=self.min_visits, min_count=1)
         if self.target and self.outcomes is not None:
-            raise ValueError(f"outcomes must be left out where target says what is predicted: got {self.outcomes!r}")
+            raise ValueError(f"outcomes must be left out if target is given: got {self.outcomes!r}")
         if self.outcome_time is not None and self.outcomes is None:
             raise ValueError(f"outcome_time must be left out without a table of outcomes: got {self.outcome_time!r}")
         if not self.columns.outcome:
@@ -111,7 +111,7 @@ class VisitData(DataConfig):
 
     @property
     def outcome_names(self) -> tuple[str, ...]:
-        """What the outcomes are called."""
+        """The names of the outcomes."""
         return (" or ".join(self.target),) if self.target else self.columns.outcome
 
     def wanted(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ Outcome = tuple[tuple[Any, ...], str | None]  # a value per outcome, and the tim
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Fields of a file or of memory by their names, and where they stood."""
+    """The fields of a row by name, and the line or position of the row."""
 
     fields: Mapping[str, Any]
     where: str | Path
@@ -187,7 +187,7 @@ def is_date(time: str) -> bool:
 
 
 def _time(value: Any, name: str, row: Row, first: str | None = None) -> str:
-    """A time of the same kind as the ``first`` one of the record: days between a date and a number mean nothing."""
+    """The days of a time; raises unless it is a date or a number as the ``first`` time of the record is."""
     text = str(value).strip()
     try:
         days_of(text)
@@ -199,7 +199,7 @@ def _time(value: Any, name: str, row: Row, first: str | None = None) -> str:
 
 
 def _codes(value: Any, data: VisitData, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Different codes in their order, called by their names where they have one."""
+    """The codes without repeats, in order, each replaced by its name if it has one."""
     texts = [str(part).strip() for part in (value if isinstance(value, list | tuple) else [value]) if not missing(part)]
     if data.separator is not None:
         texts = [part.strip() for text in texts for part in text.split(data.separator)]
@@ -214,7 +214,7 @@ def _truths(values: Sequence[Any], data: VisitData, row: Row) -> tuple[int, ...]
 
 
 def visits_of(value: Any, row: Row, data: VisitData, names: Mapping[str, str] | None = None) -> tuple[Visit, ...]:
-    """Visits out of a list of {"time", "codes"} or (time, codes): in the order of their times, those of one time as one."""
+    """Visits from a list of {"time", "codes"} or (time, codes), sorted by time; entries with equal times are merged."""
     if not isinstance(value, list | tuple) or not value:
         raise row.error(data.columns.visits, 'a list of visits, {"time": …, "codes": […]}', value)
     events: list[tuple[str, Sequence[str]]] = []
@@ -238,9 +238,9 @@ def _merged(events: Iterable[tuple[str, Sequence[str]]]) -> tuple[Visit, ...]:
 def record_of(
     patient: str | None, visits: tuple[Visit, ...], outcomes: Sequence[Outcome], data: VisitData, row: Row
 ) -> Patient | Fault:
-    """A patient whose visits end before what is predicted: nothing at or after its time, nor in the ``gap`` before, is read.
+    """A patient, without the visits at or after the time of the predicted outcome, or within the ``gap`` before it.
 
-    An outcome is positive where one of ``outcomes`` is, and its time is the first of such a one. A patient without an
+    The outcome is positive if any of ``outcomes`` is; its time is that of the first positive one. A patient without an
     outcome, or with too few visits, is excluded: a fault that is skipped and counted, at the patient's first ``row``.
     """
     if data.target:
@@ -259,7 +259,7 @@ def record_of(
     if times:
         visits = tuple(visit for visit in visits if days_of(visit.time) < min(times) - data.gap)
     if len(visits) < data.min_visits:
-        reason, expected = "with too few visits before what is predicted", f"{data.min_visits} visits"
+        reason, expected = "with too few visits before the outcome", f"{data.min_visits} visits"
         return row.fault(reason, expected=expected, found=str(len(visits)), skipped=True)
     return Patient(visits, target, patient)
 
@@ -283,7 +283,7 @@ def patients(rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tab
 def histories(
     rows: Iterable[Row | Patient | Fault], data: VisitData, tables: Tables
 ) -> Iterator[History | Patient | Fault]:
-    """Patients with all their visits: rows that are whole patients one by one, those of a long table grouped by patient."""
+    """Patients with all their visits: one per row, or the rows of a long table grouped by patient."""
     columns, names = data.columns, tables.names
     events: dict[str, list[tuple[str, Sequence[str]]]] = {}
     first: dict[str, Row] = {}  # of each patient
@@ -316,7 +316,7 @@ def histories(
     for name, listed in events.items():
         known: Sequence[Outcome] = outcomes.get(name, [])
         if own and len({value for value, _ in known}) == 1:
-            known = [(known[0][0], None)]  # one value in all rows is a fact about the patient, without a time
+            known = [(known[0][0], None)]  # the same value in all rows describes the patient and has no time
         yield name, _merged(listed), known, first[name]
 
 
@@ -391,7 +391,7 @@ def _scan(
 
 @dataclass(frozen=True)
 class Tables:
-    """What other tables say: outcomes by patient, when each visit was, what codes are called."""
+    """The contents of other tables: outcomes by patient, times of visits, names of codes."""
 
     outcomes: Mapping[str, list[Outcome]] = field(default_factory=dict)
     times: Mapping[str, str] | None = None
@@ -444,7 +444,7 @@ def _mapping(file: Path, columns: Sequence[str], data: VisitData) -> dict[str, s
 
 
 def header_of(file: Path, format: str | None, encoding: Encoding = "utf-8") -> list[str]:
-    """What can be named as a column: of tables, which must have a header, their first row."""
+    """The names of the columns; a table must have a header."""
     format = None if format in PUBLISHED else format
     first = first_row(file, format_of(file, format), encoding)
     return first if first is not None else [str(name) for name in columns_of(file, format, encoding)]

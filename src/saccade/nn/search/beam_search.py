@@ -100,11 +100,10 @@ class Search:
     diverse: Diverse | None = None
 
     def __post_init__(self) -> None:
-        check(self, "block_ngrams")
+        check(self, "beam", "n_best", "block_ngrams")
         for name in ("beam", "n_best"):
             if getattr(self, name) > LARGEST_BEAM:
                 raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {getattr(self, name)}")
-        check(self, "beam")
         for name, kind in (("sample", Sampling), ("diverse", Diverse)):
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
@@ -115,13 +114,12 @@ class Search:
             raise ValueError(f"beam must be 1 when sampling (n_best says how many are drawn): got {self.beam}")
         if self.diverse is not None and self.beam % self.diverse.groups:
             raise ValueError(f"beam must be a multiple of its {self.diverse.groups} groups: got {self.beam}")
-        if self.sample is not None and self.n_best < 1:
-            raise ValueError(f"n_best must be at least 1: got {self.n_best}")
-        if self.sample is None and not 1 <= self.n_best <= self.beam:
+        if self.sample is None and self.n_best > self.beam:
             raise ValueError(f"n_best must be between 1 and beam={self.beam}: got {self.n_best}")
         for name in ("length_penalty", "coverage"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must not be negative: got {getattr(self, name)}")
+            number = getattr(self, name)
+            if not isinstance(number, int | float) or not 0 <= number < math.inf:
+                raise ValueError(f"{name} must be a number that is not negative: got {number!r}")
 
     @property
     def lanes(self) -> int:

@@ -23,21 +23,24 @@ import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from numpy import ndarray
+from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
-from saccade.trace.axes import Axis, Frames, Grid, Positions, Sentences, Tokens
+from saccade.trace.axes import WHOLE, Axis, Frames, Grid, Positions, Sentences, Tokens
 from saccade.trace.maps import Trace
 from saccade.views.colours import needs_white_text, scale
 from saccade.views.document import Document
 from saccade.views.figure.fonts import Typeface
 from saccade.views.figure.page import HAIRLINE, INK, SMALL, TEXT, THIN, UNKNOWN, Labels, Page, colour_map, is_spelled
 from saccade.views.panels import Limits, Panel, is_ruled, panels
+from saccade.views.picture import seen_at, shrunk, under_veil
 from saccade.views.timeline import Timeline
 
 CELLS_WITH_NUMBERS = 12
 MOST_PICTURES = 40
 LINE, STRIP, SPECTROGRAM = 0.22, 0.28, 0.55  # inches
+SHARPEST = 480  # pixels along the longer side of an image
 BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
 BLUE, NAMED = "#3b6fb6", 8  # what lowers a logit, and how many codes are named in a picture
 Place = Literal["alone", "corner", "top", "left", "inner"]
@@ -249,46 +252,84 @@ def _pieces(label: str, spelled: bool, typeface: Typeface, width: float) -> list
 
 
 class Pictures:
-    """Patches of an image: for each query the image, faded where its weight is low."""
+    """Patches of an image: the image, then for each query the image under a veil where it did not look.
 
-    left, side, gap = 0.0, 1.3, 0.15
+    Soft attention has a halo around what it looked at, hard attention the patch that it read.
+    """
+
+    left, side, gap, head = 0.0, 1.3, 0.15, 0.34
 
     def __init__(self, panel: Panel, typeface: Typeface, greatest: float, width: float = 8.0) -> None:
         grid = panel.columns
         self.H, self.W = (grid.height, grid.width) if isinstance(grid, Grid) else (1, len(grid))
-        self.image = grid.image if isinstance(grid, Grid) else None
+        self.box = grid.box if isinstance(grid, Grid) else WHOLE
+        self.image = _sharp(grid.image) if isinstance(grid, Grid) and grid.image is not None else None
         self.scaled = self.image is None
         self.labels = [typeface.write(label[:24]) for label in panel.rows.labels[:MOST_PICTURES]]
+        self.gates = _gates(panel.gate, len(self.labels))
+        self.ends = [typeface.width(text, TEXT * relative) + 0.06 for text, relative in self.labels]
+        self.chosen = panel.chosen
         self.strengths = np.nan_to_num(_weights(panel) / (greatest or 1.0), nan=0.0, posinf=1.0).clip(0, 1)
-        self.tall = min(max(self.side * self.H / max(1, self.W), 0.4), 2.6)
-        self.across = max(1, min(len(self.labels), int(width / (self.side + self.gap))))
+        shape = self.H / max(1, self.W) if self.image is None else self.image.shape[0] / self.image.shape[1]
+        self.tall = min(max(self.side * shape, 0.4), 2.6)
+        self.first = 0 if self.image is None else 1  # the image alone comes first
+        count = len(self.labels) + self.first
+        self.across = max(1, min(count, int(width / (self.side + self.gap))))
         self.width = self.across * (self.side + self.gap) - self.gap
-        self.height = ceil(len(self.labels) / self.across) * (self.tall + 0.34) - 0.1
-        notes = [] if self.scaled else [f"faded where the weight is low; not faded: {greatest:.2f}"]
+        self.height = ceil(count / self.across) * (self.tall + self.head) - 0.1
+        notes = [] if self.scaled else [self._scale_note(greatest)]
+        if any(self.gates):
+            notes.append("β: how much of what was seen was let in")
         if len(panel.rows) > len(self.labels):
             notes.append(f"the first {len(self.labels)} of {len(panel.rows)}")
         self.notes = tuple(notes)
 
+    def _scale_note(self, greatest: float) -> str:
+        if self.chosen is not None:
+            return "clear: the patch that was read"
+        return f"faded where the weight is low; not faded: {greatest:.2f}"
+
     def draw(self, page: Page, left: float, top: float) -> None:
+        if self.image is not None:
+            self._show(page, (left, top + 0.22), self.image)
         for number, (text, relative) in enumerate(self.labels):
-            x = left + number % self.across * (self.side + self.gap)
-            y = top + number // self.across * (self.tall + 0.34)
+            x = left + (number + self.first) % self.across * (self.side + self.gap)
+            y = top + (number + self.first) // self.across * (self.tall + self.head)
             page.text(x, y + 0.09, text, TEXT * relative, INK, va="center_baseline")
-            place = (x, y + 0.22, self.side, self.tall)
+            if self.gates[number]:
+                page.text(x + self.ends[number], y + 0.09, self.gates[number], SMALL, va="center_baseline")
             strengths = self.strengths[number].reshape(self.H, self.W)
             if self.image is None:
-                page.image(*place, strengths, cmap=colour_map(), vmin=0, vmax=1)
+                self._show(page, (x, y + 0.22), strengths, cmap=colour_map(), vmin=0, vmax=1)
             else:
-                page.image(*place, _faded(self.image.float().cpu().numpy() / 255, strengths))
-            # A hairline keeps the edges where the picture fades into the page.
-            page.box(*place, fill=False, edgecolor=HAIRLINE, linewidth=THIN)
+                seen = self._seen(number, strengths, self.image.shape)
+                self._show(page, (x, y + 0.22), under_veil(self.image, seen, (1.0, 1.0, 1.0)))
+
+    def _show(self, page: Page, corner: tuple[float, float], pixels: ndarray, **how: Any) -> None:
+        place = (*corner, self.side, self.tall)
+        page.image(*place, pixels, **how)
+        # A hairline keeps the edges where the picture fades into the page.
+        page.box(*place, fill=False, edgecolor=HAIRLINE, linewidth=THIN)
+
+    def _seen(self, number: int, strengths: ndarray, shape: tuple[int, ...]) -> ndarray:
+        if self.chosen is None or not np.isfinite(self.chosen[number]):
+            return seen_at(strengths, (shape[0], shape[1]), self.box)
+        one = np.zeros(self.H * self.W)
+        one[int(self.chosen[number]) % one.size] = 1.0
+        return seen_at(one.reshape(self.H, self.W), (shape[0], shape[1]), self.box, halo=False)
 
 
-def _faded(image: ndarray, strengths: ndarray) -> ndarray:
-    rows = np.arange(image.shape[0]) * strengths.shape[0] // image.shape[0]
-    columns = np.arange(image.shape[1]) * strengths.shape[1] // image.shape[1]
-    seen = 0.14 + 0.86 * strengths[rows][:, columns, None]
-    return np.asarray(1 - seen + seen * image).clip(0, 1)
+def _sharp(image: Tensor) -> ndarray:
+    """The pixels of an image, from 0 to 1, neither more than a picture of the page has nor so few that a halo has edges."""
+    pixels = shrunk(np.asarray(image.detach().cpu().numpy()), SHARPEST)
+    times = max(1, SHARPEST // 2 // max(pixels.shape[:2]))
+    return np.asarray(pixels.repeat(times, 0).repeat(times, 1) / 255)
+
+
+def _gates(gate: ndarray | None, count: int) -> list[str]:
+    if gate is None:
+        return [""] * count
+    return [f"β {value:.2f}" if np.isfinite(value) else "" for value in gate[:count]]
 
 
 class Statistics:

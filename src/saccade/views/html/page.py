@@ -79,6 +79,7 @@ def chunks(header: Mapping[str, Any]) -> list[str]:
         "heads": live or any(len(trace["maps"]) > 1 for trace in traces),
         "sources": live or any(map(_has_other_sources, traces)),
         "beam": live or any(trace["tree"] for trace in traces),
+        "sheet": live or any(trace["maps"] or trace["outputs"] or trace["signals"] for trace in traces),
         "tour": live or any(trace["outputs"] for trace in traces),
         "live": live,
         "judging": live or len(traces) > 1 or any("faithfulness" in trace["about"] for trace in traces),

@@ -46,6 +46,7 @@ from saccade.views.html.weights import (
     top,
 )
 from saccade.views.labels import JOINERS, is_marker, words_of
+from saccade.views.picture import shrunk
 
 LONGEST_SIDE = 1024  # pixels of a picture in a page
 LOUDEST = 32767
@@ -59,7 +60,7 @@ def image_address(image: Tensor) -> str | None:
         raise SaccadeError(f"image of a grid: expected uint8 [rows, columns, 3], found {found}")
     if not image.numel():
         return None
-    return "data:image/png;base64," + base64.b64encode(png(_smaller(numbers(image)))).decode()
+    return "data:image/png;base64," + base64.b64encode(png(shrunk(numbers(image), LONGEST_SIDE))).decode()
 
 
 def sound_address(audio: Tensor, rate: int) -> str | None:
@@ -89,18 +90,6 @@ def png(image: Array) -> bytes:
         struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
         for name, content in parts
     )
-
-
-def _smaller(image: Array) -> Array:
-    """The picture scaled down to ``LONGEST_SIDE``: each pixel is the mean of a square."""
-    factor = -(-max(image.shape[:2]) // LONGEST_SIDE)
-    if factor == 1:
-        return image
-    # The shorter side of a thin strip may be smaller than a square.
-    down, across = (min(factor, size) for size in image.shape[:2])
-    rows, columns = image.shape[0] // down, image.shape[1] // across
-    squares = image[: rows * down, : columns * across].reshape(rows, down, columns, across, 3)
-    return np.asarray(np.rint(squares.mean((1, 3))), np.uint8)
 
 
 # Scripts that put no spaces between words: there each character stands for itself.

@@ -23,6 +23,7 @@ from saccade.trace.maps import Trace
 from saccade.views.document import Document, document_lines
 from saccade.views.labels import DOTTED_CIRCLE, MARKER, MARKERS, is_character, is_complex, is_marker, word_at, words_of
 from saccade.views.panels import Limits, Panel, is_ruled, panels
+from saccade.views.picture import resampled, seen_at, under_veil
 from saccade.views.terminal.style import Background, Colour, Style
 from saccade.views.timeline import timeline_lines
 
@@ -228,24 +229,71 @@ def _wrap(parts: Sequence[str], between: str, style: Style) -> list[str]:
 
 
 def _pictures(panel: Panel, style: Style) -> list[str]:
-    """Patches of an image: one small picture per query, side by side."""
+    """Patches of an image: one small picture per query, side by side; the image itself where it can be shown."""
     grid = panel.columns
     _, strengths = _strengths(panel)
+    strengths = strengths[:, : len(grid)]
     H, W = (grid.height, grid.width) if isinstance(grid, Grid) else (1, len(grid))
-    wide = max(2 * W, 8)
+    photo = grid if isinstance(grid, Grid) and grid.image is not None and grid.image.numel() else None
+    if style.colour == "none" or not style.unicode:
+        photo = None  # shades of a photo cannot be told from shades of weights
+    least = 8 if panel.gate is None else 16  # cells for a word, and for its gate
+    wide = max(2 * W, least) if photo is None else PHOTO
     across = max(1, (style.width + len(MARGIN)) // (wide + len(MARGIN)))
     lines: list[str] = []
     count = min(len(panel.rows), MOST_PICTURES)
     for first in range(0, count, across):
         shown = range(first, min(first + across, count))
-        lines.append(MARGIN.join(style.fit(style.label(panel.rows.labels[row]), wide) for row in shown))
-        for line in range(H):
-            patches = [strengths[row, line * W : (line + 1) * W] for row in shown]
-            pictures = (style.row([_patch(patch, style) for patch in row]) + " " * (wide - 2 * W) for row in patches)
-            lines.append(MARGIN.join(pictures))
+        lines.append(MARGIN.join(_picture_name(panel, row, wide, style) for row in shown))
+        if photo is not None:
+            drawn = [_photo(photo, strengths[row], _chosen(panel, row), style) for row in shown]
+            lines += [MARGIN.join(parts) for parts in zip(*drawn, strict=True)]
+        else:
+            for line in range(H):
+                patches = [strengths[row, line * W : (line + 1) * W] for row in shown]
+                pictures = (
+                    style.row([_patch(patch, style) for patch in row]) + " " * (wide - 2 * W) for row in patches
+                )
+                lines.append(MARGIN.join(pictures))
         lines.append("")
-    more = [f"the first {count} of {len(panel.rows)}"] if count < len(panel.rows) else []
-    return lines + _legend(panel, more, style)
+    notes = [f"the first {count} of {len(panel.rows)}"] if count < len(panel.rows) else []
+    if panel.gate is not None:
+        notes.append(style.own("β how much of what was seen was let in"))
+    if photo is None:
+        return lines + _legend(panel, notes, style)
+    clear = "clear: the patch that was read" if panel.chosen is not None else "clear: looked at; veiled: not"
+    return lines + _wrap([style.own(clear), *notes], "   ", style)
+
+
+def _picture_name(panel: Panel, row: int, wide: int, style: Style) -> str:
+    label = style.label(panel.rows.labels[row])
+    if panel.gate is None or not np.isfinite(panel.gate[row]):
+        return style.fit(label, wide)
+    gate = style.own(f" β {panel.gate[row]:.2f}")
+    return style.fit(style.short(label, wide - cell_len(gate)) + gate, wide)
+
+
+def _chosen(panel: Panel, row: int) -> int | None:
+    """The patch that hard attention read."""
+    if panel.chosen is None or not np.isfinite(panel.chosen[row]):
+        return None
+    return int(panel.chosen[row]) % len(panel.columns)
+
+
+PHOTO = 28  # cells across; a cell is two pixels high
+
+
+def _photo(grid: Grid, strengths: ndarray, chosen: int | None, style: Style) -> list[str]:
+    """The image of a grid in half blocks, under a veil where it was not looked at."""
+    assert grid.image is not None
+    rows = max(2, round(PHOTO * grid.image.shape[0] / max(1, grid.image.shape[1]) / 2) * 2)
+    weights = strengths
+    if chosen is not None:
+        weights = np.zeros(len(strengths))
+        weights[chosen] = 1.0
+    map = weights.reshape(grid.height, grid.width)
+    seen = seen_at(map, (rows, PHOTO), grid.box, halo=chosen is None)
+    return style.pixels(under_veil(resampled(grid.image, rows, PHOTO), seen, style.paper))
 
 
 def _patch(strength: float, style: Style) -> tuple[float, str]:

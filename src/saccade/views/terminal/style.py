@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, TextIO
 
+import numpy as np
+from numpy import ndarray
 from rich.cells import cell_len, set_cell_size
 
 from saccade.errors import SaccadeError
@@ -25,6 +27,7 @@ ASCII_SHADES = " .:-=+*#%@"
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 RESET = "\x1b[0m"
+CUBE = np.array([0, 95, 135, 175, 215, 255])  # the levels of a component in the cube of a 256-colour terminal
 # Below this strength a colour cannot be distinguished from the background, which is only guessed: nothing is drawn.
 FAINTEST = 0.025
 
@@ -146,6 +149,31 @@ class Style:
         if self.colour == "256":
             return f"48;5;{shades_256(dark)[step]}{letters}", text
         return f"48;2;{red};{green};{blue}{letters}", text
+
+    def pixels(self, image: ndarray) -> list[str]:
+        """An image [2 R, C, 3], from 0 to 1, in R lines of C cells: the upper pixel of a pair is the ink of a half block, the
+        lower one its ground. Needs colours and Unicode."""
+        lines = []
+        for upper, lower in zip(image[0::2], image[1::2], strict=True):
+            pairs = [
+                f"38;{self._code(above)};48;{self._code(below)}" for above, below in zip(upper, lower, strict=True)
+            ]
+            runs = ((pair, len(list(run))) for pair, run in groupby(pairs))
+            lines.append("".join(f"\x1b[{pair}m{'▀' * length}{RESET}" for pair, length in runs))
+        return lines
+
+    def _code(self, pixel: ndarray) -> str:
+        """A colour as a terminal takes it: its bytes, or the nearest in the 6 × 6 × 6 cube of 256 colours."""
+        if self.colour == "256":
+            red, green, blue = (int(np.abs(CUBE - part).argmin()) for part in pixel * 255)
+            return f"5;{16 + 36 * red + 6 * green + blue}"
+        red, green, blue = (int(part) for part in np.rint(pixel * 255))
+        return f"2;{red};{green};{blue}"
+
+    @property
+    def paper(self) -> tuple[float, float, float]:
+        """The colour that the background is taken to have, from 0 to 1."""
+        return (0.0, 0.0, 0.0) if self.background == "dark" else (1.0, 1.0, 1.0)
 
     def height(self, strength: float) -> str:
         """One cell filled from the bottom."""

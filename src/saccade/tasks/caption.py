@@ -1,0 +1,406 @@
+"""Describes pictures: a captioner looks at a grid of cells and writes a sentence, word by word.
+
+A record is a picture with one or many captions. Each caption is a row of its own in training; a picture is predicted once, and
+compared with all of its captions. A trace has the words of the caption and the cells of the grid, on the original picture.
+
+Legend: B batch, T target, L cells, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy import ndarray
+from torch import Tensor
+from torch.nn import functional
+
+from saccade.data.batching import CLOSING, Corpus
+from saccade.data.config import CUT, fit
+from saccade.data.files.records import Name
+from saccade.data.images.batch import CaptionBatch, ImageStore, augmented, collate_captions, scaled
+from saccade.data.images.pictures import Framing, framing_of, png_of
+from saccade.data.images.places import Picture
+from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
+from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.errors import InputError, SaccadeError
+from saccade.extras import need
+from saccade.kinds import IMAGE
+from saccade.metrics.baselines import most_frequent
+from saccade.metrics.captions import CAPTION_METRICS, PAIRED_CAPTION_METRICS, caption_scores, caption_statistics
+from saccade.metrics.significance import Statistics
+from saccade.metrics.text import Score, perplexity
+from saccade.models import name_of
+from saccade.nn.captioner import Captioner, Looks, Seen
+from saccade.nn.search.beam_search import Hypothesis, Search
+from saccade.task import (
+    Evaluation,
+    Loss,
+    OutputConstraints,
+    Phase,
+    Prediction,
+    Progress,
+    Scored,
+    Scores,
+    Steers,
+    eval_mode,
+    refuse_rate,
+)
+from saccade.tasks.classify_images import is_one_picture, refuse_features
+from saccade.tasks.decoding import (
+    Decodes,
+    Searched,
+    constrained,
+    read_and_search,
+    recorder_of,
+    trace_of,
+    unfinished,
+)
+from saccade.tasks.scoring import share
+from saccade.tasks.steering import Spelling, TokenConstraints
+from saccade.trace.axes import Axis, Grid, Tokens
+from saccade.trace.lens import Lens, Record
+from saccade.trace.maps import Trace
+from saccade.training.evaluation import corpus_loss
+from saccade.training.losses import sequence_loss
+
+FILE = "tokenizer.json"
+SHOWN = 1024  # pixels of the longer side of a picture in a trace
+WORDS_OF_THE_SOURCE = ("coverage", "unknown")  # settings of a search that ask for words of the source
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionInput:
+    """A picture to describe, the constraints on its caption, and the rows and columns of the cells that it is read as."""
+
+    picture: Picture
+    grid: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = ()
+    wanted: TokenConstraints = field(default_factory=TokenConstraints)
+
+    @cached_property
+    def original(self) -> tuple[UInt8[ndarray, "H W 3"], tuple[int, int]]:
+        """The picture as a trace keeps it, a large one made smaller, and its true height and width."""
+        pixels = self.picture.read()
+        size = pixels.shape[:2]
+        step = SHOWN / max(size)
+        if step < 1:
+            height, width = (max(1, round(side * step)) for side in size)
+            pillow = need("PIL.Image", extra="images", for_="reading pictures")
+            pixels = np.asarray(pillow.fromarray(pixels).resize((width, height)))
+        return pixels, size
+
+
+class Caption(Steers, Scores, Decodes):
+    """The task: the vocabulary of captions, and how pictures are framed."""
+
+    name = "caption"
+    Data = CaptionData
+    record_types = (Captioned,)
+    network_base = Captioner
+    metrics = CAPTION_METRICS
+    input = IMAGE
+    output = "text"
+    length_setting = "data.max_length"
+    baseline_names = ("most frequent caption",)
+    lengths = ("reference_words",)
+
+    def __init__(self, data: CaptionData, tokenizer: Tokenizer) -> None:
+        self.data, self.tokenizer = data, tokenizer
+
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        refuse_rate(recipe, "sampling", "captions are taught by their true words")
+        refuse_features(recipe)
+        given = {name: getattr(recipe.search, name) for name in WORDS_OF_THE_SOURCE}
+        for name, expected in cls.unused_settings(given).items():
+            raise InputError("recipe", field=f"search.{name}", expected=expected, found=str(given[name]))
+
+    @classmethod
+    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        usual = vars(Search())
+        return {
+            name: f"{usual[name]}: a picture has no words to cover or to copy"
+            for name in WORDS_OF_THE_SOURCE
+            if given.get(name, usual[name]) not in (None, usual[name])
+        }
+
+    def check_search(self, how: Search) -> None:
+        for name, expected in self.unused_settings(vars(how)).items():
+            raise SaccadeError(f"search.{name}: expected {expected}")
+
+    load = staticmethod(load_captions)
+    read_file = staticmethod(read_captions)
+    records = staticmethod(captions_of)
+
+    def examples(self, folder: Path, seed: int, test: Sequence[Captioned] | None = None) -> list[dict[str, str]]:
+        """The first test pictures, as a request sends them."""
+        test = self.load(self.data, folder, seed).test if test is None else test
+        return [{"base64": base64.b64encode(png_of(record.source.read())).decode()} for record in test[:10]]
+
+    @classmethod
+    def learn(cls, data: CaptionData, train: Sequence[Captioned]) -> Caption:
+        """The task of these training records: its vocabulary is learnt from their captions alone."""
+        return cls(data, Tokenizer.train([caption for record in train for caption in record.target], data.tokens))
+
+    @classmethod
+    def restore(cls, data: CaptionData, files: dict[str, str]) -> Caption:
+        if FILE not in files:
+            raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
+        return cls(data, Tokenizer.from_json(files[FILE], FILE))
+
+    def files(self) -> dict[str, str]:
+        return {FILE: self.tokenizer.to_json()}
+
+    @property
+    def vocabularies(self) -> dict[str, Tokenizer]:
+        return {"target": self.tokenizer}
+
+    # A record becomes a batch --------------------------------------------------------------------------------------
+
+    def corpus(self, records: Sequence[Captioned], where: str) -> Corpus:
+        """A row is (number of the record, ids of one of its captions)."""
+        owners = [number for number, record in enumerate(records) for _ in record.target]
+        captions = [caption for record in records for caption in record.target]
+        rows, cut, most = [], 0, self.data.max_length
+        for owner, caption, ids in zip(owners, captions, self.tokenizer.encode_all(captions), strict=True):
+            ids, over = fit(ids, most, self.data.too_long, f"{where}, record {owner + 1} ({caption[:40]!r})")
+            cut += over
+            rows.append((owner, ids))
+        shortened = f"{where}: {cut:,} of {len(rows):,} captions {CUT} their first {most} tokens" if cut else ""
+        counted = f"{where}: {len(records):,} pictures, {len(rows):,} captions" if len(rows) > len(records) else ""
+        note = "; ".join(filter(None, (counted, shortened)))
+        store = ImageStore([record.source for record in records], self.data.image)
+        return Corpus(records, rows, [len(ids) + CLOSING for _, ids in rows], note, shortened, shared=store)
+
+    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
+        if limit is None:
+            return corpus
+        kept = sum(owner < limit for owner, _ in corpus.rows)  # rows are in the order of records
+        return replace(corpus, records=corpus.records[:limit], rows=corpus.rows[:kept], costs=corpus.costs[:kept])
+
+    def row_name(self, corpus: Corpus, number: int) -> str:
+        owner, ids = corpus.rows[number]
+        return f"a caption of {len(ids)} tokens, of {corpus.records[owner].source.name},"
+
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> CaptionBatch:
+        owners, captions = zip(*(corpus.rows[number] for number in numbers), strict=True)
+        return collate_captions(corpus.shared.pixels(owners), captions, numbers)
+
+    def token_counts(self, corpus: Corpus) -> dict[str, int]:
+        return {"target": sum(corpus.costs)}
+
+    def unknown_tokens(self, corpus: Corpus) -> list[str]:
+        ids = [token for _, row in corpus.rows for token in row]
+        unknown = ids.count(Tokenizer.UNK)
+        return [f"{share('data.train', unknown, len(ids))} and become <unk>"] if unknown else []
+
+    # A batch becomes a loss ----------------------------------------------------------------------------------------
+
+    def network(self, network_class: Any, config: Any) -> Captioner:
+        if not (isinstance(network_class, type) and issubclass(network_class, Captioner)):
+            expected = "a network that describes pictures, such as show_attend_tell"
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
+        seen = Seen(pixels=self.data.image.size)
+        made: Captioner = network_class(config, self.tokenizer.size, seen, Tokenizer.BOS)
+        return made
+
+    def loss(self, network: Any, batch: CaptionBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+        """−Σ log p(y | picture)."""
+        logits = network(scaled(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
+        return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
+
+    def phases(self, network: Any) -> tuple[Phase, ...]:
+        """One phase: the loss and the network's regulariser, with what that keeps between updates."""
+        state = network.state_of_training()
+        return (Phase("train", partial(self._objective, state), state=state),)
+
+    def _objective(
+        self,
+        state: dict[str, Tensor],
+        network: Any,
+        batch: CaptionBatch,
+        *,
+        smoothing: float = 0.0,
+        sampling: float = 0.0,
+    ) -> Loss:
+        """The loss, and what the network adds to it from what it looked at."""
+        looks, pictures = Looks(), scaled(batch.source)
+        if network.training and self.data.augment.varies:
+            pictures = augmented(pictures, self.data.augment)
+        logits = network(pictures, batch.target_lengths, batch.target_in, sampling=sampling, looks=looks)
+        total = sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing)
+        with torch.no_grad():
+            flat = functional.cross_entropy(logits.flatten(0, 1).float(), batch.target_out.flatten(), reduction="none")
+        real = batch.target_out != Tokenizer.PAD
+        extra = network.regulariser(looks, -flat.view_as(batch.target_out), real, state)
+        return Loss(total + extra, batch.tokens)
+
+    # A picture becomes a caption -----------------------------------------------------------------------------------
+
+    def inputs(self, given: Any) -> list[Any]:
+        return [given] if is_one_picture(given) else super().inputs(given)
+
+    def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
+        return (self.data.columns.image,) if self.data.columns.image in names else ()
+
+    def read(self, given: Any, where: str, network: Any = None) -> CaptionInput:
+        """An input is a file, its bytes, {"base64": …}, a PIL image, an array [H, W, 3] or a tensor [3, H, W]."""
+        if isinstance(given, Mapping):
+            given = IMAGE.parse_json(given.get(self.data.columns.image, given), where)
+        return CaptionInput(Picture.in_memory(given, where))
+
+    def constrain(
+        self, items: Sequence[CaptionInput], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
+    ) -> list[CaptionInput]:
+        return constrained(self.spelling, items, constraints)
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """How captions are spelt."""
+        return Spelling(self.tokenizer)
+
+    def forward(
+        self, network: Any, items: Sequence[CaptionInput], *, how: Search, lens: Lens | None
+    ) -> list[Prediction]:
+        grid = next(
+            part.grid for part in network.modules() if isinstance(part, Captioner)
+        )  # of an ensemble the first's
+        return super().forward(network, [replace(item, grid=grid) for item in items], how=how, lens=lens)
+
+    def search_batch(
+        self, network: Captioner, items: Sequence[CaptionInput], how: Search, lens: Lens | None
+    ) -> list[Searched]:
+        pixels = ImageStore([item.picture for item in items], self.data.image).pixels(range(len(items)))
+        limits = [self.data.max_length + CLOSING + item.wanted.length for item in items]
+        constrains = any(item.wanted != TokenConstraints() for item in items)
+        return read_and_search(
+            network, scaled(pixels), torch.full((len(items),), len(pixels[0])), limits, how, bos=Tokenizer.BOS,
+            eos=Tokenizer.EOS, forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
+            constraints=[item.wanted.constraints for item in items] if constrains else None,
+            begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
+        )  # fmt: skip
+
+    def prediction_of(
+        self, item: CaptionInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
+    ) -> Prediction:
+        notes = [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]
+        if found.stopped == "length":
+            notes.append(f"reached {len(found.tokens)} tokens without an end")
+        given = dict(item.wanted.given)
+        value = self.spelling.written(found.tokens, given) if given else self.tokenizer.decode(found.tokens, "<unk>")
+        trace = None
+        if lens is not None:
+            about = {**self.about, "input": item.picture.name, "output": value}
+            axes: dict[str, Axis] = {"target": self.target_axis(found, value)}
+            if any(record.site.key == "image" for record in found.records):
+                axes["image"] = self.image_axis(item)
+            trace = trace_of(found, read, axes, self.tokenizer.pieces, **about)
+        parts = how.parts(found)
+        return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
+
+    # Attention becomes a labelled trace -------------------------------------------------------------------------------
+
+    def target_axis(self, found: Hypothesis, value: str) -> Tokens:
+        """The words of a caption, and its end if it was written."""
+        ended = [Tokenizer.EOS] if found.stopped == "eos" else []
+        labels = tuple(self.tokenizer.pieces([*found.tokens, *ended]))
+        return Tokens(labels, text=value, special=(len(labels) - 1,) if ended else ())
+
+    def image_axis(self, item: CaptionInput) -> Grid:
+        """The cells, row by row, over the picture."""
+        pixels, (height, width) = item.original
+        return grid_over(pixels, framing_of(height, width, self.data.image), *item.grid)
+
+    def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
+        """The probability of a caption, word by word."""
+        if output is None:
+            prediction = self.predict(network, [given], how=Search())[0]
+            output, ended = prediction.value, prediction.stopped != "length"
+        item, device = self.read(given, "input 1"), next(network.parameters()).device
+        ids = self.tokenizer.encode(output)
+        length = max(1, len(ids) + ended)
+        pixels = ImageStore([item.picture], self.data.image).pixels([0])
+        batch = collate_captions(pixels, [ids], [0]).to(device)
+        before, after = batch.target_in[:, :length], batch.target_out[0, :length]
+
+        @torch.no_grad()
+        def score(lens: Lens) -> Scored:
+            with eval_mode(network):
+                logits = network(scaled(batch.source), batch.target_lengths, before, lens=lens)
+            log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
+            return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
+
+        return score
+
+    # Figures ----------------------------------------------------------------------------------------------------------
+
+    def measure(
+        self, network: Any, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
+    ) -> Evaluation:
+        """The named metrics of one caption per picture; ``perplexity`` is that of the true captions."""
+        scores, notes, outputs = dict[str, Score](), [corpus.note], list[str]()
+        if "perplexity" in metrics:
+            scores["perplexity"] = perplexity(*corpus_loss(self, network, corpus))
+        named = [name for name in metrics if name != "perplexity"]
+        if named:
+            items = [CaptionInput(record.source) for record in corpus.records]
+            predictions = self.predict_items(network, items, how=how, progress=progress)
+            outputs = [prediction.value for prediction in predictions]
+            notes += unfinished(predictions)
+            scores |= self._scores(named, outputs, corpus.records)
+        return Evaluation.of({name: scores[name] for name in metrics}, outputs, notes)
+
+    def _scores(self, names: Sequence[str], outputs: Sequence[str], records: Sequence[Captioned]) -> dict[str, Score]:
+        return caption_scores(names, outputs, self._references(records))
+
+    def _references(self, records: Sequence[Captioned]) -> list[list[str]]:
+        return [[self.tokenizer.canonical(caption) for caption in record.target] for record in records]
+
+    def statistics(self, name: str, outputs: Sequence[str], records: Sequence[Captioned]) -> Statistics:
+        return caption_statistics(name, outputs, self._references(records))
+
+    def baselines(
+        self, train: Sequence[Captioned], records: Sequence[Captioned], metrics: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        """The most frequent caption for every picture."""
+        named = [name for name in metrics if name in PAIRED_CAPTION_METRICS]
+        if not named:
+            return {}
+        usual = self.tokenizer.canonical(most_frequent(caption for record in train for caption in record.target))
+        scores = self._scores(named, [usual] * len(records), records)
+        return {self.baseline_names[0]: {name: found.value for name, found in scores.items()}}
+
+    @property
+    def output_metrics(self) -> tuple[str, ...]:
+        return PAIRED_CAPTION_METRICS
+
+    @property
+    def output_tokenizer(self) -> Tokenizer:
+        return self.tokenizer
+
+    def reference(self, record: Captioned) -> str:
+        """The first of a record's captions."""
+        return self.tokenizer.canonical(record.target[0])
+
+    def source_text(self, record: Captioned) -> str:
+        return record.source.name
+
+    def length_of(self, record: Captioned, by: str) -> int:
+        """The words of the first caption."""
+        return len(record.target[0].split())
+
+
+def grid_over(pixels: UInt8[ndarray, "H W 3"], framing: Framing, height: int, width: int) -> Grid:
+    """The cells of a frame on the picture that was framed, which may have been made smaller since."""
+    labels = tuple(f"{row},{column}" for row in range(height) for column in range(width))
+    (rows, columns), (left, top, right, bottom) = framing.original, framing.box
+    box = (left / columns, top / rows, right / columns, bottom / rows)
+    return Grid(labels, height=height, width=width, image=torch.from_numpy(pixels.copy()), box=box)

@@ -1,0 +1,39 @@
+"""Twins: two things of one shape and one colour, apart, and the shape is the label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from saccade.data.toy.shapes import COLOURS
+from saccade.data.toy.twins import Twins, generate
+
+MADE = generate(Twins(train=601, valid=7, test=23, size=37))
+
+
+def test_both_things_have_one_colour_and_lie_apart() -> None:
+    for pair in MADE["train"][:60]:
+        picture = pair.draw().astype(int)
+        coloured = {name for name, shade in COLOURS.items() if (np.abs(picture - shade).max(2) <= 2).any()}
+        assert coloured == {pair.colour} and pair.label == pair.shape
+        there = np.abs(picture - COLOURS[pair.colour]).max(2) <= 2
+        free = [not there.any(axis).all() for axis in (0, 1)]
+        inner = [np.flatnonzero(there.any(axis)) for axis in (0, 1)]
+        gaps = [bool((np.diff(places) > 1).any()) for places in inner]
+        assert any(free) and any(gaps), "a row or column of ground between them"
+
+
+def test_shapes_and_colours_are_as_frequent_and_independent() -> None:
+    counts = Counter((pair.shape, pair.colour) for pair in MADE["train"])
+    assert set(counts) == set(product(("circle", "cross", "square"), COLOURS)) and max(counts.values()) < 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"test": 0}, "test"), ({"size": 7}, "size"), ({"shapes": 1}, "shapes")]
+)
+def test_settings_without_pictures_are_refused(settings, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        Twins(**settings)
