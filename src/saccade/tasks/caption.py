@@ -26,6 +26,7 @@ from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
 from saccade.data.images.batch import CaptionBatch, ImageStore, augmented, collate_captions, scaled
+from saccade.data.images.features import FeatureStore, KeptFeatures
 from saccade.data.images.pictures import Framing, framing_of, png_of
 from saccade.data.images.places import Picture
 from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
@@ -53,7 +54,7 @@ from saccade.task import (
     eval_mode,
     refuse_rate,
 )
-from saccade.tasks.classify_images import is_one_picture, refuse_features
+from saccade.tasks.classify_images import is_one_picture
 from saccade.tasks.decoding import (
     Decodes,
     Searched,
@@ -112,13 +113,12 @@ class Caption(Steers, Scores, Decodes):
     baseline_names = ("most frequent caption",)
     lengths = ("reference_words",)
 
-    def __init__(self, data: CaptionData, tokenizer: Tokenizer) -> None:
-        self.data, self.tokenizer = data, tokenizer
+    def __init__(self, data: CaptionData, tokenizer: Tokenizer, kept: KeptFeatures | None = None) -> None:
+        self.data, self.tokenizer, self.kept = data, tokenizer, kept
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         refuse_rate(recipe, "sampling", "captions are taught by their true words")
-        refuse_features(recipe)
         given = {name: getattr(recipe.search, name) for name in WORDS_OF_THE_SOURCE}
         for name, expected in cls.unused_settings(given).items():
             raise InputError("recipe", field=f"search.{name}", expected=expected, found=str(given[name]))
@@ -148,16 +148,17 @@ class Caption(Steers, Scores, Decodes):
     @classmethod
     def learn(cls, data: CaptionData, train: Sequence[Captioned]) -> Caption:
         """The task of these training records: its vocabulary is learnt from their captions alone."""
-        return cls(data, Tokenizer.train([caption for record in train for caption in record.target], data.tokens))
+        tokenizer = Tokenizer.train([caption for record in train for caption in record.target], data.tokens)
+        return cls(data, tokenizer, KeptFeatures.of(data.features, data.image))
 
     @classmethod
     def restore(cls, data: CaptionData, files: dict[str, str]) -> Caption:
         if FILE not in files:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
-        return cls(data, Tokenizer.from_json(files[FILE], FILE))
+        return cls(data, Tokenizer.from_json(files[FILE], FILE), KeptFeatures.of(data.features, data.image, files))
 
     def files(self) -> dict[str, str]:
-        return {FILE: self.tokenizer.to_json()}
+        return {FILE: self.tokenizer.to_json(), **({} if self.kept is None else self.kept.files())}
 
     @property
     def vocabularies(self) -> dict[str, Tokenizer]:
@@ -177,7 +178,8 @@ class Caption(Steers, Scores, Decodes):
         shortened = f"{where}: {cut:,} of {len(rows):,} captions {CUT} their first {most} tokens" if cut else ""
         counted = f"{where}: {len(records):,} pictures, {len(rows):,} captions" if len(rows) > len(records) else ""
         note = "; ".join(filter(None, (counted, shortened)))
-        store = ImageStore([record.source for record in records], self.data.image)
+        pictures = [record.source for record in records]
+        store = ImageStore(pictures, self.data.image) if self.kept is None else self.kept.store(pictures)
         return Corpus(records, rows, [len(ids) + CLOSING for _, ids in rows], note, shortened, shared=store)
 
     def first(self, corpus: Corpus, limit: int | None) -> Corpus:
@@ -192,7 +194,9 @@ class Caption(Steers, Scores, Decodes):
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> CaptionBatch:
         owners, captions = zip(*(corpus.rows[number] for number in numbers), strict=True)
-        return collate_captions(corpus.shared.pixels(owners), captions, numbers)
+        store: ImageStore | FeatureStore = corpus.shared
+        sources = store.pixels(owners) if isinstance(store, ImageStore) else store.features(owners)
+        return collate_captions(sources, captions, numbers)
 
     def token_counts(self, corpus: Corpus) -> dict[str, int]:
         return {"target": sum(corpus.costs)}
@@ -208,13 +212,22 @@ class Caption(Steers, Scores, Decodes):
         if not (isinstance(network_class, type) and issubclass(network_class, Captioner)):
             expected = "a network that describes pictures, such as show_attend_tell"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        seen = Seen(pixels=self.data.image.size)
+        seen = Seen(pixels=self.data.image.size) if self.kept is None else Seen(features=self.kept.grid)
         made: Captioner = network_class(config, self.tokenizer.size, seen, Tokenizer.BOS)
         return made
 
+    def sources(self, pictures: Sequence[Picture]) -> Tensor:
+        """What a network is given of pictures: their pixels [B, 3, S, S], or features [B, L, D]."""
+        if self.kept is not None:
+            return self.kept.features(pictures)
+        return ImageStore(pictures, self.data.image).pixels(range(len(pictures)))
+
+    def _scaled(self, sources: Tensor) -> Tensor:
+        return scaled(sources) if self.kept is None else sources
+
     def loss(self, network: Any, batch: CaptionBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """−Σ log p(y | picture)."""
-        logits = network(scaled(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
+        logits = network(self._scaled(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
         return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
     def phases(self, network: Any) -> tuple[Phase, ...]:
@@ -232,7 +245,7 @@ class Caption(Steers, Scores, Decodes):
         sampling: float = 0.0,
     ) -> Loss:
         """The loss, and what the network adds to it from what it looked at."""
-        looks, pictures = Looks(), scaled(batch.source)
+        looks, pictures = Looks(), self._scaled(batch.source)
         if network.training and self.data.augment.varies:
             pictures = augmented(pictures, self.data.augment)
         logits = network(pictures, batch.target_lengths, batch.target_in, sampling=sampling, looks=looks)
@@ -278,11 +291,11 @@ class Caption(Steers, Scores, Decodes):
     def search_batch(
         self, network: Captioner, items: Sequence[CaptionInput], how: Search, lens: Lens | None
     ) -> list[Searched]:
-        pixels = ImageStore([item.picture for item in items], self.data.image).pixels(range(len(items)))
+        sources = self.sources([item.picture for item in items])
         limits = [self.data.max_length + CLOSING + item.wanted.length for item in items]
         constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
-            network, scaled(pixels), torch.full((len(items),), len(pixels[0])), limits, how, bos=Tokenizer.BOS,
+            network, self._scaled(sources), torch.full((len(items),), len(sources[0])), limits, how, bos=Tokenizer.BOS,
             eos=Tokenizer.EOS, forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[item.wanted.constraints for item in items] if constrains else None,
             begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
@@ -327,14 +340,13 @@ class Caption(Steers, Scores, Decodes):
         item, device = self.read(given, "input 1"), next(network.parameters()).device
         ids = self.tokenizer.encode(output)
         length = max(1, len(ids) + ended)
-        pixels = ImageStore([item.picture], self.data.image).pixels([0])
-        batch = collate_captions(pixels, [ids], [0]).to(device)
+        batch = collate_captions(self.sources([item.picture]), [ids], [0]).to(device)
         before, after = batch.target_in[:, :length], batch.target_out[0, :length]
 
         @torch.no_grad()
         def score(lens: Lens) -> Scored:
             with eval_mode(network):
-                logits = network(scaled(batch.source), batch.target_lengths, before, lens=lens)
+                logits = network(self._scaled(batch.source), batch.target_lengths, before, lens=lens)
             log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
             return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
 

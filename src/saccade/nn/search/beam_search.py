@@ -118,8 +118,10 @@ class Search:
             raise ValueError(f"n_best must be between 1 and beam={self.beam}: got {self.n_best}")
         for name in ("length_penalty", "coverage"):
             number = getattr(self, name)
-            if not isinstance(number, int | float) or not 0 <= number < math.inf:
-                raise ValueError(f"{name} must be a number that is not negative: got {number!r}")
+            if not isinstance(number, int | float):
+                raise ValueError(f"{name} must be a number: got {number!r}")
+            if not 0 <= number < math.inf:
+                raise ValueError(f"{name} must not be negative: got {number}")
 
     @property
     def lanes(self) -> int:
