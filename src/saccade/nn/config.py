@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from saccade.attention.own import Choices
@@ -31,11 +32,12 @@ def check(config: Any, *at_least_one: str) -> None:
             raise ValueError(f"{field.name} must be at most {most:,}: got {content}")
         if field.name == "dropout" and not (_is_number(content) and 0 <= content < 1):
             raise ValueError(f"dropout must be at least 0 and below 1: got {content!r}")
-        if content is not None or hint in KINDS:
-            for kind in {hint, *get_args(hint)}.intersection(KINDS):
-                expected, fits = KINDS[kind]
-                if not fits(content):
-                    raise ValueError(f"{field.name} must be {expected}: got {content!r:.60}")
+        # "int | None" is a whole number where it is given; other types are their models' own business.
+        kind = get_args(hint)[0] if get_args(hint)[1:] == (NoneType,) else hint
+        if kind in KINDS and (content is not None or kind is hint):
+            expected, fits = KINDS[kind]
+            if not fits(content):
+                raise ValueError(f"{field.name} must be {expected}: got {content!r:.60}")
 
 
 def _is_number(content: Any) -> bool:
