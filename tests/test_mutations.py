@@ -16,7 +16,9 @@ import saccade
 from saccade.api.runs import describe
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import load_tensors, save_tensors, stored_tensors
-from saccade.trace.maps import Trace
+from saccade.trace.axes import Tokens
+from saccade.trace.maps import AttentionMap, Trace
+from saccade.views.figure.fonts import Typeface
 from tests import mutations
 
 NAMES = ("rnnsearch", "pointer", "attentive_classifier, calibrated", "bert", "siamese", "skipgram", "tagger", "recurrent_lm",
@@ -129,6 +131,23 @@ def test_a_picture_or_a_signal_without_values_is_refused(traces, tmp_path, file,
     save_tensors(tmp_path / "m.trace", {**tensors, name: tensors[name][place]}, header)
     with pytest.raises(InputError, match=f"{name}: expected one value or more, found none"):
         Trace.load(tmp_path / "m.trace")
+
+
+def test_a_picture_with_names_of_any_length_is_drawn_at_once(tmp_path, monkeypatch):
+    typeset: list[int] = []
+    width = Typeface.width
+
+    def counted(self, text, size):
+        typeset.append(len(text))
+        return width(self, text[:10_000], size)
+
+    monkeypatch.setattr(Typeface, "width", counted)
+    name = "y" * 300_000
+    weights = torch.rand(3, 3).softmax(-1)
+    drawn = (AttentionMap(name, name, name, "dense", {"weights": weights}, head=0, keys=3),)
+    trace = Trace({name: Tokens((name, "b", "c"), text=name)}, drawn, about={"input": name, "model": name})
+    trace.save(tmp_path / "x.svg")
+    assert typeset and max(typeset) < 10_000
 
 
 def test_weights_that_do_not_fit_the_network_are_refused_before_they_are_read(bundle, monkeypatch):

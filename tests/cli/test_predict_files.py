@@ -127,7 +127,7 @@ def test_lines_are_printed_before_the_next_are_read(home, expected) -> None:
     process.stdin.flush()
     assert [process.stdout.readline().decode() for _ in range(2)] == [f"{line}\n" for line in expected[:2]]
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 130 and b"Traceback" not in err
 
 

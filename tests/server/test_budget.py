@@ -43,7 +43,7 @@ def test_work_that_missed_its_deadline_stops_and_the_next_request_is_served() ->
         with pytest.raises(Refusal) as refusal:
             await worker.do(endless)
         assert refusal.value.status == 504
-        await asyncio.wait_for(ended(worker), 5)
+        await asyncio.wait_for(ended(worker), 100)
         worker.limits = Limits()
         return await worker.do(lambda: "served")
 
@@ -59,9 +59,9 @@ def test_running_work_stops_when_its_client_is_gone() -> None:
             endless()
 
         waiting = asyncio.ensure_future(worker.do(work))
-        await asyncio.to_thread(begun.wait, 5)
+        await asyncio.to_thread(begun.wait, 100)
         waiting.cancel()
-        await asyncio.wait_for(ended(worker), 5)
+        await asyncio.wait_for(ended(worker), 100)
 
     asyncio.run(asked())
 

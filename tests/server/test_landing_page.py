@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 
 import pytest
 from fastapi.testclient import TestClient
@@ -67,10 +66,19 @@ def test_without_examples_the_page_is_empty_and_still_live(bundle, explorer) -> 
     assert data["live"] == {"model": "my", "api": "/v1", "examples": [], "measures": True}
 
 
+def read_examples() -> None:
+    """Wait until the thread that reads examples has ended."""
+    for thread in threading.enumerate():
+        if thread.name == "saccade-examples":
+            thread.join(100)
+
+
 def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -> None:
+    ready = threading.Event()
+
     class Late(Without):
         def examples(self, count):
-            time.sleep(0.5)
+            assert ready.wait(100)
             return self.bundle.examples(count)
 
     # As after training; a loaded run shows none.
@@ -78,7 +86,8 @@ def test_a_page_does_not_wait_long_for_examples(bundle, explorer, monkeypatch) -
     monkeypatch.setattr("saccade.server.app.PATIENCE", 0.05)
     with TestClient(create_app({"my": Late(bundle)}), base_url="http://localhost") as client:
         assert shown(client.get("/").text)["traces"] == []
-        time.sleep(0.7)
+        ready.set()
+        read_examples()
         assert len(shown(client.get("/").text)["traces"]) == 1
 
 
@@ -87,12 +96,12 @@ def test_examples_that_come_while_a_page_is_made_are_on_the_next(bundle, explore
 
     class Late(Without):
         def examples(self, count):
-            asked.wait(5)
+            assert asked.wait(100)
             return ["der hund ist rot"]
 
     def making(*traces, **options):
         asked.set()
-        time.sleep(0.2)
+        read_examples()
         return page(*traces, **options)
 
     page = html.page

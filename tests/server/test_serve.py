@@ -34,35 +34,36 @@ def slowly(inputs, **options):
     print(inputs[0], file=sys.stderr, flush=True)
     while inputs[0] == "katze" and not stopping:
         time.sleep(0.01)
-    time.sleep({"katze": 0.1, "igel": 60.0}.get(inputs[0], 0.0))
+    time.sleep({"katze": 0.1, "igel": 600.0}.get(inputs[0], 0.0))
     return predict(inputs, **options)
 
 bundle.predict, serve.Shutdown.begin = slowly, begun
 serve.GRACE = float(sys.argv[2])
+serve.BACKSTOP = serve.GRACE + 5
 run({"my": bundle}, port=0, page=False, limits=Limits(silence=0.3))
 """
 
 
 @pytest.fixture
 def process(run, monkeypatch, request):
-    """The server. It answers "katze" once it is told to stop, and "igel" after a minute; stderr has what it has begun."""
+    """The server. It answers "katze" once it is told to stop, and "igel" after ten minutes; stderr has what it has begun."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = [sys.executable, "-c", SCRIPT, str(run), str(getattr(request, "param", GRACE))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
     process.kill()
-    process.wait(5)
+    process.wait(100)
 
 
 def ask(port: int, text: str) -> tuple[int, dict]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=8)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
     body = json.dumps({"inputs": [text]})
     connection.request("POST", "/v1/models/my/predict", body, {"Content-Type": "application/json"})
     response = connection.getresponse()
     return response.status, json.loads(response.read())
 
 
-@pytest.mark.parametrize("process", [5.0], indirect=True)  # seconds of grace, however busy this machine is
+@pytest.mark.parametrize("process", [90.0], indirect=True)  # seconds of grace, however busy this machine is
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_answers_what_is_nearly_there_and_stops(process, bundle, sent) -> None:
     found = re.fullmatch(r"my: http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", process.stdout.readline())
@@ -73,9 +74,9 @@ def test_a_server_answers_what_is_nearly_there_and_stops(process, bundle, sent) 
     thread.start()
     assert [process.stderr.readline() for _ in range(2)] == ["hund\n", "katze\n"]
     process.send_signal(sent)
-    thread.join(8)
+    thread.join(100)
     assert answers[0][0] == 200
-    out, err = process.communicate(timeout=8)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out, err) == (0, "stopped\n", "")
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -94,25 +95,25 @@ def test_a_prediction_that_would_take_long_does_not_hold_the_server(process, sen
     time.sleep(0.3)
     begun = time.monotonic()
     process.send_signal(sent)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     took = time.monotonic() - begun
-    thread.join(8)
-    waiting.join(8)
+    thread.join(100)
+    waiting.join(100)
     assert (process.returncode, out, err) == (0, "stopped\n", "")
-    assert took < 20, "a second, on a machine that has nothing else to do"
+    assert took < 50, "a second, on a machine that has nothing else to do"
     stopping = {"error": {"message": "the server is stopping", "field": None}}
     assert answers == [(503, stopping)] * 2
 
 
 def test_a_connection_that_says_nothing_is_closed(process) -> None:
     port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=8) as silent:
+    with socket.create_connection(("127.0.0.1", port), timeout=100) as silent:
         assert silent.recv(1) == b""
 
 
 def test_a_request_that_never_ends_does_not_hold_the_server(process) -> None:
     port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as idle:
+    with socket.create_connection(("127.0.0.1", port), timeout=100) as idle:
         head = f"POST /v1/models/my/predict HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         idle.sendall(f'{head}Content-Length: 100\r\n\r\n{{"inputs"'.encode())
         time.sleep(0.3)
@@ -120,9 +121,9 @@ def test_a_request_that_never_ends_does_not_hold_the_server(process) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "stopped\n"
         took = time.monotonic() - begun
-        out, err = process.communicate(timeout=8)
+        out, err = process.communicate(timeout=100)
     assert (process.returncode, out, err) == (0, "", "")
-    assert took < 20, "a second, on a machine that has nothing else to do"
+    assert took < 50, "a second, on a machine that has nothing else to do"
 
 
 def test_a_port_that_is_taken_is_one_clear_error(bundle) -> None:

@@ -21,6 +21,7 @@ PREFERRED = ("Noto Sans", "Source Han Sans", "WenQuanYi", "Droid Sans", "Arial U
 # Mathematical fonts that are not Unicode, fonts of empty boxes, and colour emoji.
 UNFIT = ("cm", "STIXNonUnicode", "STIXSize", "Last Resort", "LastResort", "Noto Color Emoji", "Apple Color Emoji")
 # Since matplotlib 3.11 libraqm lays out text: it joins letters and orders right-to-left text.
+LONGEST = 2000  # characters that are typeset: a name in a file may have any length
 LAYS_OUT = getattr(ft2font, "__libraqm_version__", None) is not None
 
 
@@ -35,6 +36,7 @@ class Typeface:
 
     def write(self, label: str) -> tuple[str, float]:
         """A label as it is drawn, and its relative size: code points are smaller."""
+        label = label if len(label) <= LONGEST else f"{label[:LONGEST]}…"
         shown = visible(label, "escapes")
         if self.missing.intersection(shown):
             shown = shown.removeprefix(DOTTED_CIRCLE)
