@@ -129,12 +129,13 @@ class Ask:
     prefix: str | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
 
-    def lens(self, limits: Limits) -> Lens | None:
+    def lens(self, limits: Limits, kind: InputKind) -> Lens | None:
         """The lens for this request; None if it asks for no trace and has no edits."""
         if not self.trace:
             return Lens("statistics", edits=self.edits) if self.edits else None
         longest = max(map(size_of, self.inputs))
-        return Lens("all" if longest <= limits.dense else "top", edits=self.edits, detail=DETAILS)
+        whole = kind.largest is not None or longest <= limits.dense  # the bytes of a file say nothing of its positions
+        return Lens("all" if whole else "top", edits=self.edits, detail=DETAILS)
 
 
 def read_ask(body: bytes, limits: Limits) -> Ask:
@@ -150,7 +151,7 @@ def read_ask(body: bytes, limits: Limits) -> Ask:
 def read_measured(body: bytes, kind: InputKind, limits: Limits) -> Any:
     """The one input of a request to measure how faithful the weights are: ``{"inputs": ["text"]}``."""
     (value,) = _inputs(_mapping(body, FIELDS[:1]).get("inputs"), 1)
-    if (size := size_of(value)) > limits.dense:
+    if kind.largest is None and (size := size_of(value)) > limits.dense:
         expected = f"at most {limits.dense:,} characters to measure"
         raise InputError(WHERE, field="inputs[0]", expected=expected, found=f"{size:,}")
     return inputs_of(Ask((value,)), kind, limits)[0]

@@ -35,7 +35,7 @@ def predict(bundle: Bundle, ask: Ask, limits: Limits) -> list[Prediction]:
         raise InputError(WHERE, field="prefix", expected="null", found=found)
     inputs, search = inputs_of(ask, bundle.task.input, limits), search_of(ask, bundle, limits)
     try:
-        return bundle.predict(inputs, lens=ask.lens(limits), search=search, prefix=ask.prefix)
+        return bundle.predict(inputs, lens=ask.lens(limits, bundle.task.input), search=search, prefix=ask.prefix)
     except InputError:
         raise
     except SaccadeError as error:
