@@ -17,7 +17,7 @@ from torch import nn
 from saccade.data.images import features as module
 from saccade.data.images.batch import pixels_of
 from saccade.data.images.config import FeatureConfig
-from saccade.data.images.features import FeatureStore, backbone_of, cache_of, features_of, folder_of
+from saccade.data.images.features import FeatureStore, KeptFeatures, backbone_of, cache_of, features_of, folder_of
 from saccade.data.images.pictures import ImageConfig
 from saccade.data.images.places import Picture
 from saccade.errors import InputError
@@ -262,6 +262,15 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
         )  # fmt: skip
         peaks.append(int(done.stdout))
     assert peaks[1] - peaks[0] < 30_000, peaks  # KiB
+
+
+def test_features_of_any_pictures_stand_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, given = backbone().eval(), pictures(9)
+    monkeypatch.setattr(module, "backbone_of", lambda config: used)
+    kept = KeptFeatures(FeatureConfig("unused", cache=str(tmp_path)), FRAME)
+    store = kept.store(given[2:4])
+    assert store.computed == 2 and kept.grid == (3, 3, 5)
+    torch.testing.assert_close(kept.features(given), expected(given, used), rtol=1e-3, atol=1e-3)
 
 
 # Settings
