@@ -99,7 +99,7 @@ def main() -> None:
     settings = read_recipe(RECIPE).data.dots
     pairs = generate(settings)["test"]
     truth = [pair.label for pair in pairs]
-    head = ("network", "seed", "accuracy", "95 %", "window", "parameters", "γ", "training")
+    head = ("network", "seed", "accuracy", "95 %", "window", "parameters", "γ")
     table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     eyes = ["| seed | network | other dot | dot of another picture | equal weights |", "|---|---|---|---|---|"]
     for name, model in NETWORKS.items():
@@ -111,7 +111,7 @@ def main() -> None:
             gamma = bundle.network.monitored().get("gamma")
             cells = [
                 name, str(seed), f"{statistics.value:.4f}", f"{span.low:.4f}–{span.high:.4f}", f"{window_of(config)} pixels",
-                f"{bundle.parameters:,}", "–" if gamma is None else f"{gamma:.3f}", f"{bundle.figures['seconds']:.0f} s",
+                f"{bundle.parameters:,}", "–" if gamma is None else f"{gamma:.3f}",
             ]  # fmt: skip
             table.append("| " + " | ".join(cells) + " |")
             if gamma is not None:
@@ -128,10 +128,9 @@ def main() -> None:
         "",
         f"{date.today()}, {versions}, `python benchmarks/dots/run.py --seeds {options.seeds}`.",
         "",
-        f"{settings.train:,} training and {settings.test:,} test pictures of {settings.size} × {settings.size} pixels,",
-        f"each with two dots of 3 × 3 pixels, at least {settings.apart} pixels apart in rows or in columns. The dots have",
-        f"{settings.colours} colours, and the label",
-        "says whether both have one colour. Intervals are by the bootstrap over test pictures.",
+        f"{settings.train:,} training and {settings.test:,} test pictures, {settings.size} × {settings.size} pixels, each with",
+        f"two dots of 3 × 3 pixels, at least {settings.apart} pixels apart in rows or in columns, in {settings.colours}",
+        "colours. The label says whether both have one colour. Intervals are by the bootstrap over test pictures.",
         "",
         *table,
         "",
