@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from saccade.models import bert, luong, pointer, rnnsearch, seq2seq
+from saccade.models import bert, luong, pointer, rnnsearch, seq2seq, show_attend_tell
 from saccade.nn.search import Diverse, Sampling, Search
 
 
@@ -38,8 +38,8 @@ def test_a_field_out_of_its_range_is_named(make, message):
         (lambda: rnnsearch.Config(hidden="3"), "hidden must be at least 1: got '3'"),
         (lambda: bert.Config(eps="1e-12"), "eps must be a number: got '1e-12'"),
         (lambda: bert.Config(attention_dropout="0"), "attention_dropout must be a number: got '0'"),
-        (lambda: Search(beam="3"), "beam must be a whole number: got '3'"),
-        (lambda: Search(n_best=1.0), "n_best must be a whole number: got 1.0"),
+        (lambda: Search(beam="3"), "beam must be at least 1: got '3'"),
+        (lambda: Search(n_best=1.0), "n_best must be at least 1: got 1.0"),
         (lambda: Search(length_penalty=None), "length_penalty must be a number: got None"),
         (lambda: Search(diverse=2), "diverse must be a value of Diverse: got 2"),
         (lambda: Sampling(top_k="5"), "top_k must be a whole number: got '5'"),
@@ -49,3 +49,7 @@ def test_a_field_out_of_its_range_is_named(make, message):
 def test_numbers_and_flags_of_another_kind_are_refused_by_name(make: Callable[[], object], facts: str) -> None:
     with pytest.raises(ValueError, match=facts):
         make()
+
+
+def test_a_list_of_numbers_is_no_number() -> None:
+    assert show_attend_tell.Config(channels=(4, 6)).channels == (4, 6)

@@ -32,7 +32,8 @@ def check(config: Any, *at_least_one: str) -> None:
         if field.name == "dropout" and not (_is_number(content) and 0 <= content < 1):
             raise ValueError(f"dropout must be at least 0 and below 1: got {content!r}")
         if content is not None or hint in KINDS:
-            for kind in {hint, *get_args(hint)}.intersection(KINDS):
+            of = () if get_origin(hint) in (tuple, Literal) else get_args(hint)  # int | None, but not tuple[int, ...]
+            for kind in {hint, *of}.intersection(KINDS):
                 expected, fits = KINDS[kind]
                 if not fits(content):
                     raise ValueError(f"{field.name} must be {expected}: got {content!r:.60}")
