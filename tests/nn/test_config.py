@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from saccade.models import bert, luong, pointer, rnnsearch, seq2seq
+from saccade.models import bert, luong, pointer, rnnsearch, seq2seq, show_attend_tell
 from saccade.nn.search import Diverse, Sampling, Search
 
 
@@ -49,3 +49,7 @@ def test_a_field_out_of_its_range_is_named(make, message):
 def test_numbers_and_flags_of_another_kind_are_refused_by_name(make: Callable[[], object], facts: str) -> None:
     with pytest.raises(ValueError, match=facts):
         make()
+
+
+def test_a_list_of_numbers_is_no_number() -> None:
+    assert show_attend_tell.Config(channels=(4, 6)).channels == (4, 6)
