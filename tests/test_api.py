@@ -202,6 +202,19 @@ def test_a_recipe_may_be_a_dict_wherever_one_is_taken(tmp_path):
             api.train({**plain, "data": given})
 
 
+@pytest.mark.parametrize("given", [None, 3, b"runs/my", {"runs/my": 1}])
+def test_what_is_no_folder_is_not_loaded(given, shapes_unchecked):
+    with pytest.raises(
+        InputError, match=f"folder: expected a run's folder, or a list .*found a {type(given).__name__}"
+    ):
+        saccade.load(given)
+    if given is not None:
+        with pytest.raises(
+            InputError, match=f"folder: expected the path of a new folder, found a {type(given).__name__}"
+        ):
+            saccade.train("rnnsearch_dates", folder=given)
+
+
 def test_one_metric_may_be_named_without_a_list(bundle):
     pairs = [("5. Mai 2009", "2009-05-05"), ("7 May 2011", "2011-05-07")]
     assert bundle.evaluate(pairs, metrics="cer") == bundle.evaluate(pairs, metrics=["cer"])

@@ -14,6 +14,8 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 ANSWERS = {  # how the first line of output begins
     "caption": r"a red square above on the right → a red square above on the right",
     "classify": r"blame ",
+    "generate": r"circle 7 \(16, 16, 3\)$",
+    "images": r"across \{'across': ",
     "label": r"\[\('Mia Reed', 'PER'\), \('New York', 'LOC'\)\]",
     "language": r"the hens that the cow sees sleep ",
     "point": r".* → \[0\.1, 0\.4, 0\.7, 0\.9\]",

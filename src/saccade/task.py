@@ -10,8 +10,8 @@ derives from :class:`Task` and implements:
     inputs    read, cost, forward               one input → tensors; a batch of inputs → predictions
     figures   evaluate
 
-Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
-:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
+Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Draws`,
+:class:`Steers`, :class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
 from __future__ import annotations
@@ -662,6 +662,10 @@ class Task(ABC):
 
 class Searches:
     """The output is found by a search (:class:`saccade.nn.search.Search`): beams, sampling and penalties apply."""
+
+
+class Draws:
+    """Outputs are drawn at random: ``Search.sample`` has the seed, ``Search.n_best`` says how many are drawn."""
 
 
 class Steers(ABC):

@@ -66,6 +66,8 @@ def test_of_several_splits_the_recipe_is_for_the_training_records(form):
         (STARS[:2], {"text": "review", "label": "stars"}, "data: the data would not train: too few texts"),
         (STARS, {"text": "reviews", "label": "stars"}, r"found the columns 'id', 'review', 'stars' \(columns="),
         (STARS, {"txt": "review"}, "columns: expected roles of one kind .*found txt"),
+        (STARS, ["review", "stars"], "columns: expected a dict, role → column, .*found a list"),
+        ([], None, "data: expected a DataFrame, a dict of columns or a list of dicts, found nothing"),
     ],
 )
 def test_what_gives_no_recipe_is_told_why(data, columns, message):

@@ -109,6 +109,7 @@ def test_a_sentence_in_a_padded_batch_costs_what_it_costs_alone() -> None:
 @torch.no_grad()
 def test_a_beam_of_one_takes_the_likeliest_token_of_every_step(lens: Lens | None) -> None:
     model, source = drawn(small(), 2.0), sources()
+    model.output.bias[:2] += 5.0  # padding and the start mark would be the likeliest
     memory = model.encode(source, LENGTHS)
     found = search(model, memory, [6] * 3, Search(), bos=1, eos=2, forbidden=(0, 1), lens=lens)
     for row, [hypothesis] in enumerate(found):

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import nn
 
 from saccade.data.images.batch import scaled
-from saccade.data.images.config import Augment, FeatureConfig
+from saccade.data.images.config import Augment
 from saccade.data.images.pictures import ImageConfig, fit_picture, png_of
 from saccade.data.images.records import CaptionData, Captioned
 from saccade.data.tokenizers.tokenizer import Tokenizer
@@ -26,7 +25,6 @@ from saccade.explain.erasure import curve
 from saccade.models.rnnsearch import Config as TextConfig
 from saccade.models.rnnsearch import RNNSearch
 from saccade.models.show_attend_tell import Config, ShowAttendTell, coverage_penalty
-from saccade.nn.backbones import Backbone
 from saccade.nn.captioner import Looks
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.search.beam_search import Sampling, Search
@@ -388,41 +386,6 @@ def test_pictures_are_varied_in_training_alone() -> None:
         network.cnn.eval()
         network.training = True
         assert not torch.equal(phase.loss(network, batch).total, still)
-
-
-class Tiny(nn.Module):
-    """Of 16 × 16 pixels maps [B, 5, 2, 4]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.convolution = nn.Conv2d(3, 5, (8, 4), stride=(8, 4))
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.convolution(pixels)
-        return found
-
-
-def test_features_of_a_backbone_are_kept_and_looked_at_in_place_of_pixels(tmp_path: Path) -> None:
-    features = FeatureConfig("tiny", cache=str(tmp_path / "cache"), batch=4)
-    data = CaptionData(**{**vars(DATA), "features": features})
-    splits = Caption.load(data, Path("."), 1)
-    task = Caption.learn(data, splits.train)
-    task.__dict__["backbone"] = Backbone(Tiny(), name="tiny")
-    corpus = task.corpus(splits.train, "data.train")
-    assert corpus.shared.computed == 23 and task.corpus(splits.train, "again").shared.computed == 0
-    network = task.network(ShowAttendTell, SMALL).eval()
-    assert network.grid == (2, 4) and network.cnn is None
-    batch = task.batch(corpus, [3, 0])
-    assert batch.source.shape == (2, 8, 5)
-    (phase,) = task.phases(network)
-    phase.loss(network.train(), batch).mean.backward()
-    assert network.key_layers[0].weight.grad.any()
-    test = task.corpus(splits.test, "data.test")
-    found = task.evaluate(network.eval(), test, how=Search(), metrics=["exact_match", "perplexity"])
-    plain = task.predict(network, [record.source for record in splits.test], how=Search(), lens=Lens())
-    assert found.outputs == [one.value for one in plain], "kept ones and those of a picture that comes in are the same"
-    assert (plain[0].trace.axes["image"].height, plain[0].trace.axes["image"].width) == (2, 4)
 
 
 def test_several_captions_are_all_references() -> None:

@@ -96,3 +96,11 @@ def test_without_attention_the_state_moves_before_the_output_that_is_computed_fr
     assert flow["state"][0] in flow["output"]
     page = opened(made.bottleneck(), hash="view=steps&step=2")
     assert "First the state moves: s3 = " in text_of(page, ".at-next")
+
+
+def test_the_context_is_the_sum_of_what_is_read_not_of_what_is_scored(opened):
+    flow = {"query": ["x[t]"], "key": "x[j]", "output": ["c[t]", "h[t]"], "recorded": {"h": "encoder.state"}}
+    page = opened(declared(flow), hash="view=steps&step=2&key=1")
+    assert text_of(page, ".eq-e").startswith("e3,2 = v⊤ tanh(W x3 + U x2)")
+    assert text_of(page, ".eq-c") == "c3 = Σi α3,i hi", "the states that were kept add up to it"
+    assert page.stage.locator(".at-h.steps-head").inner_text().split()[-1] == "h"

@@ -10,7 +10,7 @@ import torch
 
 from saccade.trace.axes import Tokens
 from saccade.trace.maps import AttentionMap, Trace
-from tests.web import made
+from tests.web import made, made_sources
 
 SCALES = ("map", "row", "even", "shared")
 # The lightness (0 to 255) of a cell's middle: row, column of the first heatmap.
@@ -104,3 +104,45 @@ def test_on_the_wall_an_even_head_is_not_the_darkest(opened):
         box = page.page.locator(".heads-mark.chosen").evaluate("m => [m.offsetLeft, m.offsetTop, m.offsetWidth]")
         marks.append(page.page.evaluate(darkest, [box[0] + 5, box[1] + 5, box[2] - 10]))
     assert marks[0] > 150 > marks[1]
+
+
+@pytest.mark.parametrize("name", ["document", "sentence"])
+def test_a_document_looked_at_evenly_is_pale_and_has_a_bar(opened, name):
+    trace = getattr(made_sources, name)()
+
+    def even(map: AttentionMap) -> AttentionMap:
+        weights = (map.tensors["weights"] > 0).float()
+        return replace(map, tensors={"weights": weights / weights.sum(1, keepdim=True)})
+
+    page = opened({"as it is": trace, "even": replace(trace, maps=tuple(map(even, trace.maps)))})
+
+    def lightness(number: int, **more: str) -> list[float]:
+        page.go(trace=number, view="document", **more)
+        colours = page.stage.locator(".word").evaluate_all("all => all.map(w => getComputedStyle(w).backgroundColor)")
+        parts = [[float(part) for part in re.findall(r"[\d.]+", colour)] for colour in colours]
+        return [0.3 * r + 0.6 * g + 0.1 * b for r, g, b, *clear in parts if clear != [0]]
+
+    assert min(lightness(0)) < 100, "the word looked at most is dark"
+    for scale in ("map", "even", "shared"):
+        assert min(lightness(1, **{"x.scale": scale})) > 130, scale
+        assert page.stage.locator(".colour-bar").count() == 1
+    choices = page.page.locator(".picker", has_text="colours").locator("option").all_inner_texts()
+    assert "each row" not in choices, "there is one row"
+
+
+def test_two_maps_beside_each_other_have_one_scale(opened):
+    weights = torch.tensor([[0.9, 0.1, 0.0, 0.0], [0.1, 0.9, 0.0, 0.0]])
+    one, other = square(weights), square(weights * 0.5)
+    page = opened({"one": one, "other": other}, hash="view=compare&other=1&step=1")
+    bars = page.stage.locator(".colour-bar").all_inner_texts()
+    assert len(bars) == 2 and bars[0] == bars[1]
+    page.page.locator(".picker", has_text="colours").locator("select").select_option(label="shared, 0 to 1")
+    assert page.settled().stage.locator(".colour-bar").first.inner_text().endswith("1.00")
+
+
+def test_a_sound_has_the_choice_of_scales_and_a_bar(show):
+    page = show("sound", view="audio")
+    assert page.stage.locator(".colour-bar").count() == 1
+    before = page.stage.locator("canvas").first.evaluate("canvas => canvas.toDataURL()")
+    page.page.locator(".picker", has_text="colours").locator("select").select_option(label="shared, 0 to 1")
+    assert page.settled().stage.locator("canvas").first.evaluate("canvas => canvas.toDataURL()") != before

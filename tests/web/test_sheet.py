@@ -23,7 +23,7 @@ ACCENT = "#b0480b"
 
 def laid(page, *, width: float | None = None, **fields: object):
     """The sheet of the picture in front, with this width in millimetres."""
-    page.button("paper: the picture on a sheet").click()
+    page.button("paper: a sheet for papers").click()
     sheet = page.page.get_by_role("dialog", name="a sheet for papers")
     if width is not None:
         sheet.get_by_label("width, mm").fill(str(width))

@@ -25,14 +25,6 @@ def page(show):
     return show("decode", view="steps")
 
 
-@pytest.fixture
-def clocked(opened):
-    """A page of its own, whose clock a test may stop: that of a shared page would stand still for all tests after it."""
-    page = opened(TRACE, hash="view=steps", reduced_motion="reduce")
-    page.page.clock.install()
-    return page
-
-
 def weights_of(page) -> list[float]:
     sliders = page.stage.get_by_role("slider")
     return [
@@ -90,21 +82,24 @@ LATER = {
         ".eq-p",
         ".at-next",
     ],
-    2: [".ribbons", ".at-c .strip", ".eq-c", ".output", ".eq-p", ".at-next"],
+    2: [".ribbons", ".at-c .strip", ".at-c .size", ".eq-c", ".output", ".eq-p", ".at-next"],
     3: [".output", ".eq-p", ".at-next"],
 }
 SEEN = """(all) => all.some(each => {
   const [box, style] = [each.getBoundingClientRect(), getComputedStyle(each)];
   return box.width > 2 && style.visibility !== "hidden" && !style.clipPath.includes("100%");
 })"""
+INK = "token => getComputedStyle(token).color"
 
 
-def test_a_step_that_plays_shows_nothing_before_its_stage(clocked):
+def test_a_step_that_plays_shows_nothing_before_its_stage(opened):
     """Scores first; then weights; then the context; then the output, and what is said of it."""
-    page = clocked
+    # A page of its own: on the one that tests share, the paused clock would let none after this one go on.
+    page = opened(made.decode(), hash="view=steps")
     page.page.emulate_media(reduced_motion="no-preference")
     page.page.get_by_label("speed").select_option("0.25")
-    page.page.clock.pause_at("2100-01-01")  # the stages wait for us
+    page.page.clock.install()  # the stages wait for us
+    page.page.clock.pause_at("2100-01-01")
     page.page.locator("body").click(position={"x": 2, "y": 2})
     for _ in range(2):  # the first in the page's own time: its step follows no other
         page.page.keyboard.press("ArrowRight")
@@ -119,6 +114,7 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(clocked):
         page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
         assert [place for place in later if seen(place)] == []
         assert seen(".score") and not page.page.locator(".readout").is_visible()
+        assert page.page.locator(".token-button[aria-current]").evaluate(INK) == "rgba(0, 0, 0, 0)", "what it writes"
         page.page.clock.run_for(998)
         assert page.stage.locator(f".steps[data-stage='{stage}']").count() == 1, (
             "a quarter of the speed: a second a stage"
@@ -128,17 +124,19 @@ def test_a_step_that_plays_shows_nothing_before_its_stage(clocked):
     page.page.evaluate("document.getAnimations().forEach(each => each.finish())")
     assert all(seen(place) for place in LATER[1] if page.stage.locator(place).count())
     assert page.page.locator(".readout").is_visible()
+    assert page.page.locator(".token-button[aria-current]").evaluate(INK) != "rgba(0, 0, 0, 0)"
 
 
-def test_the_speed_is_remembered_by_the_address_and_paces_playing(clocked):
-    page = clocked
+def test_the_speed_is_remembered_by_the_address_and_paces_playing(opened):
+    page = opened(made.decode(), hash="view=steps")
     page.page.get_by_label("speed").select_option("2")
     assert "speed=2" in page.settled().address
+    page.page.clock.install()
     page.page.clock.pause_at("2100-01-01")
     page.button("play").click()
-    page.page.clock.run_for(590)
+    page.page.clock.run_for(595)
     assert "step 1 of" in page.page.locator(".count").inner_text()
-    page.page.clock.run_for(60)  # some frames: the page draws on its clock, too
+    page.page.clock.run_for(60)  # the page begins to wait in its next frame
     assert "step 2 of" in page.page.locator(".count").inner_text()
 
 

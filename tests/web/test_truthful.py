@@ -17,6 +17,7 @@ from tests.web.gallery import NAMES
 from tests.web.made_model import seen, serving
 
 VIEWS = ("steps", "alignment", "arcs", "beam")
+STILL = {"reduced_motion": "reduce"}  # a step that moves says nothing before its last stage
 
 
 def tables(page) -> dict[str, list[list[str]]]:
@@ -112,7 +113,7 @@ def test_a_prompt_is_given_and_not_written(opened):
     maps = (AttentionMap("decoder.0.self", "output", "input", "dense", {"weights": weights}, 0, keys=4),)
     about = {"output_kind": "continuation", "input": "the dogs", "output": "run"}
     for given in ({"given": 2}, {}):  # older traces do not say it
-        page = opened(Trace(axes, maps, outputs=outputs, about={**about, **given}), hash="view=steps&step=1")
+        page = opened(Trace(axes, maps, outputs=outputs, about={**about, **given}), hash="view=steps&step=1", **STILL)
         assert page.said.startswith("For dogs it looked at"), page.said
         output = page.stage.locator(".output").inner_text()
         assert "given, not written" in output and "wrote" not in output
@@ -181,3 +182,21 @@ def test_the_tour_counts_what_was_written_and_says_why_it_ended(opened, stopped,
 
 def test_a_rating_is_decided_on_and_not_written(show):
     assert show("reviews", view="alignment").said.endswith("to decide on 2.9.")
+
+
+def test_a_prompt_is_given_also_where_nothing_looks(opened):
+    about = {"output_kind": "continuation", "input": "der Garten", "output": "war grün", "given": 2}
+    flow = {"decoder.state": {"output": ["h[t]"], "state": ["h[t]", "h[t-1]", "x[t-1]"], "word": "x"}}
+    flow["decoder.state"]["recorded"] = {"h": "decoder.state"}
+    trace = made.decode()
+    signals = {"decoder.state": trace.signals["decoder.state"]}
+    page = opened(
+        replace(trace, maps=(), signals=signals, tree=None, about={**about, "flow": flow}), hash="view=steps&step=1"
+    )
+    share = float(trace.outputs.probability[1, 0])
+    assert page.said == f"Garten was given, not written; its probability was {share:.2f}."
+    assert "the input" not in page.stage.inner_text() and "look back at the words before" in page.stage.inner_text()
+    assert page.press("ArrowRight").said.startswith("It wrote war")
+    size, onward = (page.stage.locator(f"div{place}").bounding_box() for place in (".at-s", ".at-next"))
+    label = page.stage.locator(".at-s .size").bounding_box()
+    assert label["y"] + label["height"] <= onward["y"] and size["height"] > 100

@@ -331,7 +331,7 @@ def test_what_if_on_a_ranker_asks_about_the_candidate_that_is_shown(visit, ranke
         share = edited.probabilities[plain.value]
         now = page.page.locator(".outcome .now").inner_text()
         assert plain.value in now and "the same" not in now
-        assert f"score {share:.2f}, place {places.index(share) + 1} of 3" in now
+        assert f"score {share:.3f}, place {places.index(share) + 1} of 3" in now
         page.page.get_by_role("textbox", name="input").fill(ASKED.replace("nurse", "me"))
         page.button("run").click()
         page.page.get_by_role("region", name="what you changed").wait_for(state="detached")

@@ -38,7 +38,15 @@ export function ColourBar({ scale, title = "weight" }: { scale: Pick<Scale, "tic
   );
 }
 
-export function ScalePicker({ name, set }: { name: ScaleName; set: ViewProps["set"] }) {
-  const choices = Object.entries(SCALES).map(([value, label]) => ({ value, label }));
+interface PickerProps {
+  name: ScaleName;
+  set: ViewProps["set"];
+  /** whether there are several rows, which could each have its own scale */
+  rows?: boolean;
+}
+
+export function ScalePicker({ name, set, rows = true }: PickerProps) {
+  const there = Object.entries(SCALES).filter(([value]) => rows || value !== "row");
+  const choices = there.map(([value, label]) => ({ value, label }));
   return <Picker label="colours" value={name} choices={choices} pick={(scale) => set({ more: { scale } })} />;
 }

@@ -1,6 +1,6 @@
 // Equations as text: letters in italics, indices below, values of the trace filled in. No library, no pictures.
 import { Fragment } from "preact";
-import { type Flow, letterOf, points, written } from "./flow";
+import { type Flow, points, written } from "./flow";
 import { equals, number } from "./labels";
 
 /** `e_{7,15} = v^{⊤} tanh(W s_{6})`: what follows _ stands below, what follows ^ above; single letters are italic. */
@@ -74,13 +74,12 @@ export function weightEquation(step: number, key: number | string, weighed: Weig
 }
 
 /**
- * c = Σ α h where that was checked; what was summed is otherwise not in the page, and is called v. Of several heads the
- * context is theirs, one after the other.
+ * c = Σ α h where it was checked that those states were summed; what was summed is otherwise not in the page: `summed` is
+ * null, and it is called v. Of several heads the context is theirs, one after the other.
  */
-export function contextEquation(flow: Flow | null, step: number, checked: boolean, heads = 1): string {
+export function contextEquation(step: number, summed: string | null, heads = 1): string {
   if (heads > 1) return `c_{${step}} = [c_{${step}}^{0}; …; c_{${step}}^{${heads - 1}}]`;
-  const summed = checked ? letterOf(flow?.key ?? "h") : "v";
-  return `c_{${step}} = Σ_{i} α_{${step},i} ${/^\p{L}\p{M}*$/u.test(summed) ? summed : "h"}_{i}`;
+  return `c_{${step}} = Σ_{i} α_{${step},i} ${summed ?? "v"}_{i}`;
 }
 
 /** How the state came about; null where the model declares none. */

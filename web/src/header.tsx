@@ -64,7 +64,7 @@ export function Header({ page, trace, dark, set, list }: HeaderProps) {
         {carried.Sheet && (
           <button
             class="quiet"
-            aria-label="paper: the picture on a sheet"
+            aria-label="paper: a sheet for papers"
             title="the picture in millimetres, in light colours, as PDF, SVG or PNG"
             onClick={() => lay(first() ?? null)}
           >

@@ -198,7 +198,11 @@ export function amount(count: number): string {
   return String(count);
 }
 
-/** exact_match → exact match */
+/** exact_match → exact match; what is short for something stands in capitals: bleu → BLEU */
 export function spoken(name: string): string {
-  return name.replace(/[_.]+/g, " ");
+  return name
+    .replace(/[_.]+/g, " ")
+    .replace(/\b(aer|auc|bleu|cer|chrf|f1|map|mrr|per|ter|wer)\b/g, (short) =>
+      short.toUpperCase().replace("CHRF", "chrF"),
+    );
 }

@@ -274,8 +274,10 @@ function Written({ pieces: all, marked }: { pieces: string[]; marked: boolean[] 
 function Score({ trace }: { trace: LoadedTrace }) {
   const { score, output, probabilities } = trace.about;
   if (typeof score !== "number") return null;
-  const all = actionOf(trace.about) === "score" && probabilities ? Object.entries(probabilities) : [];
+  const ranks = actionOf(trace.about) === "score";
+  const all = ranks && probabilities ? Object.entries(probabilities) : [];
   const better = all.filter(([text, probability]) => text !== output && Number(probability) > score);
   const place = all.length > 1 ? `, place ${better.length + 1} of ${all.length}` : "";
-  return <span class="hint">{`score ${number(score)}${place}`}</span>;
+  // Of a candidate the score is all that changes, often by little.
+  return <span class="hint">{`score ${number(score, true, ranks ? 3 : 2)}${place}`}</span>;
 }

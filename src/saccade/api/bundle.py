@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -426,6 +426,9 @@ def load(folder: str | Path | Sequence[str | Path], device: str = "auto", *, tru
         trust: modules and packages whose parts the run may use, as in ``trust=["my_package"]``. Importing a
             module runs its code, so a run that names custom parts is refused unless you trust their modules.
     """
+    if isinstance(folder, bytes | Mapping) or not isinstance(folder, str | Path | Iterable):
+        expected = "a run's folder, or a list of such folders to load as an ensemble"
+        raise InputError("folder", expected=expected, found=f"a {type(folder).__name__}")
     if not isinstance(folder, str | Path):
         return _together([load(run, device, trust=trust) for run in folder])
     return load_trusted(folder, device, trusted(trust).of_run(folder))

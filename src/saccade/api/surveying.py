@@ -31,6 +31,9 @@ def recipe_for(data: Any, columns: Mapping[str, Name] | None = None) -> dict[str
 
     >>> # recipe = saccade.recipe_for(frame); recipe["model"]["hidden"] = 64; bundle = saccade.train(recipe, frame)
     """
+    if columns is not None and not isinstance(columns, Mapping):
+        expected = "a dict, role → column, as in {'text': 'review', 'label': 'stars'}"
+        raise InputError("columns", expected=expected, found=f"a {type(columns).__name__}")
     names, rows = _table(data)
     with tempfile.TemporaryDirectory() as folder:
         file = _written(Path(folder), names, rows)
@@ -72,7 +75,8 @@ def _table(data: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
             data = {name: [record.get(name) for record in records] for name in names}
     if names is None:
         hint = "saccade data FILE --recipe my.yaml writes one for a file" if isinstance(data, str | Path) else None
-        raise InputError(WHERE, expected=ACCEPTED, found=f"a {type(data).__name__}", hint=hint)
+        found = "nothing" if isinstance(data, list) and not data else f"a {type(data).__name__}"
+        raise InputError(WHERE, expected=ACCEPTED, found=found, hint=hint)
     if not all(isinstance(name, str) for name in names):
         found = f"the columns {', '.join(map(repr, names))}"
         raise InputError(WHERE, expected="texts as names of columns", found=found)

@@ -60,6 +60,8 @@ def train(
 
     >>> # bundle = saccade.train("rnnsearch_dates", train={"epochs": 2}); bundle.predict("5. Mai 2009")[0].value
     """
+    if not isinstance(folder, str | Path | None):
+        raise InputError("folder", expected="the path of a new folder", found=f"a {type(folder).__name__}")
     recipe = checked_recipe(recipe, data, overrides, trust)
     if folder is not None:
         refuse_taken(Path(folder))

@@ -38,6 +38,8 @@ EVERY = 1.0  # seconds between two reports of progress on a terminal
 TOGETHER = 256  # rows of a table that are predicted and written at a time
 ADDED = ("prediction", "score")  # the columns that a table gets
 
+DRAWS = 8  # pictures per input in a grid, unless --n-best says otherwise
+
 
 @with_options(Steering)
 def predict(
@@ -85,8 +87,10 @@ def predict(
     saccade predict runs/my "a text" --sample --temperature 0.8 --n-best 3
     saccade predict runs/my "a text" --with runs/other
     saccade predict runs/my texts.csv --column text --out labelled.csv
+    saccade predict runs/my circle square --seed 7 --out samples.png
 
-    Outputs are written in order, some lines at a time, and flushed.
+    Outputs are written in order, some lines at a time, and flushed. Pictures are written as one grid (.png), a row per input;
+    without INPUT a row per class.
     """
     if force and out is None:
         raise SaccadeError("--force: expected --out FILE too, found none")
@@ -100,6 +104,9 @@ def predict(
         job = {"run": checksum(*weights), "command": checksum(options, column, encoding)}
         with Outputs(out, job, force=force) as outputs:
             _write_table(table, options.predictor(bundle), outputs, stop=on_error == "stop")
+        return
+    if bundle.task.output == "image" and not as_json:
+        _write_pictures(bundle, inputs, options.predictor(bundle, n_best=n_best or DRAWS), out, force=force)
         return
     wanted = n_best or _default_n_best(bundle, options)
     predictor = options.predictor(bundle, n_best=wanted)
@@ -131,6 +138,29 @@ def _note_names_of_files(inputs: Sequence[str]) -> None:
         if suffix_of(text) in (*COLUMNAR, "txt") and isfile(text):
             meant = f"--column NAME predicts from a table, `saccade predict RUN < {text}` from lines"
             print(f"note: {text!r} is taken for a text, but is the name of a file: {meant}", file=sys.stderr)
+
+
+def _write_pictures(
+    bundle: Any, inputs: list[str] | None, predictor: Callable[[list[Any]], list[Any]], out: Path | None, *, force: bool
+) -> None:
+    """Write the pictures of every input as a row of one PNG; without inputs, of every class."""
+    from saccade.data.images.pictures import grid_of, png_of
+    from saccade.storage import write_bytes
+
+    if out is None or out.suffix.lower() != ".png":
+        found = "none" if out is None else repr(out.name)
+        raise SaccadeError(f"--out: expected FILE.png, since outputs are pictures (--json prints them), found {found}")
+    if out.exists() and not force:
+        hint = "add --force to overwrite it"
+        raise InputError(out, field="--out", expected="a new file", found="an existing one", hint=hint)
+    names = inputs or list(bundle.task.labels)
+    predictions = predictor(names)
+    rows = [[one.pixels for one in (prediction, *prediction.alternatives)] for prediction in predictions]
+    write_bytes(out, png_of(grid_of(rows)))
+    for prediction in predictions:
+        drawn = len(prediction.alternatives) + 1
+        print(f"{prediction.label}: {drawn} picture{'s' * (drawn > 1)}, seed {prediction.seed}")
+    print(out)
 
 
 def _write_table(

@@ -93,7 +93,7 @@ class SearchOptions:
         start = bundle.recipe.search
         self._check_searched(bundle.task, n_best)
         try:
-            sample = self._sampling(start.sample)
+            sample = self._sampling(start.sample, bundle.task)
             diverse = self._groups(None if sample is not None else start.diverse)
             beam = self.beam
             if beam is None:
@@ -113,12 +113,14 @@ class SearchOptions:
         for name, expected in task.unused_settings(given).items():
             raise SaccadeError(f"command line: --{name.replace('_', '-')}: expected {expected}")
 
-    def _sampling(self, start: Any) -> Any:
+    def _sampling(self, start: Any, task: Any) -> Any:
         from saccade.nn.search.beam_search import Sampling
+        from saccade.task import Draws
 
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": self.seed}
         given = {name: value for name, value in options.items() if value is not None}
-        if self.sample is False or (self.sample is None and start is None):
+        implied = bool(given) and isinstance(task, Draws)  # whose outputs are drawn, whatever is said
+        if self.sample is False or (self.sample is None and start is None and not implied):
             if given:
                 raise SaccadeError(f"command line: --{next(iter(given)).replace('_', '-')} needs --sample")
             return None

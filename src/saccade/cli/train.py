@@ -169,6 +169,7 @@ def _show_result(bundle: Any, verdict: str) -> None:
         print(f"confusion matrix: {bundle.folder / CONFUSION}")
     print("try next:")
     trust, sample = _trust(bundle), " --sample" if _writes_on(bundle) else ""
+    sample += " --out samples.png" if bundle.task.output == "image" else ""
     if named:
         print(f"  saccade predict {bundle.folder} {_quoted(bundle, named[0])}{sample}{trust}")
     if picture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -13,7 +14,7 @@ LARGEST, MOST_LAYERS = 10**7, 1000  # a saved recipe may come from anyone
 
 def check(config: Any, *at_least_one: str) -> None:
     """Raise unless choices are among those listed (or a user's own, where allowed), the named sizes (where given) are at
-    least 1, and dropout is in [0, 1)."""
+    least 1, dropout is in [0, 1), and the other numbers and flags are of their kind."""
     hints = get_type_hints(type(config), include_extras=True)
     for field in fields(config):
         content, hint = getattr(config, field.name), hints[field.name]
@@ -28,8 +29,26 @@ def check(config: Any, *at_least_one: str) -> None:
         most = MOST_LAYERS if field.name == "layers" else LARGEST
         if whole and field.name in at_least_one and content > most:
             raise ValueError(f"{field.name} must be at most {most:,}: got {content}")
-        if field.name == "dropout" and not (isinstance(content, int | float) and 0 <= content < 1):
-            raise ValueError(f"dropout must be at least 0 and below 1: got {content}")
+        if field.name == "dropout" and not (_is_number(content) and 0 <= content < 1):
+            raise ValueError(f"dropout must be at least 0 and below 1: got {content!r}")
+        if content is not None or hint in KINDS:
+            parts = () if get_origin(hint) in (tuple, list) else get_args(hint)  # those of a list are its items'
+            for kind in {hint, *parts}.intersection(KINDS):
+                expected, fits = KINDS[kind]
+                if not fits(content):
+                    raise ValueError(f"{field.name} must be {expected}: got {content!r:.60}")
+
+
+def _is_number(content: Any) -> bool:
+    return isinstance(content, int | float) and not isinstance(content, bool)
+
+
+# The type of a field → what its content must be. A text such as "no" would count as true.
+KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    bool: ("true or false", lambda content: isinstance(content, bool)),
+    int: ("a whole number", lambda content: isinstance(content, int) and not isinstance(content, bool)),
+    float: ("a number", _is_number),
+}
 
 
 def _check_part(field: str, choices: Choices, name: str) -> None:

@@ -506,9 +506,9 @@ def _backbone_is_folder(root: Located) -> bool:
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree with ``data.tokens.vocabulary``, ``data.vectors`` and the paths of ``data.features`` made absolute: the code
-    that learns tokens and computes features does not know the recipe's folder."""
-    paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache"]
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors``, ``data.judge`` and the paths of ``data.features`` made
+    absolute: the code that learns tokens, measures pictures and computes features does not know the recipe's folder."""
+    paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache", "judge"]
     if _backbone_is_folder(root):
         paths.append("features.backbone")
     for keys in (["data", *path.split(".")] for path in paths):

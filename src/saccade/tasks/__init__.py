@@ -37,6 +37,7 @@ TASKS: dict[str, Spec] = {
     "classify_images": Spec(
         "classify_images:ClassifyImages", "images.records:LabelledImageData", "labels:IMAGE_METRICS"
     ),
+    "generate": Spec("generate:Generate", "images.records:GenerateData", "pictures:PICTURE_METRICS"),
 }
 
 

@@ -26,7 +26,7 @@ from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
 from saccade.data.images.batch import CaptionBatch, ImageStore, augmented, collate_captions, scaled
-from saccade.data.images.features import FeatureStore, backbone_of, cache_of, features_of
+from saccade.data.images.features import FeatureStore, KeptFeatures
 from saccade.data.images.pictures import Framing, framing_of, png_of
 from saccade.data.images.places import Picture
 from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
@@ -39,7 +39,6 @@ from saccade.metrics.captions import CAPTION_METRICS, PAIRED_CAPTION_METRICS, ca
 from saccade.metrics.significance import Statistics
 from saccade.metrics.text import Score, perplexity
 from saccade.models import name_of
-from saccade.nn.backbones import Backbone
 from saccade.nn.captioner import Captioner, Looks, Seen
 from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.task import (
@@ -86,7 +85,6 @@ class CaptionInput:
     grid: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
     wanted: TokenConstraints = field(default_factory=TokenConstraints)
-    kept: tuple[ImageStore | FeatureStore, int] | None = None  # where a corpus has its pixels or features
 
     @cached_property
     def original(self) -> tuple[UInt8[ndarray, "H W 3"], tuple[int, int]]:
@@ -115,8 +113,8 @@ class Caption(Steers, Scores, Decodes):
     baseline_names = ("most frequent caption",)
     lengths = ("reference_words",)
 
-    def __init__(self, data: CaptionData, tokenizer: Tokenizer) -> None:
-        self.data, self.tokenizer = data, tokenizer
+    def __init__(self, data: CaptionData, tokenizer: Tokenizer, kept: KeptFeatures | None = None) -> None:
+        self.data, self.tokenizer, self.kept = data, tokenizer, kept
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
@@ -150,16 +148,17 @@ class Caption(Steers, Scores, Decodes):
     @classmethod
     def learn(cls, data: CaptionData, train: Sequence[Captioned]) -> Caption:
         """The task of these training records: its vocabulary is learnt from their captions alone."""
-        return cls(data, Tokenizer.train([caption for record in train for caption in record.target], data.tokens))
+        tokenizer = Tokenizer.train([caption for record in train for caption in record.target], data.tokens)
+        return cls(data, tokenizer, KeptFeatures.of(data.features, data.image))
 
     @classmethod
     def restore(cls, data: CaptionData, files: dict[str, str]) -> Caption:
         if FILE not in files:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
-        return cls(data, Tokenizer.from_json(files[FILE], FILE))
+        return cls(data, Tokenizer.from_json(files[FILE], FILE), KeptFeatures.of(data.features, data.image, files))
 
     def files(self) -> dict[str, str]:
-        return {FILE: self.tokenizer.to_json()}
+        return {FILE: self.tokenizer.to_json(), **({} if self.kept is None else self.kept.files())}
 
     @property
     def vocabularies(self) -> dict[str, Tokenizer]:
@@ -179,20 +178,9 @@ class Caption(Steers, Scores, Decodes):
         shortened = f"{where}: {cut:,} of {len(rows):,} captions {CUT} their first {most} tokens" if cut else ""
         counted = f"{where}: {len(records):,} pictures, {len(rows):,} captions" if len(rows) > len(records) else ""
         note = "; ".join(filter(None, (counted, shortened)))
-        store = self._store([record.source for record in records])
+        pictures = [record.source for record in records]
+        store = ImageStore(pictures, self.data.image) if self.kept is None else self.kept.store(pictures)
         return Corpus(records, rows, [len(ids) + CLOSING for _, ids in rows], note, shortened, shared=store)
-
-    @cached_property
-    def backbone(self) -> Backbone | None:
-        """What turns pictures into the features that the network is given; None where it is given pixels."""
-        return None if self.data.features is None else backbone_of(self.data.features)
-
-    def _store(self, pictures: Sequence[Picture]) -> ImageStore | FeatureStore:
-        """The pictures, or their features, which are computed now where they are not kept yet."""
-        config = self.data.features
-        if config is None or self.backbone is None:
-            return ImageStore(pictures, self.data.image)
-        return FeatureStore(pictures, self.data.image, self.backbone, cache_of(config), batch=config.batch)
 
     def first(self, corpus: Corpus, limit: int | None) -> Corpus:
         if limit is None:
@@ -206,7 +194,9 @@ class Caption(Steers, Scores, Decodes):
 
     def batch(self, corpus: Corpus, numbers: Sequence[int]) -> CaptionBatch:
         owners, captions = zip(*(corpus.rows[number] for number in numbers), strict=True)
-        return collate_captions(_rows(corpus.shared, owners), captions, numbers)
+        store: ImageStore | FeatureStore = corpus.shared
+        sources = store.pixels(owners) if isinstance(store, ImageStore) else store.features(owners)
+        return collate_captions(sources, captions, numbers)
 
     def token_counts(self, corpus: Corpus) -> dict[str, int]:
         return {"target": sum(corpus.costs)}
@@ -222,14 +212,22 @@ class Caption(Steers, Scores, Decodes):
         if not (isinstance(network_class, type) and issubclass(network_class, Captioner)):
             expected = "a network that describes pictures, such as show_attend_tell"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        size = self.data.image.size
-        seen = Seen(pixels=size) if self.backbone is None else Seen(features=self.backbone.grid(size))
+        seen = Seen(pixels=self.data.image.size) if self.kept is None else Seen(features=self.kept.grid)
         made: Captioner = network_class(config, self.tokenizer.size, seen, Tokenizer.BOS)
         return made
 
+    def sources(self, pictures: Sequence[Picture]) -> Tensor:
+        """What a network is given of pictures: their pixels [B, 3, S, S], or features [B, L, D]."""
+        if self.kept is not None:
+            return self.kept.features(pictures)
+        return ImageStore(pictures, self.data.image).pixels(range(len(pictures)))
+
+    def _scaled(self, sources: Tensor) -> Tensor:
+        return scaled(sources) if self.kept is None else sources
+
     def loss(self, network: Any, batch: CaptionBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """−Σ log p(y | picture)."""
-        logits = network(_given(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
+        logits = network(self._scaled(batch.source), batch.target_lengths, batch.target_in, sampling=sampling)
         return Loss(sequence_loss(logits, batch.target_out, padding=Tokenizer.PAD, smoothing=smoothing), batch.tokens)
 
     def phases(self, network: Any) -> tuple[Phase, ...]:
@@ -247,7 +245,7 @@ class Caption(Steers, Scores, Decodes):
         sampling: float = 0.0,
     ) -> Loss:
         """The loss, and what the network adds to it from what it looked at."""
-        looks, pictures = Looks(), _given(batch.source)
+        looks, pictures = Looks(), self._scaled(batch.source)
         if network.training and self.data.augment.varies:
             pictures = augmented(pictures, self.data.augment)
         logits = network(pictures, batch.target_lengths, batch.target_in, sampling=sampling, looks=looks)
@@ -293,23 +291,15 @@ class Caption(Steers, Scores, Decodes):
     def search_batch(
         self, network: Captioner, items: Sequence[CaptionInput], how: Search, lens: Lens | None
     ) -> list[Searched]:
-        source = self._source_of(items)
+        sources = self.sources([item.picture for item in items])
         limits = [self.data.max_length + CLOSING + item.wanted.length for item in items]
         constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
-            network, _given(source), torch.full((len(items),), len(source[0])), limits, how, bos=Tokenizer.BOS,
+            network, self._scaled(sources), torch.full((len(items),), len(sources[0])), limits, how, bos=Tokenizer.BOS,
             eos=Tokenizer.EOS, forbidden=(Tokenizer.PAD, Tokenizer.BOS), lens=lens,
             constraints=[item.wanted.constraints for item in items] if constrains else None,
             begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
         )  # fmt: skip
-
-    def _source_of(self, items: Sequence[CaptionInput]) -> Tensor:
-        """The pixels or the features of the inputs of a batch."""
-        kept = [item.kept for item in items if item.kept is not None]
-        if len(kept) == len(items):  # all of one corpus
-            return _rows(kept[0][0], [number for _, number in kept])
-        pixels = ImageStore([item.picture for item in items], self.data.image).pixels(range(len(items)))
-        return pixels if self.backbone is None else features_of(self.backbone, pixels)
 
     def prediction_of(
         self, item: CaptionInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
@@ -350,13 +340,13 @@ class Caption(Steers, Scores, Decodes):
         item, device = self.read(given, "input 1"), next(network.parameters()).device
         ids = self.tokenizer.encode(output)
         length = max(1, len(ids) + ended)
-        batch = collate_captions(self._source_of([item]), [ids], [0]).to(device)
+        batch = collate_captions(self.sources([item.picture]), [ids], [0]).to(device)
         before, after = batch.target_in[:, :length], batch.target_out[0, :length]
 
         @torch.no_grad()
         def score(lens: Lens) -> Scored:
             with eval_mode(network):
-                logits = network(_given(batch.source), batch.target_lengths, before, lens=lens)
+                logits = network(self._scaled(batch.source), batch.target_lengths, before, lens=lens)
             log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
             return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
 
@@ -373,8 +363,7 @@ class Caption(Steers, Scores, Decodes):
             scores["perplexity"] = perplexity(*corpus_loss(self, network, corpus))
         named = [name for name in metrics if name != "perplexity"]
         if named:
-            kept = enumerate(corpus.records)
-            items = [CaptionInput(record.source, kept=(corpus.shared, number)) for number, record in kept]
+            items = [CaptionInput(record.source) for record in corpus.records]
             predictions = self.predict_items(network, items, how=how, progress=progress)
             outputs = [prediction.value for prediction in predictions]
             notes += unfinished(predictions)
@@ -419,15 +408,6 @@ class Caption(Steers, Scores, Decodes):
     def length_of(self, record: Captioned, by: str) -> int:
         """The words of the first caption."""
         return len(record.target[0].split())
-
-
-def _rows(store: ImageStore | FeatureStore, numbers: Sequence[int]) -> Tensor:
-    return store.features(numbers) if isinstance(store, FeatureStore) else store.pixels(numbers)
-
-
-def _given(source: Tensor) -> Tensor:
-    """What the network is given: pixels as values from −1 to 1, features as they are."""
-    return source if source.is_floating_point() else scaled(source)
 
 
 def grid_over(pixels: UInt8[ndarray, "H W 3"], framing: Framing, height: int, width: int) -> Grid:

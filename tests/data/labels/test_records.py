@@ -184,6 +184,17 @@ def test_a_folder_a_label_and_a_file_a_text(folder) -> None:
     assert {record.target for record in gather(folder, data())[0]} == {"neg", "pos", "unsup"}
 
 
+def test_files_and_folders_where_no_text_belongs_are_counted(folder) -> None:
+    before = gather(folder, data())[0]
+    written(folder / "urls.txt", "http://…")
+    written(folder / "neg" / "2020" / "3.txt", "never read")
+    written(folder / ".hidden", "never mind")
+    records, [note] = gather(folder, data())
+    assert records == before
+    assert "dropped 2 of 6 records" in note and "(first: urls.txt)" in note and "(first: neg/2020)" in note
+    assert read_file(folder, data()) == before  # also where a malformed record would be an error
+
+
 def test_an_empty_file_and_a_folder_without_folders_are_refused(folder) -> None:
     written(folder / "pos" / "2.txt", " \n")
     with pytest.raises(InputError, match=r"pos/2\.txt: expected a text, found nothing"):

@@ -189,6 +189,7 @@ def test_of_several_columns_of_text_the_longest_is_only_a_suggestion(tmp_path) -
         [(text, "yes"[n % 2 :]) for n, text in enumerate(TEXTS[:9])],  # too few rows to know
         [(text, text[::-1], n % 2) for n, text in enumerate(TEXTS)],  # pairs, and something beside them
         [(f"w{n}", n % 2) for n in range(35)],  # words, not texts
+        [(f"a premise {n % 27}", f"a text {n}", "ab"[n % 2]) for n in range(70)],  # first texts that come again
     ],
 )
 def test_what_may_be_something_else_is_not_guessed(tmp_path, rows) -> None:

@@ -7,6 +7,8 @@ import { number } from "../labels";
 import { type Look, useLoaded } from "../look";
 import { Waiting } from "../parts";
 import { useSay } from "../readout";
+import { ColourBar, ScalePicker } from "../colour_bar";
+import { type ScaleName, scaleOf, SCALES } from "../scale";
 import { OnSheet, useColours } from "../theme";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
 import {
@@ -63,7 +65,11 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
     () => Array.from({ length: weights.rows }, (_, row) => query.labels[map.step + row] ?? String(map.step + row)),
     [look],
   );
-  const sound = useMemo((): Sound => ({ axis: key, bands, labels, weights }), [look, bands?.values]);
+  const { scale: chosen } = state.more;
+  // Frames are many, and yet a step listens to a stretch of them: the plain scale shows it best.
+  const name = typeof chosen === "string" && Object.hasOwn(SCALES, chosen) ? (chosen as ScaleName) : "map";
+  const scale = useMemo(() => scaleOf(name, weights), [name, weights]);
+  const sound = useMemo((): Sound => ({ axis: key, bands, labels, weights, scale }), [look, bands?.values, scale]);
   const owners = useMemo(() => writtenAt(weights), [weights]);
   const playhead = useRef<HTMLDivElement>(null);
   const plan = useRef<Plan | null>(null);
@@ -89,10 +95,11 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
       controls={
         <>
           <Choices look={look} sites={sites} state={state} set={set} steps={false} />
+          <ScalePicker name={name} set={set} />
           <Playing look={look} player={player} />
         </>
       }
-      caption={<Caption look={look} sound={player.can} problem={player.problem} />}
+      caption={<Caption look={look} sound={player.can} problem={player.problem} said={scale.said} />}
     >
       <Picture
         {...{ sound, hover, locked, play }}
@@ -104,6 +111,7 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
         line={playhead}
         told={(now) => (plan.current = now)}
       />
+      <ColourBar scale={scale} />
     </Figure>
   );
 }
@@ -365,12 +373,21 @@ function tableOf({ map, key, weights }: Look, labels: string[]): Table {
   };
 }
 
-function Caption({ look, sound, problem }: { look: Look; sound: boolean; problem: string | null }) {
+interface CaptionProps {
+  look: Look;
+  sound: boolean;
+  problem: string | null;
+  /** of the colours */
+  said: string;
+}
+
+function Caption({ look, sound, problem, said }: CaptionProps) {
   const { weights, key, averaged, heads } = look;
   return (
     <>
       {`${weights.rows} steps, written from ${key.seconds ? timeOf(key, weights.columns) : `${weights.columns} frames`} of sound. `}
       {key.spectrogram && "Above, low tones are at the bottom, and louder ones stronger in colour. "}
+      {`${said} `}
       {sound ? "Click a cell to hear the stretch that was listened to." : (problem ?? SILENT)}
       {averaged && ` This is the mean of ${heads.length} heads.`}
     </>

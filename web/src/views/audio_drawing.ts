@@ -1,5 +1,5 @@
 // A sound and what was written from it, over one line of time: the spectrogram above, a row a letter below.
-import { strongEnd } from "../scale";
+import type { Scale } from "../scale";
 import type { Colours } from "../colours";
 import { number, short } from "../labels";
 import { fitted, type Pen, textWidth } from "../pen";
@@ -11,6 +11,7 @@ export interface Sound {
   bands: { values: ArrayLike<number>; rows: number; columns: number } | null;
   labels: string[];
   weights: Matrix;
+  scale: Scale;
 }
 
 export interface Plan {
@@ -119,10 +120,9 @@ function ticks(pen: Pen, plan: Plan, { axis, labels, weights }: Sound, colours: 
 }
 
 /** Rows × frames as pixels, as many across as the screen has at most: the largest of those that share one shows. */
-export function weightsPicture({ weights, labels }: Sound, across: number, colours: Colours): ImageData {
+export function weightsPicture({ weights, labels, scale }: Sound, across: number, colours: Colours): ImageData {
   const width = Math.max(1, Math.min(weights.columns, Math.round(across)));
   const pixels = new ImageData(width, Math.max(1, labels.length));
-  const largest = strongEnd(weights.largest, weights.columns);
   for (let row = 0; row < weights.rows && row < labels.length; row++) {
     const line = new Float32Array(width);
     weights.entries(row, (frame, value) => {
@@ -130,7 +130,9 @@ export function weightsPicture({ weights, labels }: Sound, across: number, colou
       // What is not a number wins, so that it is seen.
       if (!(value <= line[x]!)) line[x] = value;
     });
-    line.forEach((value, x) => put(pixels, row * width + x, Number.isFinite(value) ? value / largest : NaN, colours));
+    line.forEach((value, x) =>
+      put(pixels, row * width + x, Number.isFinite(value) ? scale.strength(row, value) : NaN, colours),
+    );
   }
   return pixels;
 }

@@ -7,7 +7,8 @@ import { number, short } from "../labels";
 import { type Look, lookAt, useLoaded, useLook } from "../look";
 import { Picker, Waiting } from "../parts";
 import { Token, useSay } from "../readout";
-import { strongEnd } from "../scale";
+import { ColourBar, ScalePicker } from "../colour_bar";
+import { type Scale, scaleName, scaleOf } from "../scale";
 import { siteOf } from "../state";
 import { Palette, useColours } from "../theme";
 import { isChanged, sessionOf } from "../what_if";
@@ -135,12 +136,19 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
   const at = state.hover ?? (state.key === null ? null : { step: state.step, key: state.key });
   const here = at && { row: at.step - begin, key: at.key };
   useSay(useMemo(() => saying(compared, both, here), [found, here?.row, here?.key]));
-  const scale = strongEnd(Math.max(...looks.map((look) => look.weights.largest)), looks[front].map.keys);
+  // One scale for both, so that colours can be compared.
+  const name = scaleName(state, looks[front].map.keys);
+  const largest = Math.max(...looks.map((look) => look.weights.largest));
+  const scales = useMemo(
+    () => sides.map(({ matrix }) => scaleOf(name, { ...matrix, largest })),
+    [sides, name, largest],
+  );
   const columnLabels = looks[front].key.labels;
   const shared = { begin, columnLabels, state, set };
   return (
     <Figure
       name="compare"
+      controls={<ScalePicker name={name} set={set} />}
       table={between && tableOf(between, both, rows, columnLabels)}
       caption={captionOf(
         between,
@@ -152,10 +160,11 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
     >
       <Outputs pairs={pairs} rows={rows} names={names} />
       <div class="both">
-        {sides.map((picture) => (
+        {sides.map((picture, side) => (
           <section>
             <h2 dir="auto">{picture.name}</h2>
-            <Drawn picture={picture} scale={scale} {...shared} />
+            <Drawn picture={picture} scale={scales[side]!} {...shared} />
+            <ColourBar scale={scales[side]!} />
           </section>
         ))}
         {between && third && (
@@ -178,7 +187,7 @@ function Both({ state, set, ...compared }: Pair & Pick<ViewProps, "state" | "set
 
 interface DrawnProps extends Pick<ViewProps, "state" | "set"> {
   picture: Picture;
-  scale: number;
+  scale: Scale | number;
   columnLabels: string[];
   /** the position of the first row of the page's own trace */
   begin: number;

@@ -8,7 +8,9 @@ import { type Look, lookAt, useLoaded } from "../look";
 import { Showing, Waiting } from "../parts";
 import { useSay } from "../readout";
 import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
-import { strongEnd } from "../scale";
+import { ColourBar, ScalePicker } from "../colour_bar";
+import { dense } from "../matrices";
+import { type Scale, type ScaleName, scaleOf } from "../scale";
 import { ShadedText, type Wording, wordingOf, wordOf } from "./document_text";
 import {
   Answer,
@@ -75,12 +77,13 @@ interface Shading {
   weights: Float64Array;
   values: Float64Array;
   strengths: Float64Array;
+  scale: Scale;
   largest: { at: number; value: number };
   /** the sentence of each group; −1: none */
   sentence: Int32Array;
 }
 
-function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], row: number): Shading {
+function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], row: number, name: ScaleName): Shading {
   const line = lineOf(look.key, state);
   const nest = nested(outer, look, row);
   const weights = Float64Array.from(line.from, (from, g) => {
@@ -92,13 +95,19 @@ function shadingOf(look: Look, outer: Look | null, state: ViewProps["state"], ro
   const sentence = Int32Array.from(line.from, (from) => (lies ? (look.key.within[from] ?? -1) : -1));
   const values = weights.map((weight, g) => (outer ? Math.sqrt(nest.outerWeight(sentence[g]!)) * weight : weight));
   const largest = largestOf(values);
+  // Looked at evenly, the words of S sentences have √(1/S) · S/N on the mean: as much as one of N/√S words.
+  const alike = values.length / (outer ? Math.sqrt(Math.max(1, outer.weights.columns)) : 1);
+  const exact = look.weights.exact && (outer?.weights.exact ?? true);
+  const all = { ...dense(Float32Array.from(values), 1, values.length, exact), columns: alike, largest: largest.value };
+  const scale = scaleOf(name, all);
   return {
     line,
     wording: wordingOf(look.key),
     nest,
     weights,
     values,
-    strengths: values.map((value) => value / (outer ? largest.value || 1 : strongEnd(largest.value, weights.length))),
+    strengths: values.map((value) => scale.strength(0, value)),
+    scale,
     largest,
     sentence,
   };
@@ -109,7 +118,13 @@ type DocumentProps = ViewProps & { look: Look; outer: Look | null; sites: string
 function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
   const own = look.map.query === look.key.parent;
   const row = own ? Number(state.more["document.for"] ?? outer?.map.step ?? 0) : state.step;
-  const shading = useMemo(() => shadingOf(look, outer, state, row), [look, outer, row, state.special, state.words]);
+  const { scale: chosen } = state.more;
+  // A long text is read for its strongest words, so it begins with the plain scale.
+  const name = chosen === "even" || chosen === "shared" ? chosen : "map";
+  const shading = useMemo(
+    () => shadingOf(look, outer, state, row, name),
+    [look, outer, row, state.special, state.words, name],
+  );
   const { line } = shading;
   const active = line.group[state.hover?.key ?? -1] ?? -1;
   const locked = line.group[state.key ?? -1] ?? -1;
@@ -127,10 +142,11 @@ function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
         <>
           <Choices look={look} sites={sites} state={state} set={set} steps={!own} />
           {own && outer && <For look={outer} row={row} set={set} />}
+          <ScalePicker name={name} set={set} rows={false} />
           <Showing axes={[look.key]} state={state} set={set} />
         </>
       }
-      caption={<Caption look={look} outer={outer} row={row} largest={shading.largest.value} />}
+      caption={<Caption look={look} outer={outer} row={row} scale={shading.scale} />}
     >
       <div class={hasAnswer(trace.about) ? "beside" : "beside alone"}>
         <div class="document" role="group" tabIndex={0} aria-label={KEYS} {...hand}>
@@ -138,6 +154,7 @@ function DocumentOf({ trace, state, set, look, outer, sites }: DocumentProps) {
         </div>
         <Answer about={trace.about} />
       </div>
+      <ColourBar scale={shading.scale} title={outer ? "√sentence · word" : "weight"} />
     </Figure>
   );
 }
@@ -320,11 +337,10 @@ interface CaptionProps {
   look: Look;
   outer: Look | null;
   row: number;
-  /** what the word with the strongest colour has */
-  largest: number;
+  scale: Scale;
 }
 
-function Caption({ look, outer, row, largest }: CaptionProps) {
+function Caption({ look, outer, row, scale }: CaptionProps) {
   const counted = outer ?? look;
   const at = counted.map.query === counted.key.parent ? -1 : Math.max(0, row - counted.map.step);
   const unit = counted.key.kind === "sentences" ? "sentences" : "positions";
@@ -333,7 +349,7 @@ function Caption({ look, outer, row, largest }: CaptionProps) {
       {at >= 0 && `Half of the weight lies on ${halfOf(counted.weights, at)} of ${counted.weights.columns} ${unit}. `}
       {outer
         ? "A word’s colour is as strong as √(weight of its sentence) · its weight in the sentence; the bars are the sentences."
-        : `The stronger a word’s colour, the larger its weight; the strongest is ${number(largest, look.weights.exact)}.`}
+        : `The stronger a word’s colour, the larger its weight. ${scale.said}`}
       {look.averaged > 0 && ` This is the mean of ${look.averaged} heads.`}
       {look.weights.partial && " Only the largest weights were kept; words without any have no colour."}
     </>

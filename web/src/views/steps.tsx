@@ -97,7 +97,11 @@ function SavedPage() {
 }
 
 /** What the readout says: what the hand does; without attention, what came out; else the shell speaks. */
-function saidOf({ action, look, trace }: Decode, { step, written, likely }: Moment, { draft }: Hand): Part[] | null {
+function saidOf(
+  { action, look, trace }: Decode,
+  { step, written, given, likely }: Moment,
+  { draft }: Hand,
+): Part[] | null {
   const labels = look?.key.labels ?? null;
   if (draft)
     return [
@@ -107,6 +111,12 @@ function saidOf({ action, look, trace }: Decode, { step, written, likely }: Mome
     ];
   if (labels || written === null) return null;
   const found = likely.find((each) => each.label === written);
+  if (given)
+    return [
+      { token: short(written) },
+      " was given, not written",
+      found ? `; its probability was ${number(found.probability)}.` : ".",
+    ];
   // A tag is told with its word, and of a candidate its score: as the steps are named.
   const steps = action === "tag" || action === "score" ? trace.axes[trace.outputs?.axis ?? ""] : undefined;
   return [

@@ -2,6 +2,7 @@
 // decides, the states and the answer.
 import { useRef } from "preact/hooks";
 import { short } from "../labels";
+import { outputKind } from "../output_kind";
 import { useColours, useMedia } from "../theme";
 import type { PageAxis } from "../types";
 import type { Hand } from "../what_if_hand";
@@ -47,7 +48,7 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
     <>
       {writes && (
         <p class="steps-said">
-          There is no attention here: it cannot look back at the input.
+          {`There is no attention here: it cannot look back at ${outputKind(trace.about) === "continuation" ? "the words before" : "the input"}.`}
           {last && passed === last.length && ` Everything it knows of it has passed through these ${passed} numbers.`}
           {passed > 0 && passed !== last?.length && ` Everything it knows of it has passed through ${passed} numbers.`}
         </p>
@@ -57,7 +58,7 @@ export function Bottleneck({ decode, moment, hand, before }: BottleneckProps) {
       )}
       <div
         ref={grid}
-        class="steps bottleneck"
+        class={keys.length ? "steps bottleneck" : "steps bottleneck rowless"}
         data-stage={4}
         style={{ ...gridOf(present, keys.length, height), "--weight": shade(0.68) }}
       >

@@ -269,8 +269,7 @@ export function Output({ decode, moment, hand, before, axis, rows, stacked }: Ou
               key={i}
               each={each}
               chosen={each.label === written}
-              was={before?.find((other) => other.label === each.label)}
-              changed={before !== null}
+              before={before}
               {...{ hand, axis, moment }}
             />
           ))}
@@ -327,18 +326,27 @@ function Unknown({ decode, moment }: Pick<OutputProps, "decode" | "moment">) {
 interface LikelihoodProps {
   each: Likely;
   chosen: boolean;
-  was: Likely | undefined;
-  changed: boolean;
+  /** what was likely here before the reader changed anything */
+  before: Likely[] | null;
   hand: Hand;
   axis: PageAxis;
   moment: Moment;
 }
 
-function Likelihood({ each, chosen, was, changed, hand, axis, moment }: LikelihoodProps) {
+/** " was 0.14"; of an output that was not among the likeliest no more is known than that it was no likelier than those. */
+function wasOf({ label, probability }: Likely, before: Likely[]): string {
+  const was = before.find((other) => other.label === label);
+  const least = Math.min(...before.map((other) => other.probability));
+  if (Math.abs((was?.probability ?? 0) - probability) < 0.005) return "";
+  if (was) return ` was ${number(was.probability)}`;
+  return before.length && Number.isFinite(least) ? ` was at most ${number(least)}` : " was less likely";
+}
+
+function Likelihood({ each, chosen, before, hand, axis, moment }: LikelihoodProps) {
   const label = short(each.label, 16);
   const special = isSpecial({ ...axis, special: undefined, labels: [each.label], kind: "tokens" }, 0);
   const share = Number.isFinite(each.probability) ? Math.max(0, Math.min(1, each.probability)) : 0;
-  const moved = changed && Math.abs((was?.probability ?? 0) - each.probability) >= 0.005;
+  const was = before ? wasOf(each, before) : "";
   const asked = special ? "This cannot be forced" : chosen ? "This is what it wrote" : "What if it had written this?";
   const told = moment.given && chosen ? "This was given, not written" : each.label === label ? undefined : each.label;
   return (
@@ -356,7 +364,7 @@ function Likelihood({ each, chosen, was, changed, hand, axis, moment }: Likeliho
         <span class="bar" style={{ width: `${100 * share}%` }} />
         <span class="figure-at" style={{ left: `calc(${100 * share}% + 6px)`, "--share": `${100 * share}%` }}>
           {number(each.probability)}
-          {moved && <span class="was">{` was ${was ? number(was.probability) : "not among the likeliest"}`}</span>}
+          {was && <span class="was">{was}</span>}
         </span>
       </span>
     </li>

@@ -20,6 +20,8 @@ export interface Decode {
   scores: Matrix | null;
   /** the states that are read, on the key axis */
   read: Vectors | null;
+  /** the model's own letter of those states; null: it declares none */
+  readLetter: string | null;
   context: Vectors | null;
   /** how many heads the context holds, one after the other */
   heads: number;
@@ -64,6 +66,8 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
   const flow = flowOf(trace.about, look?.site ?? "decoder.state");
   const reads = !!look && isReading(trace, look, told, flow);
   const states = flow?.recorded[letterOf(flow.key)] ?? "encoder.state";
+  // What is scored need not be what is read: a tagger may ask by words and read states.
+  const readLetter = Object.entries(flow?.recorded ?? {}).find(([, signal]) => signal === states)?.[0] ?? null;
   const [scores, read, context, kept, outputs] = await Promise.all([
     look && !look.averaged ? trace.scores(look.map) : null,
     across || !look ? vectors(trace, states, look?.map.key ?? null) : null,
@@ -81,6 +85,7 @@ export async function loadDecode(trace: LoadedTrace, state: Pick<State, "site" |
     look,
     scores,
     read,
+    readLetter,
     context,
     heads,
     flow,

@@ -87,9 +87,8 @@ export function ColumnHeads({
   axis: string | undefined;
   decode: Decode;
 }) {
-  const { flow } = decode;
   // The model's own letters, where it declares them.
-  const read = flow && letterOf(flow.key) in flow.recorded ? letterOf(flow.key) : undefined;
+  const read = decode.readLetter ?? undefined;
   const between = betweenOf(decode)[0];
   const letters: Partial<Record<Column, string>> = { h: read, b: read, s: between && letterOf(between) };
   return (
@@ -130,7 +129,13 @@ export function Equations({ decode, moment }: { decode: Decode; moment: Moment }
       )}
       {look && !decode.points && (
         <p class="eq eq-c">
-          <Equation text={contextEquation(flow, count, moment.summed, decode.context ? decode.heads : 1)} />
+          <Equation
+            text={contextEquation(
+              count,
+              moment.summed ? (decode.readLetter ?? "h") : null,
+              decode.context ? decode.heads : 1,
+            )}
+          />
         </p>
       )}
       {likeliest && (

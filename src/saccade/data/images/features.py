@@ -18,11 +18,12 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from saccade.data.images.config import FeatureConfig
 from saccade.data.images.pictures import ImageConfig
 from saccade.data.images.places import Picture
 from saccade.data.paths import locate
+from saccade.documents import parse
 from saccade.errors import InputError
 from saccade.nn.backbones import Backbone, load_backbone
 from saccade.progress import report
@@ -41,9 +43,10 @@ from saccade.storage import save_tensors, stored_header, write_json
 
 CACHE = Path("~/.cache/saccade/features")
 ABOUT, SUFFIX, FORMAT = "about.json", ".safetensors", 1
+FILE = "features.json"  # of a bundle
 HEX = re.compile("(?:[0-9a-f]{2})+")  # digests of pictures
 ON_CPU, ON_GPU = 4, 64  # pictures that go through a backbone together; the values of few fit into a CPU's caches
-SHARD_BYTES = 64 << 20  # of features in memory until they are written …
+SHARD_BYTES = 32 << 20  # of features in memory until they are written …
 SHARD_SECONDS = 30.0  # … and the time after which they are written anyway
 MAPS_OPEN = 256  # shards that are mapped at a time
 
@@ -153,11 +156,13 @@ class FeatureStore:
         known: int,
     ) -> None:
         """Compute and write shards; the next batch is read while the backbone computes."""
-        total = known + len(missing)
+        total, (rows, columns, width) = known + len(missing), self.grid
         store = ImageStore(missing, image, held=0)
         starts = range(0, len(missing), batch)
-        parts: list[tuple[list[str], Tensor]] = []
-        size, since = 0, time.monotonic()
+        capacity = max(SHARD_BYTES // (2 * rows * columns * width), batch)
+        # One buffer: small tensors that live until a shard is written would leave holes all over the heap.
+        shard = torch.empty(min(capacity, len(missing)), rows * columns, width, dtype=torch.float16)
+        digests, since = list[str](), time.monotonic()
         before = next(backbone.parameters(), torch.zeros(())).device
         backbone.to(device)
         try:
@@ -172,22 +177,87 @@ class FeatureStore:
                     if start + batch < len(missing):
                         ahead = reader.submit(read, start + batch)
                     features = _rounded(backbone, pixels, f"{missing[start].name} and pictures after it")
-                    if features.shape[1:] != (self.grid[0] * self.grid[1], self.grid[2]):
+                    if features.shape[1:] != shard.shape[1:]:
                         expected, found = f"a grid of {self.grid}", f"{list(features.shape[1:])}"
                         raise InputError(backbone.name, field="layer", expected=expected, found=found)
-                    parts.append(([picture.digest for picture in missing[start : start + batch]], features))
-                    size += features.nbytes
-                    if size >= SHARD_BYTES or time.monotonic() - since > SHARD_SECONDS:
-                        self._index.add(parts)
-                        parts, size, since = [], 0, time.monotonic()
+                    shard[len(digests) : len(digests) + len(features)] = features
+                    digests += [picture.digest for picture in missing[start : start + batch]]
+                    if len(digests) + batch > capacity or time.monotonic() - since > SHARD_SECONDS:
+                        self._index.add(digests, shard[: len(digests)])
+                        digests, since = [], time.monotonic()
                     ready = known + start + len(pixels)
                     report(ready / total)  # whoever watches may stop it
                     if done is not None:
                         done(ready, total)
         finally:
-            if parts:  # also of an interrupted computation
-                self._index.add(parts)
+            if digests:  # also of an interrupted computation
+                self._index.add(digests, shard[: len(digests)])
             backbone.to(before)
+
+
+class KeptFeatures:
+    """The features that a task's networks read in place of pixels: those of corpora are kept on disk, others computed when they
+    are wanted. The backbone is loaded at once, while the trust in the names of a recipe is known.
+
+    Attributes:
+        grid: rows, columns and width of the features.
+    """
+
+    def __init__(self, config: FeatureConfig, image: ImageConfig) -> None:
+        self.config, self.image, self.backbone = config, image, backbone_of(config)
+        self.grid, self._digest = self.backbone.grid(image.size), self.backbone.digest
+        self._stores: list[tuple[FeatureStore, dict[str, int]]] = []
+
+    @classmethod
+    def of(
+        cls, config: FeatureConfig | None, image: ImageConfig, files: Mapping[str, str] | None = None
+    ) -> Self | None:
+        """The features that ``data.features`` describes, if there are any; ``files`` are those of a bundle, whose network was
+        trained on the features of the same backbone."""
+        if config is None:
+            return None
+        made = cls(config, image)
+        if files is not None:
+            stated = parse(files.get(FILE, "null"), FILE)
+            if stated != made._stated:
+                expected = f"the backbone that the network was trained with, {_digest_in(stated)}"
+                raise InputError(config.backbone, expected=expected, found=f"another one, {made._digest}")
+        return made
+
+    def files(self) -> dict[str, str]:
+        """What a bundle keeps of the backbone: its digest, and the grid."""
+        return {FILE: json.dumps(self._stated)}
+
+    @property
+    def _stated(self) -> dict[str, Any]:
+        return {"digest": self._digest, "grid": list(self.grid)}
+
+    def store(self, pictures: Sequence[Picture]) -> FeatureStore:
+        """The kept features of a corpus' pictures."""
+        store = FeatureStore(pictures, self.image, self.backbone, cache_of(self.config), batch=self.config.batch)
+        self._stores.append((store, {picture.digest: number for number, picture in enumerate(pictures)}))
+        return store
+
+    def features(self, pictures: Sequence[Picture]) -> Float32[Tensor, "B L D"]:
+        """The features of any pictures: as they are kept, or computed now and not kept."""
+        rows: dict[int, Tensor] = {}
+        for number, picture in enumerate(pictures):
+            for store, numbers in self._stores:
+                if picture.digest in numbers:
+                    rows[number] = store.features([numbers[picture.digest]])[0]
+                    break
+        missing = [number for number in range(len(pictures)) if number not in rows]
+        framed = ImageStore(pictures, self.image, held=0)
+        for start in range(0, len(missing), ON_CPU):
+            part = missing[start : start + ON_CPU]
+            rows |= zip(part, features_of(self.backbone, framed.pixels(part)), strict=True)
+        return torch.stack([rows[number] for number in range(len(pictures))])
+
+
+def _digest_in(stated: Any) -> str:
+    return (
+        str(stated["digest"])[:40] if isinstance(stated, dict) and "digest" in stated else "of which it holds no digest"
+    )
 
 
 def folder_of(backbone: str, digest: str, image: ImageConfig, cache: Path) -> Path:
@@ -225,14 +295,11 @@ class _Index:
     def place(self, digest: str) -> tuple[int, int]:
         return self._rows[bytes.fromhex(digest)]
 
-    def add(self, parts: Sequence[tuple[list[str], Float16[Tensor, "B L D"]]]) -> None:
-        """Write the digests and features of pictures as a shard. Its name is that of its pictures: two processes that compute
-        the same write the same."""
-        digests = [digest for part, _ in parts for digest in part]
-        features = torch.cat([features for _, features in parts])
+    def add(self, digests: Sequence[str], features: Float16[Tensor, "N L D"]) -> None:
+        """Write a shard. Its name is that of its pictures: two processes that compute the same write the same."""
         name = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
         path = self.folder / f"{name}{SUFFIX}"
-        save_tensors(path, {"features": features}, {"pictures": digests})
+        save_tensors(path, {"features": features}, {"pictures": list(digests)})
         self._enter(path)
 
     def mapped(self, shard: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import io
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ FORMS = "a file, its bytes, a PIL image, an array [H, W, 3] or a tensor [3, H, W
 PADDING = 128  # the grey beside a whole picture
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 ORIENTATION = 0x0112
+SHOWN = 64  # pixels: what is smaller is enlarged in a grid
 _ALONE = threading.Lock()  # while a setting of the whole process is changed
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -304,6 +305,20 @@ def png_of(picture: UInt8[ndarray, "H W 3"]) -> bytes:
     stream = io.BytesIO()
     _pillow().fromarray(picture).save(stream, "PNG")
     return stream.getvalue()
+
+
+def grid_of(rows: Sequence[Sequence[UInt8[ndarray, "S S 3"]]]) -> UInt8[ndarray, "H W 3"]:
+    """Rows of small pictures of one size as one picture, with white lines between; small ones are enlarged."""
+    size = rows[0][0].shape[0]
+    zoom, line = max(1, SHOWN // size), 2
+    step = zoom * size + line
+    canvas = np.full((step * len(rows) + line, step * max(map(len, rows)) + line, 3), 255, np.uint8)
+    for down, row in enumerate(rows):
+        for across, picture in enumerate(row):
+            large = picture.repeat(zoom, 0).repeat(zoom, 1)
+            top, left = line + down * step, line + across * step
+            canvas[top : top + zoom * size, left : left + zoom * size] = large
+    return canvas
 
 
 # Framing --------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from saccade.data.toy.relations import Verbs
 from saccade.errors import InputError
 
 EMPTY = "no text or no label"
+BESIDE, WITHIN = "a file beside the labels' folders", "a folder in a label's folder"
 UNLISTED = "a label that data.labels does not list"
 Text = str | tuple[str, str]
 
@@ -170,14 +171,22 @@ def record_of(
 
 
 def _folder(folder: Path, data: LabelledData) -> Iterator[Labelled | Fault]:
-    """One folder per label, one file per text. Folders that ``data.labels`` does not list are skipped, and counted."""
+    """One folder per label, one file per text. Folders that ``data.labels`` does not list are skipped, and counted; so are
+    files beside the folders, and folders in them."""
     total = Total(folder)
     inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     labels = [entry for entry in inside if entry.is_dir()]
     if not labels:
         raise InputError(folder, expected="one folder for each label", found="no folder in it")
+    for number, beside in enumerate((entry for entry in inside if entry not in labels), start=1):
+        expected = "a file in the folder of its label"
+        yield fault(number, BESIDE, folder, expected=expected, found=beside.name, skipped=True, name=beside.name)
     for label in labels:
-        files = sorted(entry for entry in label.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        entries = sorted(entry for entry in label.iterdir() if not entry.name.startswith("."))
+        files = [entry for entry in entries if entry.is_file()]
+        for number, inner in enumerate((entry for entry in entries if entry.is_dir()), start=1):
+            named = f"{label.name}/{inner.name}"
+            yield fault(number, WITHIN, label, expected="a file", found="a folder", skipped=True, name=named)
         listed = data.labels is None or label.name in data.labels
         for number, file in enumerate(files, start=1):
             if listed:

@@ -124,7 +124,9 @@ def label_columns(
     filled = {name: values for name, values in columns.items() if len(values) >= (1 - MOST_EMPTY) * len(rows)}
     labels = [name for name, values in filled.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
     texts = [name for name, values in filled.items() if _are_texts(values)]
-    if not labels or not texts or (sure and len(texts) > 1):
+    # The first texts of pairs often come several times, as premises do: they are no labels either.
+    beside = [name for name, values in filled.items() if len(_wordy(values)) > MOST_VALUES]
+    if not labels or not texts or (sure and len({*texts, *beside}) > 1):
         return None
     words = [
         name for name in labels if not all(str(value).isdecimal() for value in columns[name])
@@ -146,7 +148,12 @@ def _are_labels(values: Sequence[object]) -> bool:
 
 
 def _are_texts(values: Sequence[object]) -> bool:
-    """Strings, most of them different, most of several words; a date and a time are not words."""
+    """Strings, most of them different, most of several words."""
+    return 2 * len(_wordy(values)) > len(values)
+
+
+def _wordy(values: Sequence[object]) -> set[str]:
+    """The different strings, if most are of several words; a date and a time are not words."""
     texts = [value for value in values if isinstance(value, str)]
     wordy = sum(len(text.split()) > 1 and any(map(str.isalpha, text)) for text in texts)
-    return 2 * len(set(texts)) > len(values) and 2 * wordy > len(values)
+    return set(texts) if 2 * wordy > len(values) else set()

@@ -28,6 +28,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.attention.checks import check_dropout, check_flag
 from saccade.attention.core import read, weigh
 from saccade.attention.scores import Score, additive, dot, scaled_dot
 from saccade.attention.windows import Window, band, causal, everywhere, mask, padding
@@ -64,6 +65,8 @@ class KerasAttention(nn.Module):
         super().__init__()
         if score_mode not in get_args(ScoreMode):
             raise SaccadeError(f"score_mode must be 'dot' or 'concat': got {score_mode!r}")
+        check_flag(use_scale=use_scale)
+        check_dropout(dropout)
         self.register_parameter("scale", nn.Parameter(torch.ones(())) if use_scale else None)
         concat = score_mode == "concat"
         self.register_parameter("concat_score_weight", nn.Parameter(torch.ones(())) if concat else None)

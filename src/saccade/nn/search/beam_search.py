@@ -104,6 +104,10 @@ class Search:
         for name in ("beam", "n_best"):
             if getattr(self, name) > LARGEST_BEAM:
                 raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {getattr(self, name)}")
+        for name, kind in (("sample", Sampling), ("diverse", Diverse)):
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise ValueError(f"{name} must be a value of {kind.__name__}: got {part!r:.60}")
         if self.sample is not None and self.diverse is not None:
             raise ValueError(f"diverse must be left out when sampling: got {self.diverse.groups} groups")
         if self.sample is not None and self.beam != 1:
@@ -114,8 +118,10 @@ class Search:
             raise ValueError(f"n_best must be between 1 and beam={self.beam}: got {self.n_best}")
         for name in ("length_penalty", "coverage"):
             number = getattr(self, name)
-            if not isinstance(number, int | float) or not 0 <= number < math.inf:
-                raise ValueError(f"{name} must be a number that is not negative: got {number!r}")
+            if not isinstance(number, int | float):
+                raise ValueError(f"{name} must be a number: got {number!r}")
+            if not 0 <= number < math.inf:
+                raise ValueError(f"{name} must not be negative: got {number}")
 
     @property
     def lanes(self) -> int:

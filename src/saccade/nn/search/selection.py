@@ -30,6 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from saccade.nn.cache import Room
+from saccade.nn.config import check
 from saccade.nn.cuda_graphs import like
 
 CUT = 64  # numbers per piece when the largest are searched piece by piece
@@ -140,6 +141,7 @@ class Diverse:
     strength: float = 0.5
 
     def __post_init__(self) -> None:
+        check(self)
         if self.groups < 2:
             raise ValueError(f"groups must be at least 2: got {self.groups}")
         if not 0 <= self.strength < math.inf:
@@ -182,6 +184,7 @@ class Sampling:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        check(self)
         if not self.temperature > 0 or math.isinf(self.temperature):
             raise ValueError(f"temperature must be above 0: got {self.temperature}")
         if self.top_k is not None and self.top_k < 1:
