@@ -22,13 +22,13 @@ pictures = []
 for _ in range(240):
     (name, colour), row, column = draw.choice(list(COLOURS.items())), draw.randint(0, 1), draw.randint(0, 1)
     picture = np.full((16, 16, 3), draw.randint(200, 250), np.uint8)
-    top, left, side = 8 * row + draw.randint(0, 3), 8 * column + draw.randint(0, 3), draw.randint(4, 5)
+    top, left, side = 8 * row + draw.randint(0, 2), 8 * column + draw.randint(0, 2), draw.randint(5, 6)
     picture[top : top + side, left : left + side] = colour
     pictures.append((picture, f"a {name} square {('above', 'below')[row]} on the {('left', 'right')[column]}"))
 
 # 2. Train: Show, Attend and Tell, by a shipped recipe with our data.
-model = {"channels": [16, 32], "hidden": 32, "embedding": 16, "alignment": 16}
-settings = {"model": model, "train": {"epochs": 20, "batch_records": 16, "lr": 1e-2, "device": "cpu"}}
+model = {"channels": [32, 64], "hidden": 64, "embedding": 32, "alignment": 32}
+settings = {"model": model, "train": {"epochs": 16, "batch_records": 16, "lr": 1e-2, "device": "cpu"}}
 bundle = saccade.train("captions_shapes", pictures, folder=folder / "run", **settings, **{"data.image.size": 16})
 
 # 3. Describe a picture, and record where the network looked.
