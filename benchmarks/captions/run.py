@@ -9,7 +9,8 @@ caption:
     mass      the share of the weight that lies in the box of the thing: Σ over cells, each by the part of it in the box
     pointing  whether the middle of the cell with the largest weight (with hard attention: of the cell that was read) lies in it
 
-beside the same of an untrained network, of the map of another word of the same caption, drawn at random, and of equal weights.
+beside the same of an untrained network, of the word before (the colour), of another word of the same caption, drawn at random,
+and of equal weights.
 ``moves`` is the share of steps whose likeliest cell differs from that of the step before.
 """
 
@@ -51,9 +52,10 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """What one noun looked at: its map [h, w] with the thing's box, and the map of another word."""
+    """What one noun looked at: its map [h, w] with the thing's box, and the maps of the word before it and of another."""
 
     own: Float[ndarray, "h w"]
+    before: Float[ndarray, "h w"]
     other: Float[ndarray, "h w"]
     box: Box
 
@@ -107,7 +109,7 @@ def looks_of(task: Any, network: Any, records: Sequence[Captioned], draw: random
             step = words.index(word, start)
             start = step + 1
             other = draw.choice([number for number in range(len(words)) if number != step])
-            looks.append(Look(grids[step], grids[other], box))
+            looks.append(Look(grids[step], grids[step - 1], grids[other], box))
     return looks, moves / max(steps, 1)
 
 
@@ -121,7 +123,9 @@ def figures(looks: Sequence[Look], framing: Framing) -> dict[str, tuple[float, f
 
     even = np.full_like(looks[0].own, 1 / looks[0].own.size)
     equal = float(np.mean([inside(even, look.box, framing) for look in looks]))
+    before = of([look.before for look in looks])
     return {
+        "word before": before,
         "own": of([look.own for look in looks]),
         "another word": of([look.other for look in looks]),
         "equal": (equal, equal),
@@ -139,10 +143,11 @@ def main() -> None:
     options = parser.parse_args()
     head = ("attention", "seed", "exact match", "95 %", "parameters", "updates", "training")
     table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    eyes = [
-        "| attention | seed | network | mass | pointing | mass of another word | its pointing | equal weights | moves |"
-    ]
-    eyes.append("|" + "---|" * 9)
+    columns = (
+        "mass | pointing | of the word before | its pointing | of another word | its pointing | equal weights | moves"
+    )
+    eyes = [f"| attention | seed | network | {columns} |"]
+    eyes.append("|" + "---|" * 11)
     for name in options.only or NETWORKS:
         for seed in range(1, options.seeds + 1):
             bundle = trained(name, seed, options)
@@ -163,7 +168,7 @@ def main() -> None:
             for called, network in (("trained", bundle.network), ("untrained", fresh)):
                 looks, moves = looks_of(bundle.task, network, records, random.Random(seed))
                 found = figures(looks, framing)
-                shown = [*found["own"], *found["another word"], found["equal"][0], moves]
+                shown = [*found["own"], *found["word before"], *found["another word"], found["equal"][0], moves]
                 eyes.append(f"| {name} | {seed} | {called} | " + " | ".join(f"{number:.3f}" for number in shown) + " |")
                 print(eyes[-1], flush=True)
     if options.out is not None:
