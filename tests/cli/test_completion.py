@@ -86,7 +86,7 @@ def test_what_cannot_be_read_offers_nothing(here, typed):
 
 
 def test_metrics_are_offered_by_name():
-    assert metric_names("c") == ["cer", "chrf"]
+    assert metric_names("c") == ["cer", "chrf", "cider"]
 
 
 def test_modules_to_trust_are_those_of_the_current_folder(here):
