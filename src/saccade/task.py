@@ -10,8 +10,8 @@ derives from :class:`Task` and implements:
     inputs    read, cost, forward               one input → tensors; a batch of inputs → predictions
     figures   evaluate
 
-Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Draws`,
-:class:`Steers`, :class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
+Optional abilities are types, tested with ``isinstance(task, Searches)``: :class:`Searches`, :class:`Steers`,
+:class:`Calibrates`, :class:`FineTunes`, :class:`Scores`, :class:`Surveys`.
 """
 
 from __future__ import annotations
@@ -253,6 +253,7 @@ class Task(ABC):
         input, output: the kind of its inputs, and how an output is shown.
         input_depth: how many lists within each other an input is: 0 for a text, 1 for a list of words.
         alternatives: whether there is a second-best output (``n_best``).
+        draws: whether outputs are drawn at random: ``Search.sample`` has the seed, ``Search.n_best`` says how many are drawn.
         aligns: whether source and target are both tokens, so that attention is an alignment of words.
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; set by the bundle.
@@ -271,6 +272,7 @@ class Task(ABC):
     output: ClassVar[OutputKind]
     input_depth: ClassVar[int] = 0
     alternatives: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
     aligns: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     length_setting: ClassVar[str] = "the length of records"
@@ -662,10 +664,6 @@ class Task(ABC):
 
 class Searches:
     """The output is found by a search (:class:`saccade.nn.search.Search`): beams, sampling and penalties apply."""
-
-
-class Draws:
-    """Outputs are drawn at random: ``Search.sample`` has the seed, ``Search.n_best`` says how many are drawn."""
 
 
 class Steers(ABC):

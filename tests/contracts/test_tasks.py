@@ -24,7 +24,7 @@ from saccade.testing.promises import keep
 from saccade.testing.tasks import PROMISES, _loss, _records, _Subject
 
 SOURCE = Path(saccade.__file__).parent
-CAPABILITIES = {"Searches", "Draws", "Steers", "Calibrates", "FineTunes", "Scores", "Surveys"}
+CAPABILITIES = {"Searches", "Steers", "Calibrates", "FineTunes", "Scores", "Surveys"}
 TASK_PARTS = ("tasks/", "task.py", "testing/")
 CHOOSES_A_SURVEY = "cli/data.py"  # by the text of a recipe, before there is a task
 

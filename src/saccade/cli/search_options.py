@@ -115,11 +115,10 @@ class SearchOptions:
 
     def _sampling(self, start: Any, task: Any) -> Any:
         from saccade.nn.search.beam_search import Sampling
-        from saccade.task import Draws
 
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "seed": self.seed}
         given = {name: value for name, value in options.items() if value is not None}
-        implied = bool(given) and isinstance(task, Draws)  # whose outputs are drawn, whatever is said
+        implied = bool(given) and task.draws  # whose outputs are drawn, whatever is said
         if self.sample is False or (self.sample is None and start is None and not implied):
             if given:
                 raise SaccadeError(f"command line: --{next(iter(given)).replace('_', '-')} needs --sample")

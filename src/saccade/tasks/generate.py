@@ -50,7 +50,7 @@ from saccade.nn.picture_classifier import PictureClassifier
 from saccade.nn.search.beam_search import Search
 from saccade.nn.search.selection import Sampling
 from saccade.plugins import is_own
-from saccade.task import Detail, Draws, Evaluation, Loss, Phase, Prediction, Progress, Task, eval_mode, keep_best
+from saccade.task import Detail, Evaluation, Loss, Phase, Prediction, Progress, Task, eval_mode, keep_best
 from saccade.tasks.classify import CLASSES
 from saccade.tasks.classify_images import picture_corpus, refuse_features
 from saccade.trace.lens import Lens
@@ -83,10 +83,11 @@ class ClassInput:
     notes: tuple[str, ...] = ()
 
 
-class Generate(Draws, Task):
+class Generate(Task):
     """The task: the classes that it draws."""
 
     name = "generate"
+    draws = True
     Data = GenerateData
     record_types = (LabelledPicture,)
     network_base = Gan

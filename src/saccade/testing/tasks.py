@@ -21,7 +21,6 @@ from saccade.nn.search.beam_search import Sampling, Search
 from saccade.plugins import EVERYTHING, searching
 from saccade.task import (
     Calibrates,
-    Draws,
     Evaluation,
     FineTunes,
     Loss,
@@ -251,7 +250,7 @@ def _refusals(subject: _Subject) -> None:
         raise ContractBroken("read takes None for an input")
     costs = [task.cost(task.read(given, PLACE, subject.network)) for given in subject.inputs]
     demand(all(cost > 0 for cost in costs), f"cost must count an input's positions: found {costs}")
-    if not isinstance(task, Searches | Draws):
+    if not (isinstance(task, Searches) or task.draws):
         try:
             task.predict(subject.network, subject.inputs, how=Search(sample=Sampling()))
         except SaccadeError:
