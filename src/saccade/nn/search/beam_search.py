@@ -100,10 +100,11 @@ class Search:
     diverse: Diverse | None = None
 
     def __post_init__(self) -> None:
-        check(self, "beam", "n_best", "block_ngrams")
         for name in ("beam", "n_best"):
-            if getattr(self, name) > LARGEST_BEAM:
-                raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {getattr(self, name)}")
+            size = getattr(self, name)
+            if isinstance(size, int) and size > LARGEST_BEAM:
+                raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {size}")
+        check(self, "beam", "n_best", "block_ngrams")
         for name, kind in (("sample", Sampling), ("diverse", Diverse)):
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
