@@ -176,14 +176,16 @@ def current_file(folder: str | Path, name: str) -> Path:
 
 def read_together(folder: str | Path, last: str, read: Callable[[], Result]) -> Result:
     """What ``read`` returns of files that :func:`replaced_together` wrote; read again if they were replaced meanwhile."""
-    folder = Path(folder)
+    folder, failed = Path(folder), None
     for attempt in range(ATTEMPTS):
         before = _version(folder, last)
         try:
             result = read()
         except (SaccadeError, OSError):
-            if _version(folder, last) == before or attempt == ATTEMPTS - 1:
+            # Once more for the same version: a file may have moved while it was opened, with the last one still to come.
+            if (before == failed and _version(folder, last) == before) or attempt == ATTEMPTS - 1:
                 raise
+            failed = before
         else:
             if _version(folder, last) == before:
                 return result

@@ -189,7 +189,7 @@ def test_attention_over_a_long_input_is_refused_before_its_scores_are_computed(l
 
 
 def test_an_ordinary_search_is_within_the_limits_of_memory(bundle, monkeypatch) -> None:
-    answer, _ = post(bundle, monkeypatch, Limits(memory=5_000_000), inputs=["der hund ist alt"] * 5, trace=True)
+    answer, _ = post(bundle, monkeypatch, Limits(memory=64_000_000), inputs=["der hund ist alt"] * 5, trace=True)
     assert answer.status_code == 200
 
 

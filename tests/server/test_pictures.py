@@ -21,7 +21,8 @@ from saccade.server import create_app
 ADDRESS = "/v1/models/shapes/predict"
 SMALL = [
     "data.shapes.train=60", "data.shapes.valid=5", "data.shapes.test=5", "data.image.size=32", "data.shapes.size=32",
-    "model.channels=[6, 8]", "model.hidden=8", "model.embedding=6", "train.updates=3", "train.device=cpu",
+    "model.channels=[6, 8]", "model.hidden=8", "model.embedding=6", "model.selector=true", "train.updates=3",
+    "train.device=cpu",
 ]  # fmt: skip
 PHOTO = png_of(np.random.default_rng(1).integers(0, 256, (60, 90, 3), dtype=np.uint8))
 SENT = {"base64": base64.b64encode(PHOTO).decode()}

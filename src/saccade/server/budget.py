@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TypeVar
 
+import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from saccade.progress import Progress, report, watched
@@ -115,7 +116,7 @@ def _gigabytes(size: int) -> str:
 def _report_layers() -> None:
     """Let every layer report, so that work also stops within a step. For all modules of the process: a hook on those of one
     network would be added while others iterate over them."""
-    register_module_forward_pre_hook(lambda *_: report())
+    register_module_forward_pre_hook(lambda *_: None if torch.compiler.is_compiling() else report())
 
 
 def resident() -> int:
