@@ -99,9 +99,9 @@ def test_back_goes_through_tabs_inputs_and_edits_and_forward_again(page):
     for title in ("Arcs", "Alignment"):
         page.page.go_back()
         assert page.settled().stage.get_attribute("aria-label") == title
-    page.page.go_forward()
-    page.page.go_forward()
-    page.page.go_forward()
+    for _ in range(3):
+        page.page.go_forward()
+        page.settled()
     answered(page)
     assert weights_of(page) == pytest.approx([0.2] * 5, abs=1e-4)
     assert len(page.asked) == asked, "answers are remembered"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.web import made
@@ -53,7 +55,7 @@ def test_five_stops_walk_from_the_scores_to_the_end(asked):
 
 def test_who_decides_once_is_not_said_to_write_step_by_step(opened):
     trace = made.decode()
-    trace.about["labels"] = {"der": 0.9, "die": 0.1}
+    trace = replace(trace, about={**trace.about, "labels": {"der": 0.9, "die": 0.1}})
     page = opened(trace, hash="view=steps")
     page.button("What am I looking at?").click()
     said = ""
