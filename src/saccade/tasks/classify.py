@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -247,19 +247,8 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
         self, network: nn.Module, batch: Batch | NestedBatch, *, smoothing: float = 0.0, sampling: float = 0.0
     ) -> Loss:
         """Cross-entropy of the labels."""
-        logits = self.logits(network, batch)
-        weight = None
-        if self.data.balance == "weights":
-            weight = torch.cat([logits.new_full((1,), value) for value in self.classes.weights])
-        total = functional.cross_entropy(
-            logits.float(),
-            batch.labels,
-            weight=weight,
-            ignore_index=IGNORED,
-            reduction="sum",
-            label_smoothing=smoothing,
-        )
-        return Loss(total, batch.tokens)
+        weights = self.classes.weights if self.data.balance == "weights" else None
+        return Loss(label_loss(self.logits(network, batch), batch.labels, weights, smoothing), batch.tokens)
 
     def logits(self, network: Any, batch: Batch | NestedBatch, *, lens: Lens | None = None) -> Float[Tensor, "B C"]:
         """The network's output for a batch, whose rows are laid out as the network expects."""
@@ -351,17 +340,7 @@ class Classify(Calibrates, FineTunes, Scores, Surveys, Task):
     ) -> Evaluation:
         """Metrics of the predicted labels and of their probabilities."""
         shares = shares_of(self.logits_of(network, corpus), self.calibration)
-        outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
-        likely = [name for name in metrics if name in PROBABILITY_METRICS]
-        of_labels = [name for name in metrics if name not in likely]
-        true = [record.target for record in corpus.records]
-        scores = label_scores(of_labels, outputs, true)
-        if likely:
-            targets = np.array(self.targets_of(corpus))
-            scores |= probability_scores(likely, shares.double().cpu().numpy(), targets)
-        confusion = Confusion.of(zip(true, outputs, strict=True), self.classes.names, "records")
-        scores = {name: scores[name] for name in metrics}
-        return Evaluation.of(scores, outputs, [corpus.cut], by_tag([outputs], [true]), confusion)
+        return evaluate_labels(shares, corpus, self.targets_of(corpus), self.classes, metrics, "records")
 
     def baselines(
         self, train: Sequence[Labelled], records: Sequence[Labelled], metrics: Sequence[str]
@@ -592,6 +571,38 @@ class Sentenced(ClassifyReader):
     @property
     def limits(self) -> str:
         return f"{super().limits} and {nested(self.data.sentences).most} sentences"
+
+
+def label_loss(
+    logits: Float[Tensor, "B C"], labels: Int64[Tensor, " B"], weights: Sequence[float] | None, smoothing: float
+) -> Float[Tensor, ""]:
+    """The sum of the cross-entropies, each with the weight of its class, where there are ``weights``; padding has none."""
+    logits = logits.float()
+    # Made on the device, so that a CUDA graph can hold it.
+    weight = None if weights is None else torch.cat([logits.new_full((1,), value) for value in weights])
+    return functional.cross_entropy(
+        logits, labels, weight=weight, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+    )
+
+
+def evaluate_labels(
+    shares: Float[Tensor, "N C"],
+    corpus: Corpus,
+    targets: Sequence[int],
+    classes: Classes,
+    metrics: Sequence[str],
+    noun: str,
+) -> Evaluation:
+    """Metrics of the likeliest labels and of all probabilities, by label and as a confusion matrix, which counts ``noun``."""
+    outputs = [classes.names[number] for number in shares.argmax(-1).tolist()]
+    true = [record.target for record in corpus.records]
+    likely = [name for name in metrics if name in PROBABILITY_METRICS]
+    scores = label_scores([name for name in metrics if name not in likely], outputs, true)
+    if likely:
+        scores |= probability_scores(likely, shares.double().cpu().numpy(), np.array(targets))
+    confusion = Confusion.of(zip(true, outputs, strict=True), classes.names, noun)
+    ordered = {name: scores[name] for name in metrics}
+    return Evaluation.of(ordered, outputs, [corpus.cut], by_tag([outputs], [true]), confusion)
 
 
 def reader_of(data: LabelledData, tokenizer: Tokenizer, *, pairs: bool) -> ClassifyReader:

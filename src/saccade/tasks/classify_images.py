@@ -16,17 +16,16 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
-from torch.nn import functional
 
 from saccade.data.batching import Corpus, group
 from saccade.data.files.records import Name
-from saccade.data.images.batch import IGNORED, ImageBatch, ImageStore, augmented, collate_images, pixels_of, scaled
+from saccade.data.images.batch import ImageBatch, ImageStore, augmented, collate_images, pixels_of, scaled
 from saccade.data.images.pictures import Framing, png_of
 from saccade.data.images.places import Picture
 from saccade.data.images.records import (
@@ -41,8 +40,7 @@ from saccade.data.labels.classes import Classes, described, labels_in
 from saccade.errors import InputError
 from saccade.kinds import IMAGE
 from saccade.metrics.baselines import most_frequent
-from saccade.metrics.calibration import PROBABILITY_METRICS, probability_scores
-from saccade.metrics.labels import IMAGE_METRICS, LABEL_METRICS, Confusion, by_tag, label_scores, label_statistics
+from saccade.metrics.labels import IMAGE_METRICS, LABEL_METRICS, label_scores, label_statistics
 from saccade.metrics.significance import Statistics
 from saccade.models import name_of
 from saccade.nn.picture_classifier import PictureClassifier
@@ -62,7 +60,7 @@ from saccade.task import (
     rows_of,
 )
 from saccade.tasks.calibration import Calibration, shares_of
-from saccade.tasks.classify import CLASSES
+from saccade.tasks.classify import CLASSES, evaluate_labels, label_loss
 from saccade.tasks.scoring import TINY, choice_scorer
 from saccade.trace.axes import Axis, Tokens
 from saccade.trace.lens import Lens, Record, assemble
@@ -78,19 +76,13 @@ class PictureInput:
     notes: tuple[str, ...] = ()
 
 
-class ClassifyImages(Calibrates, Scores, Task):
-    """The task: the labels that it knows, and how pictures are framed."""
+class LabelledPictures(Task):
+    """What the tasks share whose records are pictures with a label each: where they are read, the labels, a batch of them."""
 
-    name = "classify_images"
     Data = LabelledImageData
     record_types = (LabelledPicture,)
-    network_base = PictureClassifier
-    metrics = IMAGE_METRICS
-    input = IMAGE
-    output = "label"
     length_setting = "data.image.size"
-    baseline_names = ("most frequent label",)
-    calibration: Calibration | None = None
+    example: ClassVar[str]  # of a network, for messages
 
     def __init__(self, data: LabelledImageData, classes: Classes) -> None:
         self.data, self.classes = data, classes
@@ -102,7 +94,60 @@ class ClassifyImages(Calibrates, Scores, Task):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         super().check_recipe(recipe)
-        refuse_features(recipe)
+        if recipe.data.features is not None:
+            expected = f"none: the task {cls.name} reads pixels"
+            raise InputError("recipe", field="data.features", expected=expected, found=recipe.data.features.backbone)
+
+    @classmethod
+    def learn(cls, data: LabelledImageData, train: Sequence[LabelledPicture]) -> Self:
+        return cls(data, Classes.of(train, data.labels))
+
+    @classmethod
+    def restore(cls, data: LabelledImageData, files: dict[str, str]) -> Self:
+        if CLASSES not in files:
+            raise InputError(CLASSES, expected="a file of the bundle", found="no such file")
+        return cls(data, Classes.from_json(files[CLASSES], CLASSES))
+
+    def files(self) -> dict[str, str]:
+        return {CLASSES: self.classes.to_json()}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.classes.names
+
+    def corpus(self, records: Sequence[LabelledPicture], where: str) -> Corpus:
+        """A row is the number of the label; the pictures are read when a batch needs them."""
+        rows = [self.classes.number(record.target, f"{where}, {record.source.name}") for record in records]
+        occurring = labels_in(records)
+        remark = self.classes.remark(occurring, self.data.balance, training=where == "data.train")
+        store = ImageStore([record.source for record in records], self.data.image)
+        return Corpus(records, rows, [1] * len(rows), f"{where}: {described(occurring)}{remark}", shared=store)
+
+    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> ImageBatch:
+        return collate_images(corpus.shared.pixels(numbers), [corpus.rows[number] for number in numbers], numbers)
+
+    def network(self, network_class: Any, config: Any) -> Any:
+        if not issubclass(network_class, self.network_base):
+            expected = f"a network that {self.example}"
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
+        return network_class(config, self.data.image.size, len(self.classes.names))
+
+    def monitored(self, network: Any) -> dict[str, float]:
+        found: dict[str, float] = network.monitored()
+        return found
+
+
+class ClassifyImages(Calibrates, Scores, LabelledPictures):
+    """The task: the labels that it knows, and how pictures are framed."""
+
+    name = "classify_images"
+    network_base = PictureClassifier
+    example = "classifies pictures, such as image_classifier"
+    metrics = IMAGE_METRICS
+    input = IMAGE
+    output = "label"
+    baseline_names = ("most frequent label",)
+    calibration: Calibration | None = None
 
     def examples(self, folder: Path, seed: int, test: Sequence[LabelledPicture] | None = None) -> list[dict[str, str]]:
         """The first test pictures, as a request sends them."""
@@ -110,59 +155,23 @@ class ClassifyImages(Calibrates, Scores, Task):
         return [{"base64": base64.b64encode(png_of(record.source.read())).decode()} for record in test[:10]]
 
     @classmethod
-    def learn(cls, data: LabelledImageData, train: Sequence[LabelledPicture]) -> ClassifyImages:
-        return cls(data, Classes.of(train, data.labels))
-
-    @classmethod
-    def restore(cls, data: LabelledImageData, files: dict[str, str]) -> ClassifyImages:
-        if CLASSES not in files:
-            raise InputError(CLASSES, expected="a file of the bundle", found="no such file")
-        task = cls(data, Classes.from_json(files[CLASSES], CLASSES))
+    def restore(cls, data: LabelledImageData, files: dict[str, str]) -> Self:
+        task = super().restore(data, files)
         task.calibration = Calibration.among(files)
         return task
 
     def files(self) -> dict[str, str]:
-        return {CLASSES: self.classes.to_json(), **({} if self.calibration is None else self.calibration.files)}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.classes.names
-
-    # A record becomes a batch --------------------------------------------------------------------------------------
-
-    def corpus(self, records: Sequence[LabelledPicture], where: str) -> Corpus:
-        """A row is the number of the label; the pictures are read when a batch needs them."""
-        return picture_corpus(records, self.classes, self.data, where)
-
-    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> ImageBatch:
-        return collate_images(corpus.shared.pixels(numbers), [corpus.rows[number] for number in numbers], numbers)
+        return {**super().files(), **({} if self.calibration is None else self.calibration.files)}
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
-
-    def network(self, network_class: Any, config: Any) -> PictureClassifier:
-        if not issubclass(network_class, PictureClassifier):
-            expected = "a network that classifies pictures, such as image_classifier"
-            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        network: PictureClassifier = network_class(config, self.data.image.size, len(self.classes.names))
-        return network
 
     def loss(self, network: Any, batch: ImageBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """Cross-entropy of the labels; in training pictures are varied as ``data.augment`` says."""
         pictures = scaled(batch.pixels)
         if network.training and self.data.augment.varies:
             pictures = augmented(pictures, self.data.augment)
-        logits = network(pictures).float()
-        weight = None
-        if self.data.balance == "weights":  # made on the device, so that a CUDA graph can hold it
-            weight = torch.cat([logits.new_full((1,), value) for value in self.classes.weights])
-        total = functional.cross_entropy(
-            logits, batch.labels, weight=weight, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
-        )
-        return Loss(total, batch.tokens)
-
-    def monitored(self, network: Any) -> dict[str, float]:
-        found: dict[str, float] = network.monitored()
-        return found
+        weights = self.classes.weights if self.data.balance == "weights" else None
+        return Loss(label_loss(network(pictures), batch.labels, weights, smoothing), batch.tokens)
 
     # An input becomes a prediction ---------------------------------------------------------------------------------
 
@@ -239,15 +248,7 @@ class ClassifyImages(Calibrates, Scores, Task):
     ) -> Evaluation:
         """Metrics of the predicted labels and of their probabilities."""
         shares = shares_of(self.logits_of(network, corpus), self.calibration)
-        outputs = [self.classes.names[number] for number in shares.argmax(-1).tolist()]
-        true = [record.target for record in corpus.records]
-        scores = label_scores([name for name in metrics if name in LABEL_METRICS], outputs, true)
-        likely = [name for name in metrics if name in PROBABILITY_METRICS]
-        if likely:
-            scores |= probability_scores(likely, shares.double().cpu().numpy(), np.array(self.targets_of(corpus)))
-        confusion = Confusion.of(zip(true, outputs, strict=True), self.classes.names, "pictures")
-        ordered = {name: scores[name] for name in metrics}
-        return Evaluation.of(ordered, outputs, [corpus.cut], by_tag([outputs], [true]), confusion)
+        return evaluate_labels(shares, corpus, self.targets_of(corpus), self.classes, metrics, "pictures")
 
     def baselines(
         self, train: Sequence[LabelledPicture], records: Sequence[LabelledPicture], metrics: Sequence[str]
@@ -282,15 +283,6 @@ class ClassifyImages(Calibrates, Scores, Task):
         return record.source.name
 
 
-def picture_corpus(records: Sequence[LabelledPicture], classes: Classes, data: LabelledImageData, where: str) -> Corpus:
-    """Labelled pictures by number: a row is the number of the label, and ``shared`` reads the pictures."""
-    rows = [classes.number(record.target, f"{where}, {record.source.name}") for record in records]
-    occurring = labels_in(records)
-    note = f"{where}: {described(occurring)}{classes.remark(occurring, data.balance, training=where == 'data.train')}"
-    store = ImageStore([record.source for record in records], data.image)
-    return Corpus(records, rows, [1] * len(rows), note, shared=store)
-
-
 def read_picture_input(given: Any, where: str, data: LabelledImageData) -> PictureInput:
     """A picture in any form, framed as the recipe says."""
     if isinstance(given, Mapping):
@@ -306,10 +298,3 @@ def is_one_picture(given: Any) -> bool:
     if isinstance(given, np.ndarray | Tensor):
         return given.ndim in (2, 3)
     return hasattr(given, "getexif")  # a PIL image, whose class need not be loaded
-
-
-def refuse_features(recipe: Any) -> None:
-    """Raise where a recipe asks for kept features, which these networks do not read."""
-    if recipe.data.features is not None:
-        expected = f"none: the task {recipe.task} reads pixels"
-        raise InputError("recipe", field="data.features", expected=expected, found=recipe.data.features.backbone)

@@ -28,14 +28,11 @@ from torch.nn import functional
 
 from saccade.bundle_format import load_bundle
 from saccade.data.batching import Corpus
-from saccade.data.images.batch import IGNORED, ImageBatch, augmented, collate_images, scaled
+from saccade.data.images.batch import IGNORED, ImageBatch, augmented, scaled
 from saccade.data.images.pictures import png_of
 from saccade.data.images.records import (
     GenerateData,
     LabelledPicture,
-    labelled_pictures_of,
-    load_labelled_pictures,
-    read_labelled_pictures,
 )
 from saccade.data.labels.classes import Classes
 from saccade.data.paths import locate
@@ -44,15 +41,15 @@ from saccade.errors import InputError, SaccadeError
 from saccade.kinds import TEXT
 from saccade.metrics.pictures import JUDGED, PICTURE_METRICS, distance_statistics
 from saccade.metrics.significance import Statistics, bootstrap, interval
-from saccade.models import name_of, network_class
+from saccade.models import network_class
 from saccade.nn.gan import Gan, discriminator_loss, generator_loss
 from saccade.nn.picture_classifier import PictureClassifier
 from saccade.nn.search.beam_search import Search
 from saccade.nn.search.selection import Sampling
 from saccade.plugins import is_own
-from saccade.task import Detail, Evaluation, Loss, Phase, Prediction, Progress, Task, eval_mode, keep_best
+from saccade.task import Detail, Evaluation, Loss, Phase, Prediction, Progress, eval_mode, keep_best
 from saccade.tasks.classify import CLASSES
-from saccade.tasks.classify_images import picture_corpus, refuse_features
+from saccade.tasks.classify_images import LabelledPictures
 from saccade.trace.lens import Lens
 from saccade.trace.maps import Trace
 
@@ -83,31 +80,22 @@ class ClassInput:
     notes: tuple[str, ...] = ()
 
 
-class Generate(Task):
+class Generate(LabelledPictures):
     """The task: the classes that it draws."""
 
     name = "generate"
     draws = True
     Data = GenerateData
-    record_types = (LabelledPicture,)
     network_base = Gan
+    example = "generates pictures, such as sagan"
     metrics = PICTURE_METRICS
     input = TEXT
     output = "image"
-    length_setting = "data.image.size"
     not_scored = "a picture has no probability"
-
-    def __init__(self, data: GenerateData, classes: Classes) -> None:
-        self.data, self.classes = data, classes
-
-    load = staticmethod(load_labelled_pictures)
-    read_file = staticmethod(read_labelled_pictures)
-    records = staticmethod(labelled_pictures_of)
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         super().check_recipe(recipe)
-        refuse_features(recipe)
         if recipe.train.label_smoothing:
             expected, found = "0: the hinge losses have no distribution to smooth", f"{recipe.train.label_smoothing:g}"
             raise InputError("recipe", field="train.label_smoothing", expected=expected, found=found)
@@ -126,40 +114,7 @@ class Generate(Task):
     def input_of(self, record: LabelledPicture) -> str:
         return record.target
 
-    @classmethod
-    def learn(cls, data: GenerateData, train: Sequence[LabelledPicture]) -> Generate:
-        return cls(data, Classes.of(train, data.labels))
-
-    @classmethod
-    def restore(cls, data: GenerateData, files: dict[str, str]) -> Generate:
-        if CLASSES not in files:
-            raise InputError(CLASSES, expected="a file of the bundle", found="no such file")
-        return cls(data, Classes.from_json(files[CLASSES], CLASSES))
-
-    def files(self) -> dict[str, str]:
-        return {CLASSES: self.classes.to_json()}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.classes.names
-
-    # A record becomes a batch --------------------------------------------------------------------------------------
-
-    def corpus(self, records: Sequence[LabelledPicture], where: str) -> Corpus:
-        """A row is the number of the class; the pictures are read when a batch needs them."""
-        return picture_corpus(records, self.classes, self.data, where)
-
-    def batch(self, corpus: Corpus, numbers: Sequence[int]) -> ImageBatch:
-        return collate_images(corpus.shared.pixels(numbers), [corpus.rows[number] for number in numbers], numbers)
-
     # The two phases ------------------------------------------------------------------------------------------------
-
-    def network(self, network_class: Any, config: Any) -> Gan:
-        if not issubclass(network_class, Gan):
-            expected = "a network that generates pictures, such as sagan"
-            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        network: Gan = network_class(config, self.data.image.size, len(self.classes.names))
-        return network
 
     def phases(self, network: Gan) -> tuple[Phase, ...]:
         return (
@@ -192,10 +147,6 @@ class Generate(Task):
         return _sum(
             discriminator_loss(network.discriminator(real, labels), network.discriminator(drawn, labels)), batch
         )
-
-    def monitored(self, network: Any) -> dict[str, float]:
-        found: dict[str, float] = network.monitored()
-        return found
 
     # An input becomes a picture ------------------------------------------------------------------------------------
 

@@ -27,17 +27,22 @@ def seen_at(
     size: tuple[int, int],
     box: tuple[float, float, float, float] = WHOLE,
     *,
+    chosen: float | None = None,
     halo: bool = True,
 ) -> Float[ndarray, "H W"]:
     """How much each pixel of an image of this size was looked at; 0 outside the box.
 
-    Without ``halo`` a pixel has the weight of its patch. With it, the sum of the patches' Gaussians
+    Where hard attention read one patch, its number is ``chosen`` (NaN where none was read): that patch is seen, whatever the
+    weights. Without ``halo`` a pixel has the weight of its patch. With it, the sum of the patches' Gaussians
 
         field(u, v) = Σ_ij weights[i, j] exp(−(v − i − ½)² / 2σ_v² − (u − j − ½)² / 2σ_u²)
 
     scaled so that its maximum is the greatest weight. Weights that are not numbers count as 0.
     """
     weights = np.nan_to_num(weights, nan=0.0, posinf=1.0, neginf=0.0)
+    if chosen is not None and np.isfinite(chosen) and weights.size:
+        weights, halo = np.zeros_like(weights), False
+        weights.flat[int(chosen) % weights.size] = 1.0
     (h, w), (H, W) = weights.shape, size
     left, top, right, bottom = box
     u = ((np.arange(W) + 0.5) / W - left) / (right - left) * w

@@ -7,6 +7,7 @@ makes the records of each split, and ``EXAMPLES``, inputs worth looking at (none
 from __future__ import annotations
 
 import importlib
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -81,6 +82,14 @@ def _check_size(settings: Any, source: str) -> None:
 def examples(source: str | None) -> list[str]:
     """Inputs of a generated data set that are worth looking at; none where ``source`` is None or a user's own."""
     return list(toy(source).EXAMPLES) if source in TOYS else []
+
+
+def check_ranges(settings: Any, **limits: tuple[float, float]) -> None:
+    """Raise unless every split has a record and each named setting lies within its limits."""
+    for name, (least, most) in {**dict.fromkeys(SPLITS, (1, math.inf)), **limits}.items():
+        if not least <= getattr(settings, name) <= most:
+            expected = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+            raise ValueError(f"{name} must be {expected}: got {getattr(settings, name)}")
 
 
 def drawn_splits(settings: Any, name: str, draw: Callable[[random.Random], T]) -> dict[str, list[T]]:

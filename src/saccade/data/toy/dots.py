@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from saccade.data.toy import drawn_splits
+from saccade.data.toy import check_ranges, drawn_splits
 
 COLOURS = ((222, 60, 50), (50, 150, 70), (60, 90, 215), (235, 190, 40), (150, 70, 190), (40, 175, 190))
 SAME, DIFFERENT = "same", "different"
@@ -38,15 +38,9 @@ class Dots:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
-        if not 8 <= self.size <= 512:
-            raise ValueError(f"size must be from 8 to 512: got {self.size}")
+        check_ranges(self, size=(8, 512), colours=(2, len(COLOURS)))
         if not 3 <= self.apart <= self.size - 3:
             raise ValueError(f"apart must be from 3 to {self.size - 3}, for pictures of {self.size}: got {self.apart}")
-        if not 2 <= self.colours <= len(COLOURS):
-            raise ValueError(f"colours must be from 2 to {len(COLOURS)}: got {self.colours}")
 
 
 @dataclass(frozen=True, slots=True)

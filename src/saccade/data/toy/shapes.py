@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from numpy import ndarray
 
-from saccade.data.toy import drawn_splits
+from saccade.data.toy import check_ranges, drawn_splits
 
 Box = tuple[float, float, float, float]
 Place = tuple[str, Box]
@@ -65,11 +65,7 @@ class Shapes:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        limits = {"train": (1, math.inf), "valid": (1, math.inf), "test": (1, math.inf), "size": (16, 4096)}
-        for name, (least, most) in {**limits, "distractors": (0, 8), "noisy": (0, 1)}.items():
-            if not least <= getattr(self, name) <= most:
-                expected = f"at least {least}" if most == math.inf else f"from {least} to {most}"
-                raise ValueError(f"{name} must be {expected}: got {getattr(self, name)}")
+        check_ranges(self, size=(16, 4096), distractors=(0, 8), noisy=(0, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from saccade.data.toy import drawn_splits
+from saccade.data.toy import check_ranges, drawn_splits
 from saccade.data.toy.shapes import COLOURS, SHAPES, Scene, Thing
 
 RADII = (0.15, 0.18)  # of the circle of the same area, as fractions of the picture
@@ -35,13 +35,7 @@ class Twins:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
-        if not 8 <= self.size <= 512:
-            raise ValueError(f"size must be from 8 to 512: got {self.size}")
-        if not 2 <= self.shapes <= len(SHAPES):
-            raise ValueError(f"shapes must be from 2 to {len(SHAPES)}: got {self.shapes}")
+        check_ranges(self, size=(8, 512), shapes=(2, len(SHAPES)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,8 @@ class Pictures:
             if self.image is None:
                 self._show(page, (x, y + 0.22), strengths, cmap=colour_map(), vmin=0, vmax=1)
             else:
-                seen = self._seen(number, strengths, self.image.shape)
+                chosen = None if self.chosen is None else float(self.chosen[number])
+                seen = seen_at(strengths, self.image.shape[:2], self.box, chosen=chosen)
                 self._show(page, (x, y + 0.22), under_veil(self.image, seen, (1.0, 1.0, 1.0)))
 
     def _show(self, page: Page, corner: tuple[float, float], pixels: ndarray, **how: Any) -> None:
@@ -310,13 +311,6 @@ class Pictures:
         page.image(*place, pixels, **how)
         # A hairline keeps the edges where the picture fades into the page.
         page.box(*place, fill=False, edgecolor=HAIRLINE, linewidth=THIN)
-
-    def _seen(self, number: int, strengths: ndarray, shape: tuple[int, ...]) -> ndarray:
-        if self.chosen is None or not np.isfinite(self.chosen[number]):
-            return seen_at(strengths, (shape[0], shape[1]), self.box)
-        one = np.zeros(self.H * self.W)
-        one[int(self.chosen[number]) % one.size] = 1.0
-        return seen_at(one.reshape(self.H, self.W), (shape[0], shape[1]), self.box, halo=False)
 
 
 def _sharp(image: Tensor) -> ndarray:

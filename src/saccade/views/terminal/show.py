@@ -246,7 +246,8 @@ def _pictures(panel: Panel, style: Style) -> list[str]:
         shown = range(first, min(first + across, count))
         lines.append(MARGIN.join(_picture_name(panel, row, wide, style) for row in shown))
         if photo is not None:
-            drawn = [_photo(photo, strengths[row], _chosen(panel, row), style) for row in shown]
+            read = [None if panel.chosen is None else float(panel.chosen[row]) for row in shown]
+            drawn = [_photo(photo, strengths[row], chosen, style) for row, chosen in zip(shown, read, strict=True)]
             lines += [MARGIN.join(parts) for parts in zip(*drawn, strict=True)]
         else:
             for line in range(H):
@@ -273,26 +274,15 @@ def _picture_name(panel: Panel, row: int, wide: int, style: Style) -> str:
     return style.fit(style.short(label, wide - cell_len(gate)) + gate, wide)
 
 
-def _chosen(panel: Panel, row: int) -> int | None:
-    """The patch that hard attention read."""
-    if panel.chosen is None or not np.isfinite(panel.chosen[row]):
-        return None
-    return int(panel.chosen[row]) % len(panel.columns)
-
-
 PHOTO = 28  # cells across; a cell is two pixels high
 
 
-def _photo(grid: Grid, strengths: ndarray, chosen: int | None, style: Style) -> list[str]:
+def _photo(grid: Grid, strengths: ndarray, chosen: float | None, style: Style) -> list[str]:
     """The image of a grid in half blocks, under a veil where it was not looked at."""
     assert grid.image is not None
     rows = max(2, round(PHOTO * grid.image.shape[0] / max(1, grid.image.shape[1]) / 2) * 2)
-    weights = strengths
-    if chosen is not None:
-        weights = np.zeros(len(strengths))
-        weights[chosen] = 1.0
-    map = weights.reshape(grid.height, grid.width)
-    seen = seen_at(map, (rows, PHOTO), grid.box, halo=chosen is None)
+    map = strengths.reshape(grid.height, grid.width)
+    seen = seen_at(map, (rows, PHOTO), grid.box, chosen=chosen)
     return style.pixels(under_veil(resampled(grid.image, rows, PHOTO), seen, style.paper))
 
 
