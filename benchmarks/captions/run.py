@@ -27,19 +27,17 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from jaxtyping import Float
 from numpy import ndarray
 
-import saccade
 from saccade.data.images.pictures import Framing, framing_of
 from saccade.data.images.records import Captioned
 from saccade.metrics.captions import caption_statistics
 from saccade.metrics.significance import bootstrap, interval
-from saccade.recipes.recipe import SHIPPED, read_recipe
 from saccade.trace import Lens
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from kept import trained
 from machine import device_name
 
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -58,22 +56,6 @@ class Look:
     before: Float[ndarray, "h w"]
     other: Float[ndarray, "h w"]
     box: Box
-
-
-def trained(name: str, seed: int, options: argparse.Namespace) -> Any:
-    """The bundle of one run, trained unless it is there."""
-    folder = options.runs / f"{name.replace(' ', '-')}-{seed}"
-    if (folder / "metrics.json").is_file():
-        return saccade.load(folder)
-    source, model = NETWORKS[name]
-    recipe = yaml.safe_load((SHIPPED / f"{source}.yaml").read_text(encoding="utf-8"))
-    recipe["model"] |= model
-    recipe["train"] |= {"seed": seed, "device": options.device, "threads": options.threads}
-    file = options.runs / f"{folder.name}.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump({**recipe, "expect": None}), encoding="utf-8")
-    print(f"training {folder.name}", flush=True)
-    return saccade.train(read_recipe(file), folder=folder, progress=False)
 
 
 def inside(weights: Float[ndarray, "h w"], box: Box, framing: Framing) -> float:
@@ -150,7 +132,9 @@ def main() -> None:
     eyes.append("|" + "---|" * 11)
     for name in options.only or NETWORKS:
         for seed in range(1, options.seeds + 1):
-            bundle = trained(name, seed, options)
+            source, model = NETWORKS[name]
+            how = {"seed": seed, "device": options.device, "threads": options.threads}
+            bundle = trained(options.runs / f"{name.replace(' ', '-')}-{seed}", source, model=model, train=how)
             records = bundle.task.load(bundle.recipe.data, Path(), 1).test
             outputs = bundle.evaluation().outputs
             statistics = caption_statistics("exact_match", outputs, [list(record.target) for record in records])

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 import saccade
 from saccade.data.images.batch import scaled
@@ -27,10 +26,11 @@ from saccade.data.toy.dots import Dot, DotPair, generate
 from saccade.metrics.labels import label_statistics
 from saccade.metrics.significance import bootstrap, interval
 from saccade.models.image_classifier import window_of
-from saccade.recipes.recipe import SHIPPED, read_recipe
+from saccade.recipes.recipe import read_recipe
 from saccade.trace import Lens
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from kept import trained
 from machine import device_name
 
 RECIPE = "dots_attention"
@@ -38,21 +38,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "with the block": {},
     "without": {"attention": None},
 }
-
-
-def trained(name: str, model: dict[str, Any], seed: int, options: argparse.Namespace) -> Any:
-    """The bundle of one run, trained unless it is there."""
-    folder = options.runs / f"{'-'.join(name.replace(',', '').split())}-{seed}"
-    if (folder / "metrics.json").is_file():
-        return saccade.load(folder)
-    recipe = yaml.safe_load((SHIPPED / f"{RECIPE}.yaml").read_text(encoding="utf-8"))
-    recipe["model"] |= model
-    recipe["train"] |= {"seed": seed, "device": options.device, "threads": options.threads}
-    file = options.runs / f"{folder.name}.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump({**recipe, "expect": None}), encoding="utf-8")
-    print(f"training {folder.name}", flush=True)
-    return saccade.train(read_recipe(file), folder=folder, progress=False)
 
 
 def cells_of(dot: Dot, rows: int, size: int) -> list[int]:
@@ -104,7 +89,8 @@ def main() -> None:
     eyes = ["| seed | network | other dot | dot of another picture | equal weights |", "|---|---|---|---|---|"]
     for name, model in NETWORKS.items():
         for seed in range(1, options.seeds + 1):
-            bundle = trained(name, model, seed, options)
+            how = {"seed": seed, "device": options.device, "threads": options.threads}
+            bundle = trained(options.runs / f"{name.replace(' ', '-')}-{seed}", RECIPE, model=model, train=how)
             outputs = bundle.evaluation().outputs
             statistics = label_statistics("accuracy", outputs, truth)
             span, config = interval(bootstrap(statistics)), bundle.recipe.model

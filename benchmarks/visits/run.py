@@ -26,9 +26,10 @@ import saccade
 from saccade.data.visits.batch import collate
 from saccade.metrics.outcomes import OUTCOME_METRICS, auc, outcome_scores, outcome_statistics
 from saccade.metrics.significance import bootstrap, interval
-from saccade.recipes.recipe import SHIPPED, read_recipe
+from saccade.recipes.recipe import SHIPPED
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from kept import trained
 from machine import device_name
 
 COHORTS = ("retain_visits", "retain_synthea_hypertension", "retain_synthea_ischemic_heart", "retain_physionet2012")
@@ -40,22 +41,6 @@ def models_of(retain: dict[str, Any]) -> dict[str, dict[str, Any]]:
     gru = {"name": "visit_gru", "embedding": retain["embedding"], "hidden": retain["alpha"], "time": retain["time"],
            "dropout": retain["dropout_context"]}  # fmt: skip
     return {"RETAIN": retain, "GRU": gru, "logistic regression": {"name": "visit_logistic"}}
-
-
-def trained(cohort: str, name: str, model: dict[str, Any], seed: int, options: argparse.Namespace) -> Any:
-    """The bundle of one run, trained unless it is there."""
-    folder = options.runs / f"{cohort}-{model['name']}-{seed}"
-    if (folder / "model.safetensors").is_file():
-        return saccade.load(folder)
-    recipe = yaml.safe_load((SHIPPED / f"{cohort}.yaml").read_text(encoding="utf-8"))
-    train = {**recipe["train"], "seed": seed, "device": options.device}
-    if name == "logistic regression":
-        train["lr"] = 1e-2
-    file = options.runs / f"{folder.name}.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump({**recipe, "model": model, "train": train, "expect": None}), encoding="utf-8")
-    print(f"training {folder.name}", flush=True)
-    return saccade.train(read_recipe(file), folder=folder)
 
 
 def tested(bundle: Any, cohort: str, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -128,7 +113,8 @@ def table(cohort: str, options: argparse.Namespace) -> list[str]:
     for name, model in models_of(recipe["model"]).items():
         others = []
         for seed in range(options.seeds, 0, -1):
-            bundle = trained(cohort, name, model, seed, options)
+            how = {"seed": seed, "device": options.device, **({"lr": 1e-2} if "logistic" in name else {})}
+            bundle = trained(options.runs / f"{cohort}-{model['name']}-{seed}", cohort, model=model, train=how)
             corpus, found, truths = tested(bundle, cohort, seed)
             scores = {
                 key: each.value
