@@ -17,9 +17,9 @@ from tests import own
 
 OWN = {"score": "tests.own:Score", "window": "tests.own:Centred", "normalise": "tests.own:Normaliser"}
 NETWORKS = {
-    "rnnsearch": lambda **own: rnnsearch.Config(6, 4, 3, **own),
-    "luong": lambda **own: luong.Config(6, 4, **own),
-    "luong, not fed": lambda **own: luong.Config(6, 4, input_feeding=False, **own),
+    "rnnsearch": lambda **own: rnnsearch.Config(6, 4, 3, **{"init": "torch", **own}),
+    "luong": lambda **own: luong.Config(6, 4, **{"init": "torch", **own}),
+    "luong, not fed": lambda **own: luong.Config(6, 4, input_feeding=False, **{"init": "torch", **own}),
 }
 every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 
@@ -44,9 +44,9 @@ def test_a_network_with_own_parts_keeps_the_promises_of_networks(make, parts):
     check_model("rnnsearch" if isinstance(config, rnnsearch.Config) else "luong", config)
 
 
-@every_network
-def test_a_papers_initialisation_leaves_own_parts_as_they_made_themselves(make):
-    config = make(init="paper", **OWN)
+@pytest.mark.parametrize(("name", "init"), [("rnnsearch", "uniform"), ("rnnsearch", "paper"), ("luong", "uniform")])
+def test_an_initialisation_leaves_own_parts_as_they_made_themselves(name, init):
+    config = NETWORKS[name](init=init, **OWN)
     network = (rnnsearch.RNNSearch if isinstance(config, rnnsearch.Config) else luong.Luong)(config, 20, 13)
     own = {name: parameter for name, parameter in network.named_parameters() if ".part." in name}
     assert len(own) == 3

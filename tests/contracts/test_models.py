@@ -56,22 +56,28 @@ def _texts(network: type, config: Any, **dropout: float) -> Callable[[], Encoder
 def _cases() -> Iterator[Case]:
     for cell, context in itertools.product(("rnn", "gru", "lstm", "paper"), ("every_step", "start")):
         for reverse in (False, True) if cell in ("lstm", "paper") else (False,):
-            config = seq2seq.Config(6, 4, layers=2, cell=cell, context=context, reverse=reverse, maxout=3)
+            config = seq2seq.Config(6, 4, layers=2, cell=cell, context=context, reverse=reverse, maxout=3, init="torch")
             yield Case(f"seq2seq {cell} {context}{' reversed' * reverse}", _texts(seq2seq.Seq2Seq, config))
     for cell in ("gru", "paper"):
-        yield Case(f"rnnsearch {cell}", _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, alignment=5, cell=cell)))
-    yield Case("rnnsearch entmax15", _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, normalise="entmax15")))
-    yield Case("luong sparsemax", _texts(luong.Luong, luong.Config(6, 4, 2, normalise="sparsemax")))
+        yield Case(
+            f"rnnsearch {cell}",
+            _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, alignment=5, cell=cell, init="torch")),
+        )
+    yield Case(
+        "rnnsearch entmax15", _texts(rnnsearch.RNNSearch, rnnsearch.Config(6, 4, 3, normalise="entmax15", init="torch"))
+    )
+    yield Case("luong sparsemax", _texts(luong.Luong, luong.Config(6, 4, 2, normalise="sparsemax", init="torch")))
     looks = itertools.product(("dot", "general", "concat", "location"), ("global", "local-m", "local-p"))
     for (score, window), fed in itertools.product(looks, (False, True)):
-        config = luong.Config(6, 4, 2, score=score, window=window, radius=1, input_feeding=fed, places=5)
+        config = luong.Config(6, 4, 2, score=score, window=window, radius=1, input_feeding=fed, places=5, init="torch")
         yield Case(f"luong {score} {window}{' fed' * fed}", _texts(luong.Luong, config))
     for cell, both, fed in (
         ("rnn", True, False), ("rnn", False, True), ("gru", True, True), ("gru", False, False),
         ("lstm", True, False), ("lstm", True, True), ("lstm", False, False), ("lstm", False, True),
     ):  # fmt: skip
         config = luong.Config(
-            6, 4, 2, cell=cell, bidirectional=both, reverse=not both, input_feeding=fed, window="local-p", radius=2
+            6, 4, 2, cell=cell, bidirectional=both, reverse=not both, input_feeding=fed, window="local-p", radius=2,
+            init="torch",
         )  # fmt: skip
         yield Case(f"luong {cell} {'both ways' if both else 'reversed'}{' fed' * fed}", _texts(luong.Luong, config))
     for norm, positions, tied in (

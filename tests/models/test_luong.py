@@ -18,7 +18,7 @@ TARGET = torch.tensor([[1, 3, 4], [1, 5, 6]])
 
 
 def network(**options: object) -> Luong:
-    return Luong(Config(6, 4, **{"radius": 1, **options}), 9, 11).eval()  # type: ignore[arg-type]
+    return Luong(Config(6, 4, **{"init": "torch", "radius": 1, **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 def looked(model: Luong, item: int = 0, target: torch.Tensor = TARGET) -> torch.Tensor:

@@ -19,7 +19,7 @@ every_cell = pytest.mark.parametrize("cell", ["gru", "paper"])
 
 
 def network(**options: object) -> RNNSearch:
-    return RNNSearch(Config(6, 4, 3, alignment=5, **options), 9, 11).eval()  # type: ignore[arg-type]
+    return RNNSearch(Config(6, 4, 3, alignment=5, **{"init": "torch", **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 @every_cell
@@ -89,7 +89,7 @@ def test_settings_that_mean_nothing_are_refused() -> None:
 
 
 def test_copying_mixes_the_vocabulary_with_the_words_it_looks_at_into_one_distribution() -> None:
-    model, lens = RNNSearch(Config(6, 4, 3, alignment=5, copy=True), 9, 9).eval(), Lens()
+    model, lens = RNNSearch(Config(6, 4, 3, alignment=5, copy=True, init="torch"), 9, 9).eval(), Lens()
     logits = model(SOURCE, LENGTHS, TARGET, lens=lens)
     torch.testing.assert_close(logits.exp().sum(-1), torch.ones(2, 3))
     with torch.no_grad():
@@ -102,7 +102,7 @@ def test_copying_mixes_the_vocabulary_with_the_words_it_looks_at_into_one_distri
 
 
 def test_copying_writes_the_same_step_by_step_as_when_it_is_taught() -> None:
-    model = RNNSearch(Config(6, 4, 3, copy=True), 9, 9).eval()
+    model = RNNSearch(Config(6, 4, 3, copy=True, init="torch"), 9, 9).eval()
     taught = model(SOURCE, LENGTHS, TARGET)
     memory = model.encode(SOURCE, LENGTHS)
     state = model.start(memory)

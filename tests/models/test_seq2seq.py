@@ -15,7 +15,7 @@ TARGET = torch.tensor([[1, 3, 4], [1, 5, 6]])
 
 
 def network(**options: object) -> Seq2Seq:
-    return Seq2Seq(Config(6, 5, maxout=3, **options), 9, 11).eval()  # type: ignore[arg-type]
+    return Seq2Seq(Config(6, 5, maxout=3, **{"init": "torch", **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 def test_the_context_enters_every_step_and_the_readout() -> None:

@@ -166,8 +166,8 @@ def test_on_a_gpu_recorded_steps_give_what_the_others_give() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
     how = Search(beam=5, n_best=3, length_penalty=1.0)
     for network in (
-        RNNSearch(RNNSearchConfig(hidden=24, embedding=16, maxout=12), 50, 300),
-        Luong(LuongConfig(hidden=24, embedding=16, bidirectional=True), 50, 300),
+        RNNSearch(RNNSearchConfig(hidden=24, embedding=16, maxout=12, init="torch"), 50, 300),
+        Luong(LuongConfig(hidden=24, embedding=16, init="torch", bidirectional=True), 50, 300),
         Transformer(TransformerConfig(32, 4, 48, 2, tied="none"), 50, 300),
     ):
         torch.nn.init.normal_(network.output.weight, std=2.0)

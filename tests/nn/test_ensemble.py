@@ -26,9 +26,9 @@ BATCH = (torch.tensor([[4, 5, 6, 2], [8, 2, 0, 0], [7, 4, 2, 0]]), torch.tensor(
 def members() -> list[EncoderDecoder]:
     torch.manual_seed(3)
     networks: list[EncoderDecoder] = [
-        RNNSearch(Config(hidden=6, embedding=5, maxout=3), SOURCE, TARGET),
-        Luong(LuongConfig(hidden=5, embedding=3), SOURCE, TARGET),
-        Seq2Seq(PlainConfig(hidden=7, embedding=3, maxout=4), SOURCE, TARGET),
+        RNNSearch(Config(hidden=6, embedding=5, maxout=3, init="torch"), SOURCE, TARGET),
+        Luong(LuongConfig(hidden=5, embedding=3, init="torch"), SOURCE, TARGET),
+        Seq2Seq(PlainConfig(hidden=7, embedding=3, maxout=4, init="torch"), SOURCE, TARGET),
     ]
     for network in networks:
         for parameter in network.parameters():

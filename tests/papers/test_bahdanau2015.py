@@ -25,7 +25,7 @@ def parameters(*modules: torch.nn.Module | torch.nn.Parameter) -> int:
 
 
 def small(**options: object) -> RNNSearch:
-    return RNNSearch(Config(6, 4, 3, **{"cell": "paper", **options}), 9, 11).eval()  # type: ignore[arg-type]
+    return RNNSearch(Config(6, 4, 3, **{"cell": "paper", "init": "torch", **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("copy", [False, True])

@@ -99,7 +99,7 @@ def test_maxout_pools_adjacent_units() -> None:
 
 
 def phrases(**options: object) -> Seq2Seq:
-    return Seq2Seq(Config(6, 5, cell="paper", maxout=4, **options), 9, 11).eval()  # type: ignore[arg-type]
+    return Seq2Seq(Config(6, 5, cell="paper", maxout=4, **{"init": "torch", **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 def test_the_context_enters_every_decoder_step() -> None:

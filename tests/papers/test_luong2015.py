@@ -20,7 +20,7 @@ TARGET = torch.tensor([[1, 3, 4, 5], [1, 5, 6, 7]])
 
 
 def small(**options: object) -> Luong:
-    return Luong(Config(6, 4, **options), 9, 11).eval()  # type: ignore[arg-type]
+    return Luong(Config(6, 4, **{"init": "torch", **options}), 9, 11).eval()  # type: ignore[arg-type]
 
 
 def alike(one: Luong, other: Luong) -> None:
@@ -244,7 +244,7 @@ def test_positions_go_by_the_true_length() -> None:
 
 
 def test_everything_starts_evenly_between_minus_and_plus_01() -> None:
-    for name, parameter in Luong(Config(30, 20, init="paper", window="local-p"), 40, 40).named_parameters():
+    for name, parameter in Luong(Config(30, 20, window="local-p"), 40, 40).named_parameters():
         assert float(parameter.detach().abs().max()) <= 0.1, name
         if parameter.numel() > 100:
             assert float(parameter.detach().abs().max()) > 0.095, name

@@ -21,7 +21,7 @@ def parameters(model: torch.nn.Module) -> int:
 
 
 def small() -> Seq2Seq:
-    return Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5}), 20, 13).eval()
+    return Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5}, init="torch"), 20, 13).eval()
 
 
 def sources() -> torch.Tensor:
@@ -78,7 +78,7 @@ def test_the_source_is_reversed_before_padding_with_its_end_mark_last() -> None:
     reversed_rows = [[9, 8, 7, 2, 0, 0], [5, 2, 0, 0, 0, 0]]
     assert reverse_within(rows, torch.tensor([4, 2]) - 1).tolist() == reversed_rows
     model = small()
-    plain = Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5, "reverse": False}), 20, 13).eval()
+    plain = Seq2Seq(Config(**{**PAPER, "hidden": 6, "embedding": 5, "reverse": False}, init="torch"), 20, 13).eval()
     plain.load_state_dict(model.state_dict())
     target = torch.tensor([[1, 3, 4], [1, 5, 6]])
     expected = plain(torch.tensor(reversed_rows), torch.tensor([4, 2]), target)

@@ -16,8 +16,8 @@ from saccade.trace.maps import Trace
 SOURCE, LENGTHS = torch.tensor([[3, 5, 7, 4, 2]]), torch.tensor([5])
 TARGET = torch.tensor([[1, 6, 8]])
 NETWORKS = {
-    "rnnsearch": lambda: rnnsearch.RNNSearch(rnnsearch.Config(6, 4, 3), 9, 11),
-    "luong": lambda: luong.Luong(luong.Config(hidden=6, embedding=4), 9, 11),
+    "rnnsearch": lambda: rnnsearch.RNNSearch(rnnsearch.Config(6, 4, 3, init="torch"), 9, 11),
+    "luong": lambda: luong.Luong(luong.Config(hidden=6, embedding=4, init="torch"), 9, 11),
 }
 
 
@@ -41,7 +41,7 @@ def test_the_state_of_a_step_takes_in_its_context_where_the_flow_says_so(name: s
 
 
 def test_the_copying_network_declares_that_its_weights_are_output_too() -> None:
-    config = rnnsearch.Config(6, 4, 3, copy=True)
+    config = rnnsearch.Config(6, 4, 3, copy=True, init="torch")
     network, lens = rnnsearch.RNNSearch(config, 11, 11), Lens()
     network(SOURCE, LENGTHS, TARGET, lens=lens)
     assert lens.trace.about["flow"][rnnsearch.SITE.name]["output"][-1] == "α[t]"

@@ -30,13 +30,13 @@ from tests.training.recorders import Repeater
 
 SOURCE, TARGET = 17, 13  # words
 NETWORKS = {
-    "rnnsearch": lambda dropout=0.0: RNNSearch(Config(5, 3, 4, dropout=dropout), SOURCE, TARGET),
-    "rnnsearch, as published": lambda: RNNSearch(Config(5, 3, 4, cell="paper"), SOURCE, TARGET),
-    "luong": lambda: Luong(LuongConfig(6, 3, bidirectional=True), SOURCE, TARGET),
+    "rnnsearch": lambda dropout=0.0: RNNSearch(Config(5, 3, 4, dropout=dropout, init="torch"), SOURCE, TARGET),
+    "rnnsearch, as published": lambda: RNNSearch(Config(5, 3, 4, cell="paper", init="torch"), SOURCE, TARGET),
+    "luong": lambda: Luong(LuongConfig(6, 3, bidirectional=True, init="torch"), SOURCE, TARGET),
     "luong, deep and reversed": lambda: Luong(LuongConfig(5, 3, 2, reverse=True, window="local-p"), SOURCE, TARGET),
     "luong, no feeding": lambda: Luong(LuongConfig(5, 3, cell="gru", score="concat", input_feeding=False), SOURCE, TARGET),
     "transformer": lambda: Transformer(TransformerConfig(8, 2, 12, 2, dropout=0.0), SOURCE, TARGET),
-    "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(5, 3, cell="lstm", context="start", reverse=True), SOURCE, TARGET),
+    "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(5, 3, cell="lstm", context="start", reverse=True, init="torch"), SOURCE, TARGET),
 }  # fmt: skip
 TASK = Translate.__new__(Translate)  # its loss asks nothing of its vocabularies
 

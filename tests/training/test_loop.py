@@ -199,7 +199,7 @@ def test_averaging_keeps_the_mean_only_if_it_is_better(tmp_path):
     assert any("average of the last 2 epochs: loss" in text for text in Heard.said)
 
 
-WILD = ("train.epochs=6", "train.lr=0.3")  # the validation loss goes up and down
+WILD = ("model.init=torch", "train.epochs=6", "train.lr=0.3")  # the validation loss goes up and down
 
 
 @pytest.mark.parametrize(

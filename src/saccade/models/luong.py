@@ -37,7 +37,7 @@ from saccade.attention.windows import Window, band, gaussian, padding
 from saccade.kernels.dtypes import without_autocast, working_dtype
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, mask_of, reverse_within
+from saccade.nn.recurrent import Recurrent, State, init_uniform, mask_of, reverse_within
 from saccade.plugins import is_own
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
@@ -55,7 +55,7 @@ UNFED = replace(SITE, flow=replace(FLOW, state=FLOW.state[:-1]))
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's: layers=4, hidden=1000, reverse=True, bidirectional=False, dropout=0.2, init="paper", radius=10."""
+    """The paper's: layers=4, hidden=1000, reverse=True, bidirectional=False, dropout=0.2, radius=10."""
 
     hidden: int = 256
     embedding: int = 256
@@ -70,7 +70,7 @@ class Config:
     bidirectional: bool = False
     reverse: bool = False  # read the source last word first
     dropout: float = 0.0
-    init: Literal["default", "paper"] = "default"
+    init: Literal["uniform", "torch"] = "uniform"  # all parameters U(−0.1, 0.1), as in the paper, or PyTorch's own
     bias: bool = True
 
     def __post_init__(self) -> None:
@@ -124,9 +124,8 @@ class Luong(EncoderDecoder):
             nn.init.uniform_(self.position_vector, -(n**-0.5), n**-0.5)
         self.combine = nn.Linear(2 * n, n, bias=False)  # W_c: the authors' code has no bias
         self.output = nn.Linear(n, target_size, bias=config.bias)
-        if config.init == "paper":
-            for parameter in shipped_parameters(self):
-                nn.init.uniform_(parameter, -0.1, 0.1)
+        if config.init == "uniform":
+            init_uniform(shipped_parameters(self))
         elif config.score == "general":
             # W_a = I is the dot score: a good starting point.
             nn.init.eye_(self.attention.weight)

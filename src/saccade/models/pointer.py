@@ -21,7 +21,7 @@ from saccade.attention.scores import Prepared, additive
 from saccade.attention.windows import padding
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, mask_of
+from saccade.nn.recurrent import Recurrent, State, init_uniform, mask_of
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
 
@@ -42,7 +42,7 @@ class Config:
     hidden: int = 256
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
     revisit: bool = True  # False: a chosen point is no longer visible (later work, not the paper)
-    init: Literal["default", "paper"] = "default"
+    init: Literal["torch", "paper"] = "torch"
 
     def __post_init__(self) -> None:
         check(self, "hidden")
@@ -82,8 +82,7 @@ class Pointer(EncoderDecoder):
         for vector in (self.v, self.end):
             nn.init.uniform_(vector, -(n**-0.5), n**-0.5)
         if config.init == "paper":
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -0.08, 0.08)
+            init_uniform(self.parameters(), 0.08)
 
     def encode(self, source: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         B, S, d = source.shape

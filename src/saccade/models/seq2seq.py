@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, init_groundhog, maxout, reverse_within
+from saccade.nn.recurrent import Recurrent, State, init_groundhog, init_uniform, maxout, reverse_within
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens
 
@@ -30,7 +30,7 @@ from saccade.trace.lens import Lens
 @dataclass(frozen=True)
 class Config:
     """Cho: cell="paper", hidden=1000, embedding=100, maxout=500. Sutskever: cell="lstm", layers=4, hidden=1000,
-    embedding=1000, context="start", reverse=True."""
+    embedding=1000, context="start", reverse=True. Both: init="paper"."""
 
     hidden: int = 256
     embedding: int = 128
@@ -40,7 +40,7 @@ class Config:
     reverse: bool = False  # read the source last word first
     maxout: int = 128  # with context="every_step"
     dropout: float = 0.0
-    init: Literal["default", "paper"] = "default"
+    init: Literal["uniform", "torch", "paper"] = "uniform"  # all parameters U(−0.1, 0.1), PyTorch's own, or the paper's
     bias: bool = True
 
     def __post_init__(self) -> None:
@@ -78,11 +78,12 @@ class Seq2Seq(EncoderDecoder):
         else:
             self.decoder = Recurrent(config.cell, m, n, **options)
             self.output = nn.Linear(n, target_size, bias=config.bias)
-        if config.init == "paper" and config.context == "every_step":
+        if config.init == "uniform":
+            init_uniform(self.parameters())
+        elif config.init == "paper" and config.context == "every_step":
             init_groundhog(self)
         elif config.init == "paper":
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -0.08, 0.08)
+            init_uniform(self.parameters(), 0.08)
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], *, lens: Lens | None = None) -> Memory:
         if self.config.reverse:

@@ -11,6 +11,7 @@ Legend: B batch, T time, m input width, n hidden width, L layers.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -100,6 +101,12 @@ def init_groundhog(network: nn.Module) -> None:
                 nn.init.orthogonal_(block)
         else:
             nn.init.normal_(parameter, std=0.01)
+
+
+def init_uniform(parameters: Iterable[nn.Parameter], bound: float = 0.1) -> None:
+    """Initialise all as Luong et al. (and, with 0.08, Sutskever et al.): uniform in ±bound, embeddings and biases too."""
+    for parameter in parameters:
+        nn.init.uniform_(parameter, -bound, bound)
 
 
 class GatedUnit(nn.Module):

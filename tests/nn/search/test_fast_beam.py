@@ -193,10 +193,10 @@ class _Reads(TorchDispatchMode):
 
 def networks(size: int = 13) -> list[EncoderDecoder]:
     return [
-        RNNSearch(RNNSearchConfig(hidden=8, embedding=6, maxout=5), 11, size).eval(),
-        Luong(LuongConfig(hidden=8, embedding=6, bidirectional=True), 11, size).eval(),
-        Luong(LuongConfig(hidden=8, embedding=6, layers=2, window="local-p", radius=2), 11, size).eval(),
-        Seq2Seq(Seq2SeqConfig(hidden=8, embedding=6), 11, size).eval(),
+        RNNSearch(RNNSearchConfig(hidden=8, embedding=6, maxout=5, init="torch"), 11, size).eval(),
+        Luong(LuongConfig(hidden=8, embedding=6, init="torch", bidirectional=True), 11, size).eval(),
+        Luong(LuongConfig(hidden=8, embedding=6, init="torch", layers=2, window="local-p", radius=2), 11, size).eval(),
+        Seq2Seq(Seq2SeqConfig(hidden=8, embedding=6, init="torch"), 11, size).eval(),
         Transformer(TransformerConfig(8, 2, 12, 2, tied="none"), 11, size).eval(),
     ]
 
@@ -347,7 +347,7 @@ def test_what_cannot_be_recorded_is_stepped_as_it_is_without_a_word(
 
 
 def test_a_window_that_moves_with_the_output_is_not_recorded() -> None:
-    network = Luong(LuongConfig(hidden=8, embedding=6, window="local-m", radius=2), 11, 13).eval()
+    network = Luong(LuongConfig(hidden=8, embedding=6, init="torch", window="local-m", radius=2), 11, 13).eval()
     source, lengths = sources(5)
     recorder = Recorder(EagerDevice())
     with torch.no_grad():
