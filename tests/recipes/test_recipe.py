@@ -194,6 +194,15 @@ def test_a_run_that_was_trained_with_unused_search_settings_is_still_read(write)
         change(saved, ["search.beam=4"])
 
 
+@pytest.mark.parametrize("model", ["rnnsearch", "luong", "seq2seq"])
+def test_an_initialisation_is_read_by_its_former_name(model):
+    written = {"task": "translate", "data": {"source": "dates"}, "model": {"name": model, "init": "default"}}
+    assert read_recipe(written).model.init == "torch"
+    assert read_recipe({**written, "model": {"name": model}}).model.init == "uniform"
+    with pytest.raises(InputError, match="init"):
+        read_recipe({**written, "model": {"name": model, "init": "defaults"}})
+
+
 def test_a_search_is_refused_for_a_users_own_task_that_has_none(write, tmp_path):
     (tmp_path / "unsearched.py").write_text(
         "from saccade.data.labels.records import LabelledData\nfrom saccade.tasks.classify import Classify\n"

@@ -14,7 +14,7 @@ Legend: B batch, S source, T target, n hidden, V vocabulary, L layers, D radius.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,7 +35,7 @@ from saccade.attention.own import (
 from saccade.attention.scores import Prepared
 from saccade.attention.windows import Window, band, gaussian, padding
 from saccade.kernels.dtypes import without_autocast, working_dtype
-from saccade.nn.config import check
+from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, init_uniform, mask_of, reverse_within
 from saccade.plugins import is_own
@@ -55,7 +55,7 @@ UNFED = replace(SITE, flow=replace(FLOW, state=FLOW.state[:-1]))
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's: layers=4, hidden=1000, reverse=True, bidirectional=False, dropout=0.2, radius=10."""
+    """The paper's: layers=4, hidden=1000, reverse=True, bidirectional=False, dropout=0.2, init="paper", radius=10."""
 
     hidden: int = 256
     embedding: int = 256
@@ -70,8 +70,9 @@ class Config:
     bidirectional: bool = False
     reverse: bool = False  # read the source last word first
     dropout: float = 0.0
-    init: Literal["uniform", "torch"] = "uniform"  # all parameters U(−0.1, 0.1), as in the paper, or PyTorch's own
+    init: Literal["uniform", "torch", "paper"] = "uniform"  # all U(−0.1, 0.1), which is the paper's, or PyTorch's own
     bias: bool = True
+    former: ClassVar = FORMER_INIT
 
     def __post_init__(self) -> None:
         check(self, "hidden", "embedding", "layers", "radius", "places")
@@ -124,7 +125,7 @@ class Luong(EncoderDecoder):
             nn.init.uniform_(self.position_vector, -(n**-0.5), n**-0.5)
         self.combine = nn.Linear(2 * n, n, bias=False)  # W_c: the authors' code has no bias
         self.output = nn.Linear(n, target_size, bias=config.bias)
-        if config.init == "uniform":
+        if config.init != "torch":
             init_uniform(shipped_parameters(self))
         elif config.score == "general":
             # W_a = I is the dot score: a good starting point.

@@ -10,7 +10,7 @@ Legend: B batch, S points, T steps, n hidden, d width of a point.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from saccade.attention.core import weigh
 from saccade.attention.scores import Prepared, additive
 from saccade.attention.windows import padding
-from saccade.nn.config import check
+from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, init_uniform, mask_of
 from saccade.trace.flow import Flow
@@ -43,6 +43,7 @@ class Config:
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
     revisit: bool = True  # False: a chosen point is no longer visible (later work, not the paper)
     init: Literal["torch", "paper"] = "torch"
+    former: ClassVar = FORMER_INIT
 
     def __post_init__(self) -> None:
         check(self, "hidden")

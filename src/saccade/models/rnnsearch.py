@@ -17,7 +17,7 @@ Legend: B batch, S source, T target, n hidden, m embedding, l maxout, V vocabula
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -30,7 +30,7 @@ from saccade.attention.own import Choices, NormaliserName, OwnScore, OwnWindow, 
 from saccade.attention.scores import Prepared, Score, additive
 from saccade.attention.windows import Window, padding
 from saccade.errors import SaccadeError
-from saccade.nn.config import check
+from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, init_groundhog, init_uniform, mask_of, maxout
 from saccade.plugins import is_own
@@ -63,6 +63,7 @@ class Config:
     dropout: float = 0.0
     init: Literal["uniform", "torch", "paper"] = "uniform"  # all parameters U(−0.1, 0.1), PyTorch's own, or the paper's
     bias: bool = True
+    former: ClassVar = FORMER_INIT
 
     def __post_init__(self) -> None:
         check(self, "hidden", "embedding", "maxout", "alignment")

@@ -13,14 +13,14 @@ Legend: B batch, S source, T target, n hidden, m embedding, V vocabulary, L laye
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from saccade.nn.config import check
+from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent, State, init_groundhog, init_uniform, maxout, reverse_within
 from saccade.trace.flow import Flow
@@ -42,6 +42,7 @@ class Config:
     dropout: float = 0.0
     init: Literal["uniform", "torch", "paper"] = "uniform"  # all parameters U(−0.1, 0.1), PyTorch's own, or the paper's
     bias: bool = True
+    former: ClassVar = FORMER_INIT
 
     def __post_init__(self) -> None:
         check(self, "hidden", "embedding", "layers", "maxout")

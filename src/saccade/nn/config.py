@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from saccade.attention.own import Choices
 from saccade.plugins import PartError, is_own
 
+FORMER_INIT = {"init": {"default": "torch"}}  # a config class's ``former``: values as older recipes and runs call them
 LARGEST, MOST_LAYERS = 10**7, 1000  # a saved recipe may come from anyone
 
 

@@ -444,8 +444,11 @@ def _model(node: Located, task: str) -> tuple[str, Any]:
         if not issubclass(network, base):
             expected = f"a class derived from saccade.nn.{base.__name__} for the task {task}"
             raise refusal(named, "model.name", expected, f"the class {network.__name__}")
-    rest = replace(node, value={key: part for key, part in node.value.items() if key != "name"})
-    return name, fill(network.config_class, rest, "model", name)
+    rest = {key: part for key, part in node.value.items() if key != "name"}
+    for key, names in getattr(network.config_class, "former", {}).items():
+        if key in rest and rest[key].text in names:
+            rest[key] = replace(rest[key], text=names[rest[key].text])
+    return name, fill(network.config_class, replace(node, value=rest), "model", name)
 
 
 def _choose(node: Located, field: str, known: Mapping[str, Any]) -> str:
