@@ -243,13 +243,17 @@ def test_positions_go_by_the_true_length() -> None:
     torch.testing.assert_close(lens.traces[1].map().weights[:, :3], alone.trace.map().weights)
 
 
-def test_everything_starts_evenly_between_minus_and_plus_01() -> None:
-    for name, parameter in Luong(Config(30, 20, window="local-p"), 40, 40).named_parameters():
-        assert float(parameter.detach().abs().max()) <= 0.1, name
+@pytest.mark.parametrize(
+    ("hidden", "init", "bound"), [(30, "paper", 0.1), (30, "uniform", 0.41312), (512, "uniform", 0.1)]
+)
+def test_everything_starts_evenly_between_two_bounds(hidden: int, init: str, bound: float) -> None:
+    config = Config(hidden, 20, init=init, window="local-p")  # type: ignore[arg-type]
+    for name, parameter in Luong(config, 40, 40).named_parameters():
+        assert float(parameter.detach().abs().max()) <= bound * 1.00001, name
         if parameter.numel() > 100:
-            assert float(parameter.detach().abs().max()) > 0.095, name
+            assert float(parameter.detach().abs().max()) > 0.95 * bound, name
         if parameter.dim() == 2:
-            assert float(parameter.detach().std()) == pytest.approx(0.1 / 3**0.5, rel=0.1), name
+            assert float(parameter.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.1), name
 
 
 def test_short_sentences_use_the_first_rows_of_location() -> None:

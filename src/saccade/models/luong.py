@@ -37,7 +37,7 @@ from saccade.attention.windows import Window, band, gaussian, padding
 from saccade.kernels.dtypes import without_autocast, working_dtype
 from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, init_uniform, mask_of, reverse_within
+from saccade.nn.recurrent import Recurrent, State, bound_for, init_uniform, mask_of, reverse_within
 from saccade.plugins import is_own
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
@@ -70,7 +70,7 @@ class Config:
     bidirectional: bool = False
     reverse: bool = False  # read the source last word first
     dropout: float = 0.0
-    init: Literal["uniform", "torch", "paper"] = "uniform"  # all U(−0.1, 0.1), which is the paper's, or PyTorch's own
+    init: Literal["uniform", "torch", "paper"] = "uniform"  # uniform: bound_for(hidden); paper: U(−0.1, 0.1)
     bias: bool = True
     former: ClassVar = FORMER_INIT
 
@@ -126,7 +126,7 @@ class Luong(EncoderDecoder):
         self.combine = nn.Linear(2 * n, n, bias=False)  # W_c: the authors' code has no bias
         self.output = nn.Linear(n, target_size, bias=config.bias)
         if config.init != "torch":
-            init_uniform(shipped_parameters(self))
+            init_uniform(shipped_parameters(self), 0.1 if config.init == "paper" else bound_for(n))
         elif config.score == "general":
             # W_a = I is the dot score: a good starting point.
             nn.init.eye_(self.attention.weight)

@@ -32,7 +32,7 @@ from saccade.attention.windows import Window, padding
 from saccade.errors import SaccadeError
 from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, init_groundhog, init_uniform, mask_of, maxout
+from saccade.nn.recurrent import Recurrent, bound_for, init_groundhog, init_uniform, mask_of, maxout
 from saccade.plugins import is_own
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site
@@ -61,7 +61,7 @@ class Config:
     cell: Literal["gru", "paper"] = "gru"
     copy: bool = False  # words of the source may be copied; needs one vocabulary for both sides
     dropout: float = 0.0
-    init: Literal["uniform", "torch", "paper"] = "uniform"  # all parameters U(−0.1, 0.1), PyTorch's own, or the paper's
+    init: Literal["uniform", "torch", "paper"] = "uniform"  # uniform: bound_for(hidden)
     bias: bool = True
     former: ClassVar = FORMER_INIT
 
@@ -114,7 +114,7 @@ class RNNSearch(EncoderDecoder):
             nn.init.xavier_uniform_(self.key_weight)
             nn.init.uniform_(self.v, -(self.v.numel() ** -0.5), self.v.numel() ** -0.5)
         if self.config.init == "uniform":
-            init_uniform(self.parameters())
+            init_uniform(self.parameters(), bound_for(self.config.hidden))
         if paper:  # appendix B.1; v_a = 0, so the first alignments are uniform
             init_groundhog(self)
         if paper and aligning:

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from saccade.nn.config import FORMER_INIT, check
 from saccade.nn.decoder import EncoderDecoder
-from saccade.nn.recurrent import Recurrent, State, init_groundhog, init_uniform, maxout, reverse_within
+from saccade.nn.recurrent import Recurrent, State, bound_for, init_groundhog, init_uniform, maxout, reverse_within
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens
 
@@ -40,7 +40,7 @@ class Config:
     reverse: bool = False  # read the source last word first
     maxout: int = 128  # with context="every_step"
     dropout: float = 0.0
-    init: Literal["uniform", "torch", "paper"] = "uniform"  # all parameters U(−0.1, 0.1), PyTorch's own, or the paper's
+    init: Literal["uniform", "torch", "paper"] = "uniform"  # uniform: bound_for(hidden)
     bias: bool = True
     former: ClassVar = FORMER_INIT
 
@@ -80,7 +80,7 @@ class Seq2Seq(EncoderDecoder):
             self.decoder = Recurrent(config.cell, m, n, **options)
             self.output = nn.Linear(n, target_size, bias=config.bias)
         if config.init == "uniform":
-            init_uniform(self.parameters())
+            init_uniform(self.parameters(), bound_for(n))
         elif config.init == "paper" and config.context == "every_step":
             init_groundhog(self)
         elif config.init == "paper":

@@ -10,6 +10,7 @@ Legend: B batch, T time, m input width, n hidden width, L layers.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, cast, get_args
@@ -103,10 +104,15 @@ def init_groundhog(network: nn.Module) -> None:
             nn.init.normal_(parameter, std=0.01)
 
 
-def init_uniform(parameters: Iterable[nn.Parameter], bound: float = 0.1) -> None:
-    """Initialise all as Luong et al. (and, with 0.08, Sutskever et al.): uniform in ±bound, embeddings and biases too."""
+def init_uniform(parameters: Iterable[nn.Parameter], bound: float) -> None:
+    """Initialise all uniformly in ±bound, embeddings and biases too: as Luong et al. with 0.1, Sutskever et al. with 0.08."""
     for parameter in parameters:
         nn.init.uniform_(parameter, -bound, bound)
+
+
+def bound_for(hidden: int) -> float:
+    """The bound of ``init: uniform``: √(5.12 / hidden), which is Luong's 0.1 at 512 units, and keeps the size of their sums."""
+    return math.sqrt(5.12 / hidden)
 
 
 class GatedUnit(nn.Module):
