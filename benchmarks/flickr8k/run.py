@@ -115,8 +115,8 @@ def listed_in(options: argparse.Namespace, name: str) -> Path:
 # 1. Features ----------------------------------------------------------------------------------------------------------
 
 
-def compute_features(options: argparse.Namespace, layer: str) -> str:
-    """Compute the features of all pictures that are not in the cache; a sentence on how long it took."""
+def compute_features(options: argparse.Namespace, layer: str) -> None:
+    """Compute the features of all pictures that are not in the cache, and write down how long it took."""
     from saccade.data.images.features import FeatureStore, backbone_of
     from saccade.recipes.recipe import read_recipe
     from saccade.tasks.caption import Caption
@@ -134,11 +134,14 @@ def compute_features(options: argparse.Namespace, layer: str) -> str:
         progress=False,
     )
     seconds, (rows, columns, width) = time.perf_counter() - started, store.grid
-    what = f"{layer}, {rows} × {columns} cells of {width} numbers"
     if not store.computed:
-        return f"Features of {what}: those of {len(store):,} pictures were there."
-    rate = store.computed / seconds
-    return f"Features of {what}: {store.computed:,} pictures in {seconds:.1f} s, {rate:,.0f} pictures/s."
+        return
+    text = (
+        f"Features of {layer}, {rows} × {columns} cells of {width} numbers: {store.computed:,} pictures in {seconds:.1f} s, "
+        f"{store.computed / seconds:,.0f} pictures/s ({device_name(options.device)}, reading the pictures included)."
+    )
+    print(text, flush=True)
+    (options.runs / f"features-{layer}.txt").write_text(text, encoding="utf-8")
 
 
 # 2. Speed of training -------------------------------------------------------------------------------------------------
@@ -310,13 +313,14 @@ def again(options: argparse.Namespace) -> list[str]:
 # 4. The table and the figures -----------------------------------------------------------------------------------------
 
 
-def page(options: argparse.Namespace, results: Sequence[Result], features: Sequence[str], command: str) -> str:
+def page(options: argparse.Namespace, results: Sequence[Result], command: str) -> str:
     import platform
 
     import torch
 
     import saccade
 
+    features = [file.read_text(encoding="utf-8") for file in sorted(options.runs.glob("features-*.txt"))]
     jobs = f"up to {options.jobs} runs at a time on it, so seconds of training are not compared"
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, saccade {saccade.__version__}"
     lines = [
@@ -365,7 +369,7 @@ def quality_lines(results: Sequence[Result]) -> list[str]:
     head = ["attention", "layer", "seed", *(title for title, _ in METRICS.values())]
     lines = [
         "## Test set", "",
-        f"{len(results[0].outputs):,} pictures, beam 5; of each run the network with the best validation BLEU-4.", "",
+        f"{len(results[0].outputs):,} pictures, beam 5; of each run the network with the best validation BLEU-4 (500 pictures).", "",
         row([*head, "moves", "best epoch", "updates", "training, s"]), "|" + "---|" * (len(head) + 4),
     ]  # fmt: skip
     groups: dict[tuple[str, str], list[Result]] = {}
@@ -528,10 +532,8 @@ def main() -> None:
         return
     runs = [Run(network, seed, options.layer) for seed in seeds for network in options.only or NETWORKS]
     runs += [Run(network, seeds[0], options.also) for network in ("soft", "mean") if options.also]
-    features = []
-    for layer in dict.fromkeys(run.layer for run in runs):
-        features.append(compute_features(options, layer))
-        print(features[-1], flush=True)
+    for layer in dict.fromkeys(run.layer for run in runs if not (options.runs / f"{run.key}.json").is_file()):
+        compute_features(options, layer)
     if not options.no_speed and not (options.runs / "speed.json").is_file():
         words = ["--one", "speed", "--layer", options.layer, *options.changes]
         if subprocess.run([*again(options), *words]).returncode:
@@ -541,7 +543,7 @@ def main() -> None:
     files = [options.runs / f"{run.key}.json" for run in runs]
     results = [Result.read(file) for file in files if file.is_file()]
     command = f"python benchmarks/flickr8k/run.py {' '.join(sys.argv[1:])}"
-    text = page(options, results, features, command)
+    text = page(options, results, command)
     print(text)
     if options.out is not None:
         options.out.write_text(text, encoding="utf-8")
