@@ -369,8 +369,7 @@ def quality_lines(results: Sequence[Result]) -> list[str]:
     head = ["attention", "layer", "seed", *(title for title, _ in METRICS.values())]
     lines = [
         "## Test set", "",
-        f"{len(results[0].outputs):,} pictures, beam 5; of each run the network with the best BLEU-4 of 500 validation pictures.",
-        "",
+        f"{len(results[0].outputs):,} pictures, beam 5; of each run the network with the best validation BLEU-4.", "",
         row([*head, "moves", "best epoch", "updates", "training, s"]), "|" + "---|" * (len(head) + 4),
     ]  # fmt: skip
     groups: dict[tuple[str, str], list[Result]] = {}
