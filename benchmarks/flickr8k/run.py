@@ -112,6 +112,14 @@ def listed_in(options: argparse.Namespace, name: str) -> Path:
     return file
 
 
+def records_of(options: argparse.Namespace) -> Any:
+    """The records to train on, to choose by and to test on, from where the data are now."""
+    from saccade.recipes.recipe import read_recipe
+    from saccade.tasks.caption import Caption
+
+    return Caption.load(read_recipe("flickr8k_soft", changes_of(options, options.layer)).data, Path(), 1)
+
+
 # 1. Features ----------------------------------------------------------------------------------------------------------
 
 
@@ -119,10 +127,8 @@ def compute_features(options: argparse.Namespace, layer: str) -> None:
     """Compute the features of all pictures that are not in the cache, and write down how long it took."""
     from saccade.data.images.features import FeatureStore, backbone_of
     from saccade.recipes.recipe import read_recipe
-    from saccade.tasks.caption import Caption
 
-    data = read_recipe("flickr8k_soft", changes_of(options, layer)).data
-    splits = Caption.load(data, Path(), 1)
+    data, splits = read_recipe("flickr8k_soft", changes_of(options, layer)).data, records_of(options)
     pictures = [record.source for part in (splits.train, splits.valid, splits.test) for record in part]
     started = time.perf_counter()
     store = FeatureStore(
@@ -165,7 +171,7 @@ def measure_speed(options: argparse.Namespace) -> dict[str, Any]:
     changes += ["train.stop_after=null", "train.average=0"]
     bundle = saccade.train(read_recipe("flickr8k_soft", changes), folder=folder, progress=False)
     recipe, task = bundle.recipe, bundle.task
-    corpus = task.corpus(task.load(recipe.data, Path(), recipe.train.seed).train, "train")
+    corpus = task.corpus(records_of(options).train, "train")
     batches = task.plan(corpus, tokens=None, records=recipe.train.batch_records, seed=recipe.train.seed, epoch=1)
     seconds, tokens = seconds_of_last_epoch(folder)
     captions = sum(map(len, batches)) - len(batches[0])  # the time counts from the end of the first update
@@ -233,7 +239,7 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
     made = read_recipe(recipe, [*changes, f"train.minutes={max(options.until - time.time() - TESTING, 1.0) / 60}"])
     bundle = saccade.train(made, folder=folder)
     evaluation = bundle.evaluation()
-    records = bundle.task.load(bundle.recipe.data, Path(), 1).test[:LOOKED_AT]
+    records = records_of(options).test[:LOOKED_AT]
     moves = share_of_moves(bundle.task, bundle.network, records, evaluation.outputs) if bundle.network.sites else None
     figures = bundle.figures
     Result(
@@ -455,8 +461,7 @@ def statistics_of(options: argparse.Namespace, results: Sequence[Result]) -> dic
     """The statistics of BLEU-4 and CIDEr-D by network, seed and metric."""
     import saccade
 
-    bundle = saccade.load(options.runs / results[0].run.key, device="cpu")
-    records = bundle.task.load(bundle.recipe.data, Path(), 1).test
+    bundle, records = saccade.load(options.runs / results[0].run.key, device="cpu"), records_of(options).test
     return {
         (result.run.network, result.run.seed, metric): bundle.task.statistics(metric, result.outputs, records)
         for result in results
@@ -476,7 +481,7 @@ def draw_figures(options: argparse.Namespace, results: Sequence[Result]) -> None
     if not drawn:
         return
     bundles = [saccade.load(options.runs / result.run.key, device="cpu") for result in drawn]
-    records = bundles[0].task.load(bundles[0].recipe.data, Path(), 1).test
+    records = records_of(options).test
     scores = bundles[0].task.statistics("cider", drawn[0].outputs, records).by_sentence
     order = np.argsort(scores, kind="stable")
     options.figures.mkdir(parents=True, exist_ok=True)
