@@ -173,6 +173,8 @@ def measure_speed(options: argparse.Namespace) -> dict[str, Any]:
     recipe, task = bundle.recipe, bundle.task
     corpus = task.corpus(records_of(options).train, "train")
     batches = task.plan(corpus, tokens=None, records=recipe.train.batch_records, seed=recipe.train.seed, epoch=1)
+    if len(batches) < 2:
+        raise SystemExit(f"--limit: expected pictures for two batches or more, found {len(corpus):,} captions")
     seconds, tokens = seconds_of_last_epoch(folder)
     captions = sum(map(len, batches)) - len(batches[0])  # the time counts from the end of the first update
     ours = {"captions": captions / seconds, "words": tokens / seconds, "updates": len(batches) - 1}
