@@ -11,7 +11,8 @@ of EfficientNet-Lite0.
 4. The table is written; with ``--figures``, where soft and hard attention look on twelve test pictures.
 
 What is in RUNS already is not done again. ``--limit`` keeps the first N pictures of each part, to try the script out.
-``--also`` adds one seed of soft attention and of the mean on another layer. ``key=value`` changes the recipe of every run.
+``--also`` adds one seed of soft attention and of the mean on another layer, ``--variant`` one of soft attention with a setting
+changed. ``key=value`` changes the recipe of every run.
 """
 
 from __future__ import annotations
@@ -63,10 +64,16 @@ class Run:
     network: str
     seed: int
     layer: str
+    variant: str = ""  # key=value, a setting of the recipe that this run alone has
+
+    @property
+    def name(self) -> str:
+        return f"{self.network}, {self.variant}" if self.variant else self.network
 
     @property
     def key(self) -> str:
-        return f"{self.network}-{self.layer}-{self.seed}"
+        own = "".join(letter if letter.isalnum() else "-" for letter in f"-{self.variant}") if self.variant else ""
+        return f"{self.network}-{self.layer}-{self.seed}{own}"
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ class Result:
     baseline: dict[str, float]
     outputs: list[str]
     moves: float | None
+    valid: float | None  # BLEU-4
     epoch: int
     updates: int
     seconds: float
@@ -238,7 +246,8 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
     folder, (recipe, own) = options.runs / run.key, NETWORKS[run.network]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
     changes = [*own, f"train.seed={run.seed}", f"train.threads={options.threads}", *changes_of(options, run.layer)]
-    made = read_recipe(recipe, [*changes, f"train.minutes={max(options.until - time.time() - TESTING, 1.0) / 60}"])
+    changes += [f"train.minutes={max(options.until - time.time() - TESTING, 1.0) / 60}", *filter(None, [run.variant])]
+    made = read_recipe(recipe, changes)
     bundle = saccade.train(made, folder=folder)
     evaluation = bundle.evaluation()
     records = records_of(options).test[:LOOKED_AT]
@@ -246,7 +255,7 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
     figures = bundle.figures
     Result(
         run, dict(evaluation.figures), next(iter(figures["baselines"].values())), list(evaluation.outputs), moves,
-        figures["epoch"], figures["updates"], figures["seconds"], bundle.parameters, on_training(bundle.notes),
+        figures["valid"].get("bleu_4"), figures["epoch"], figures["updates"], figures["seconds"], bundle.parameters, on_training(bundle.notes),
     ).write(options.runs / f"{run.key}.json")  # fmt: skip
 
 
@@ -290,6 +299,7 @@ def train_in_process(options: argparse.Namespace, run: Run, threads: int, until:
     """One run in a process, whose output is in RUNS/KEY.log; what runs much longer than ``until`` is killed."""
     log = options.runs / f"{run.key}.log"
     words = ["--one", run.network, "--seeds", str(run.seed), "--layer", run.layer, "--until", str(until)]
+    words += ["--variant", run.variant] if run.variant else []
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             [*again(options), *words, "--threads", str(threads), *options.changes], stdout=file, stderr=subprocess.STDOUT,
@@ -378,30 +388,31 @@ def quality_lines(results: Sequence[Result]) -> list[str]:
     lines = [
         "## Test set", "",
         f"{len(results[0].outputs):,} pictures, beam 5; of each run the network with the best validation BLEU-4.", "",
-        row([*head, "moves", "best epoch", "updates", "training, s"]), "|" + "---|" * (len(head) + 4),
+        row([*head, "moves", "validation BLEU-4", "best epoch", "updates", "training, s"]), "|" + "---|" * (len(head) + 5),
     ]  # fmt: skip
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.run.layer, result.run.network), []).append(result)
+        groups.setdefault((result.run.layer, result.run.name), []).append(result)
     for own in groups.values():
         for result in own:
             moves = "–" if result.moves is None else f"{result.moves:.3f}"
             lines.append(row([
-                result.run.network, result.run.layer, str(result.run.seed),
+                result.run.name, result.run.layer, str(result.run.seed),
                 *(f"{result.figures[name]:.{digits}f}" for name, (_, digits) in METRICS.items()), moves,
-                str(result.epoch), f"{result.updates:,}", f"{result.seconds:.0f}",
+                "–" if result.valid is None else f"{result.valid:.1f}", str(result.epoch), f"{result.updates:,}",
+                f"{result.seconds:.0f}",
             ]))  # fmt: skip
     for (layer, network), own in groups.items():
         if len(own) > 1:
             cells = [mean_of([result.figures[name] for result in own], digits) for name, (_, digits) in METRICS.items()]
             moves = "–" if own[0].moves is None else mean_of([result.moves or 0.0 for result in own], 3)
-            lines.append(row([network, layer, f"mean of {len(own)} ± sd", *cells, moves, "", "", ""]))
+            lines.append(row([network, layer, f"mean of {len(own)} ± sd", *cells, moves, "", "", "", ""]))
     for network, figures in PUBLISHED.items():
         cells = [*(f"{figure:.1f}" for figure in figures), *["–"] * 4]
-        lines.append(row([f"{network}, as published", "VGG-19", "–", *cells, "–", "", "", ""]))
+        lines.append(row([f"{network}, as published", "VGG-19", "–", *cells, "–", "", "", "", ""]))
     baseline = results[0].baseline
     cells = [f"{baseline[name]:.{digits}f}" if name in baseline else "–" for name, (_, digits) in METRICS.items()]
-    lines.append(row(["most frequent caption", "–", "–", *cells, "–", "", "", ""]))
+    lines.append(row(["most frequent caption", "–", "–", *cells, "–", "", "", "", ""]))
     return [
         *lines, "",
         (
@@ -425,7 +436,8 @@ def difference_lines(options: argparse.Namespace, results: Sequence[Result]) -> 
     all seeds that both networks have go with their picture."""
     from saccade.metrics.significance import paired_difference
 
-    own = {(result.run.network, result.run.seed): result for result in results if result.run.layer == options.layer}
+    alike = [result for result in results if result.run.layer == options.layer and not result.run.variant]
+    own = {(result.run.network, result.run.seed): result for result in alike}
     pairs = [(first, other) for first, other in COMPARED if {first, other} <= {network for network, _ in own}]
     if not pairs:
         return []
@@ -478,7 +490,8 @@ def draw_figures(options: argparse.Namespace, results: Sequence[Result]) -> None
     import saccade
     from saccade.trace import Lens
 
-    drawn = [result for result in results if result.run.layer == options.layer and result.moves is not None]
+    alike = [result for result in results if result.run.layer == options.layer and not result.run.variant]
+    drawn = [result for result in alike if result.moves is not None]
     drawn = [result for result in drawn if result.run.seed == drawn[0].run.seed]
     if not drawn:
         return
@@ -519,6 +532,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--layer", default="blocks.10")
     parser.add_argument("--also", metavar="LAYER")
+    parser.add_argument("--variant", metavar="key=value", action="append", default=[])
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600.0)
@@ -535,10 +549,11 @@ def main() -> None:
         (options.runs / "speed.json").write_text(json.dumps(measure_speed(options)), encoding="utf-8")
         return
     if options.one:
-        train_one(options, Run(options.one, seeds[0], options.layer))
+        train_one(options, Run(options.one, seeds[0], options.layer, *options.variant))
         return
     runs = [Run(network, seed, options.layer) for seed in seeds for network in options.only or NETWORKS]
     runs += [Run(network, seeds[0], options.also) for network in ("soft", "mean") if options.also]
+    runs += [Run("soft", seeds[0], options.layer, variant) for variant in options.variant]
     for layer in dict.fromkeys(run.layer for run in runs if not (options.runs / f"{run.key}.json").is_file()):
         compute_features(options, layer)
     if not options.no_speed and not (options.runs / "speed.json").is_file():
