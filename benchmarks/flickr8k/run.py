@@ -253,10 +253,12 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
     records = records_of(options).test[:LOOKED_AT]
     moves = share_of_moves(bundle.task, bundle.network, records, evaluation.outputs) if bundle.network.sites else None
     figures = bundle.figures
-    Result(
+    result = Result(
         run, dict(evaluation.figures), next(iter(figures["baselines"].values())), list(evaluation.outputs), moves,
-        figures["valid"].get("bleu_4"), figures["epoch"], figures["updates"], figures["seconds"], bundle.parameters, on_training(bundle.notes),
-    ).write(options.runs / f"{run.key}.json")  # fmt: skip
+        figures["valid"].get("bleu_4"), figures["epoch"], figures["updates"], figures["seconds"], bundle.parameters,
+        on_training(bundle.notes),
+    )  # fmt: skip
+    result.write(options.runs / f"{run.key}.json")
 
 
 def share_of_moves(task: Any, network: Any, records: Sequence[Any], outputs: Sequence[str]) -> float:

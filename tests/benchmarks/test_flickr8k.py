@@ -96,7 +96,7 @@ def test_the_captions_of_all_seeds_together_have_the_metric_of_one_corpus(run: A
 def result(run: Any, network: str, seed: int, bleu: float, moves: float | None) -> Any:
     figures = dict.fromkeys(run.METRICS, 1.0) | {"bleu_4": bleu}
     return run.Result(
-        run.Run(network, seed, "blocks.10"), figures, {"bleu_4": 2.5}, ["a"] * 7, moves, 4, 1234, 56.7, 9, []
+        run.Run(network, seed, "blocks.10"), figures, {"bleu_4": 2.5}, ["a"] * 7, moves, 13.5, 4, 1234, 56.7, 9, []
     )
 
 
@@ -134,3 +134,9 @@ def test_a_trial_keeps_the_first_pictures_of_each_part(
     monkeypatch.setenv("SACCADE_DATA", str(tmp_path))
     options = SimpleNamespace(runs=tmp_path / "runs", limit=2)
     assert run.listed_in(options, "dev.txt").read_text(encoding="utf-8") == "3.jpg\n1.jpg\n"
+
+
+def test_a_run_with_another_setting_has_a_name_of_its_own(run: Any) -> None:
+    usual, other = run.Run("soft", 1, "blocks.10"), run.Run("soft", 1, "blocks.10", "model.penalty_scale=mean")
+    assert (usual.name, usual.key) == ("soft", "soft-blocks.10-1")
+    assert (other.name, other.key) == ("soft, model.penalty_scale=mean", "soft-blocks.10-1-model-penalty-scale-mean")
