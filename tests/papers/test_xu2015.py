@@ -127,6 +127,24 @@ def test_one_step_after_the_other_gives_what_teaching_gives() -> None:
             torch.testing.assert_close(torch.stack(rows, dim=1), made(cells, None, TARGET))
 
 
+def test_teaching_has_the_gradients_of_one_step_after_the_other() -> None:
+    made, cells = network(attention="soft"), features().requires_grad_()
+    memory = made.encode(cells)
+    state, rows = made.start(memory), []
+    for offset in range(T):
+        row, state = made.step(TARGET[:, offset], state, memory, offset=offset)
+        rows.append(row)
+    stepped = _gradients(made, cells, torch.stack(rows, dim=1))
+    means = network(attention="hard", expected=1.0).train()  # which always gets the mean in place of a drawn cell
+    for taught in (made, means):
+        for one, other in zip(_gradients(taught, cells, taught(cells, None, TARGET)), stepped, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def _gradients(made: ShowAttendTell, cells: Tensor, logits: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(logits.log_softmax(-1).square().sum(), [cells, *made.parameters()])
+
+
 def test_without_attention_every_word_gets_the_mean_of_the_cells() -> None:
     made, cells = network(attention="mean", selector=False), features()
     assert made.sites == () and network().sites[0].name == "decoder.attention"

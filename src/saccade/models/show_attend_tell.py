@@ -34,7 +34,10 @@ from torch.nn import functional
 
 from saccade.attention.choice import hard
 from saccade.attention.core import look, read, weigh
+from saccade.attention.fast import Steps, steps_over
+from saccade.attention.normalise import softmax
 from saccade.attention.scores import Additive, Prepared, additive
+from saccade.attention.windows import everywhere
 from saccade.errors import SaccadeError
 from saccade.nn.captioner import Captioner, Looks, PictureCnn, Seen
 from saccade.nn.config import check
@@ -183,9 +186,10 @@ class ShowAttendTell(Captioner):
         embedded = self.embedding(target)  # [B, T, m]
         state, states, contexts = self.start(memory), [], []
         looks = self._looks(len(target), target.device) if looks is None else looks
-        for offset in range(target.shape[1]):
-            context = self._context(state.hidden, memory, offset, lens, looks)
-            state = self._move(embedded[:, offset], context, state, offset, lens)
+        steps = None if lens is not None else self._steps(memory, target.shape[1])
+        for offset, word in enumerate(embedded.unbind(1)):
+            context = self._context(state.hidden, memory, offset, lens, looks, steps)
+            state = self._move(word, context, state, offset, lens)
             states.append(state.hidden)
             contexts.append(context)
         return self._read_out(embedded, torch.stack(states, dim=1), torch.stack(contexts, dim=1))
@@ -210,6 +214,13 @@ class ShowAttendTell(Captioner):
 
     # One step ---------------------------------------------------------------------------------------------------------
 
+    def _steps(self, memory: Memory, count: int) -> Steps | None:
+        """Attention for all steps together, where kernels support it."""
+        if self.config.attention == "mean":
+            return None
+        keys = Prepared(memory.keys)
+        return steps_over(keys, memory.annotations, score=self.score, normalise=softmax, window=everywhere, steps=count)
+
     def _looks(self, rows: int, device: torch.device) -> Looks:
         """In training of hard attention, a coin for every picture: whether its cells are drawn."""
         if self.config.attention != "hard" or not self.training:
@@ -217,22 +228,32 @@ class ShowAttendTell(Captioner):
         return Looks(drawn=torch.rand(rows, device=device) >= self.config.expected)
 
     def _context(
-        self, hidden: Float[Tensor, "B n"], memory: Memory, offset: int, lens: Lens | None, looks: Looks | None
+        self,
+        hidden: Float[Tensor, "B n"],
+        memory: Memory,
+        offset: int,
+        lens: Lens | None,
+        looks: Looks | None,
+        steps: Steps | None = None,
     ) -> Float[Tensor, "B D"]:
         """ẑₜ."""
         config = self.config
         if config.attention == "mean":
             context = memory.annotations.mean(1)
         elif config.attention == "soft":
-            weights, context = look(
-                hidden.unsqueeze(1), Prepared(memory.keys), memory.annotations,
-                score=self.score, offset=offset, lens=lens, site=SITE,
+            weights, context = (
+                steps.look(hidden.unsqueeze(1))
+                if steps is not None
+                else look(
+                    hidden.unsqueeze(1), Prepared(memory.keys), memory.annotations,
+                    score=self.score, offset=offset, lens=lens, site=SITE,
+                )
             )  # fmt: skip
             context = context.squeeze(1)
             if looks is not None:
                 looks.weights.append(weights.squeeze(1))
         else:
-            context = self._hard(hidden, memory, offset, lens, looks)
+            context = self._hard(hidden, memory, offset, lens, looks, steps)
         if not config.selector:
             return context
         beta = torch.sigmoid(self.gate(hidden))  # [B, 1]
@@ -241,11 +262,20 @@ class ShowAttendTell(Captioner):
         return beta * context
 
     def _hard(
-        self, hidden: Float[Tensor, "B n"], memory: Memory, offset: int, lens: Lens | None, looks: Looks | None
+        self,
+        hidden: Float[Tensor, "B n"],
+        memory: Memory,
+        offset: int,
+        lens: Lens | None,
+        looks: Looks | None,
+        steps: Steps | None,
     ) -> Float[Tensor, "B D"]:
         """The annotation of one cell: the likeliest, or in training a drawn one or, by the picture's coin, the mean."""
-        query, keys = hidden.unsqueeze(1), Prepared(memory.keys)
-        weights = weigh(query, keys, score=self.score, offset=offset, lens=lens, site=SITE)  # [B, 1, L]
+        query, keys, mean = hidden.unsqueeze(1), Prepared(memory.keys), None
+        if steps is not None:
+            weights, mean = steps.look(query)
+        else:
+            weights = weigh(query, keys, score=self.score, offset=offset, lens=lens, site=SITE)  # [B, 1, L]
         drawn = None if looks is None else looks.drawn
         choice = hard(weights, sample=drawn is not None)
         if lens is not None:
@@ -257,7 +287,8 @@ class ShowAttendTell(Captioner):
         if drawn is None:
             return context
         looks.log_probs.append(choice.log_prob.squeeze(1))
-        return torch.where(drawn.unsqueeze(1), context, read(weights, memory.annotations).squeeze(1))
+        mean = read(weights, memory.annotations) if mean is None else mean
+        return torch.where(drawn.unsqueeze(1), context, mean.squeeze(1))
 
     def _move(
         self,

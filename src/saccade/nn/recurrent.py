@@ -299,10 +299,10 @@ class Recurrent(nn.Module):
             raise SaccadeError(f"x: expected one input per row [batch, {self.inputs}], found {list(x.shape)}")
         self._check_state(state, x)
         finals: list[State] = []
-        for number, layer in enumerate(self.forwards):
+        for number, (layer, own) in enumerate(zip(self.forwards, _unstack(state), strict=True)):
             if number:
                 x = functional.dropout(x, self.dropout, self.training)
-            final = cast(_Layer, layer).step(x, tuple(part[:, number] for part in state))
+            final = cast(_Layer, layer).step(x, own)
             finals.append(final)
             x = final[0]
         return x, _stack(finals)
@@ -328,3 +328,10 @@ def _stack(states: list[State]) -> State:
     if len(states) == 1:
         return tuple(part.unsqueeze(1) for part in states[0])
     return tuple(torch.stack(parts, dim=1) for parts in zip(*states, strict=True))
+
+
+def _unstack(state: State) -> list[State]:
+    """One state [B, L, n] → the states [B, n] of each layer; the gradient of a single layer is not copied."""
+    if state[0].shape[1] == 1:
+        return [tuple(part.squeeze(1) for part in state)]
+    return list(zip(*(part.unbind(1) for part in state), strict=True))

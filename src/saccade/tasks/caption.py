@@ -217,13 +217,14 @@ class Caption(Steers, Scores, Decodes):
         return made
 
     def sources(self, pictures: Sequence[Picture]) -> Tensor:
-        """What a network is given of pictures: their pixels [B, 3, S, S], or features [B, L, D]."""
+        """What a network is given of pictures: their pixels [B, 3, S, S], or features [B, L, D] in float16."""
         if self.kept is not None:
             return self.kept.features(pictures)
         return ImageStore(pictures, self.data.image).pixels(range(len(pictures)))
 
     def _scaled(self, sources: Tensor) -> Tensor:
-        return scaled(sources) if self.kept is None else sources
+        """What a network reads: values of pixels, or features, which are kept and sent to the device in half precision."""
+        return scaled(sources) if self.kept is None else sources.float()
 
     def loss(self, network: Any, batch: CaptionBatch, *, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
         """−Σ log p(y | picture)."""
