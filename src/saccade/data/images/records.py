@@ -114,8 +114,11 @@ class PictureData(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.features is not None and self.augment.varies:
-            raise ValueError("augment must be left out where features are kept: they are those of unchanged pictures")
+        if self.features is not None and self.features.tune is None and self.augment.varies:
+            raise ValueError(
+                "augment must be left out where features are kept: they are those of unchanged pictures; features.tune "
+                "computes them anew in each update"
+            )
 
 
 @dataclass(frozen=True)
