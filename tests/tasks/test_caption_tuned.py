@@ -266,6 +266,11 @@ def test_tuning_starts_from_a_run_on_the_kept_features_of_the_same_backbone(
         torch.testing.assert_close(tensor, expected, atol=1e-6, rtol=0)
     again = {**child, "train": {**child["train"], "from": str(tmp_path / "tuned")}}
     saccade.train(again, folder=tmp_path / "further", progress=False)
+    another = recipe("own_tuned_backbone:Tiny", train=again["train"])
+    with pytest.raises(
+        InputError, match=r"data\.features\.backbone: expected '.*resnet', which the network was trained"
+    ):
+        saccade.train(another, folder=tmp_path / "another", progress=False)
     back = frozen(str(folder))
     back["train"]["from"] = str(tmp_path / "tuned")
     with pytest.raises(InputError, match=r"data\.features\.tune.*which the run has trained"):

@@ -273,14 +273,20 @@ class TunedFeatures:
         """The backbone that ``data.features`` describes. ``files`` are those of a bundle whose network has trained it; where a
         run starts from another, they may be those of one on kept features of the same backbone."""
         stated = None if files is None else parse(files.get(FILE, "null"), FILE)
+        named = {"backbone": config.backbone, "layer": config.layer}
         if isinstance(stated, dict) and TUNED in stated:
+            tuned = stated[TUNED]
+            for field, value in named.items():
+                if isinstance(tuned, dict) and tuned.get(field) != value:  # only where a run starts from another
+                    expected = f"{str(tuned.get(field))[:200]!r}, which the network was trained with"
+                    raise InputError("recipe", field=f"data.features.{field}", expected=expected, found=repr(value))
             how: dict[str, Any] = {"layer": config.layer, "weights": config.weights, "where": FILE}
-            return cls(partial(backbone_like, config.backbone, stated[TUNED], **how), stated[TUNED], _grid_in(stated))
+            return cls(partial(backbone_like, config.backbone, tuned, **how), tuned, _grid_in(stated))
         backbone = backbone_of(config)
         grid = backbone.grid(image.size)
         if files is not None:
             _check_digest(config, stated, {"digest": backbone.digest, "grid": list(grid)})
-        return cls(partial(copy.deepcopy, backbone), backbone.architecture, grid)
+        return cls(partial(copy.deepcopy, backbone), {**named, **backbone.architecture}, grid)
 
     def files(self) -> dict[str, str]:
         """What a bundle keeps of the backbone beside its weights."""
