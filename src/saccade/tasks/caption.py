@@ -259,9 +259,8 @@ class Caption(Steers, Scores, Decodes):
         if backbone is not None and features is not None and features.tune is not None:
             if not any(parameter.requires_grad for parameter in network.get_submodule(backbone).parameters()):
                 expected = f"parameters of the backbone that are trained: it is {backbone} in the network"
-                raise InputError(
-                    "recipe", field="data.features.tune", expected=expected, found="none, or all are frozen"
-                )
+                found, hint = "none, or all are frozen", "without tune the features of a frozen backbone are kept"
+                raise InputError("recipe", field="data.features.tune", expected=expected, found=found, hint=hint)
             rates = {backbone: features.tune.lr}
         return (Phase("train", partial(self._objective, state), state=state, rates=rates),)
 

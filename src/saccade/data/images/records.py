@@ -115,9 +115,10 @@ class PictureData(DataConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.features is not None and self.features.tune is None and self.augment.varies:
+            given = ", ".join(name for name, value in vars(self.augment).items() if value)
             raise ValueError(
-                "augment must be left out where features are kept: they are those of unchanged pictures; features.tune "
-                "computes them anew in each update"
+                "augment must be left out without features.tune, since features of unchanged pictures are kept: got "
+                f"{given}"
             )
 
 
