@@ -779,19 +779,19 @@ class Phase:
             PyTorch's global generators, whose state is part of a checkpoint.
         parameters: names of modules or parameters, or patterns such as ``decoder.*.bias``; all parameters unless given.
         settings: fields that differ from the recipe's ``train`` section: optimiser, learning rate, schedule, clipping.
-        rates: learning rates of modules or parameters, by name or pattern, where the phase's is ``lr``: a schedule scales all
-            of them alike.
         every: run in every so-many-th update: with 5, in updates 5, 10, 15 …
         steps: optimiser steps per update; each recomputes the loss on the update's batches.
         state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
             saved in checkpoints, but not in the bundle.
+        rates: learning rates of modules or parameters, by name or pattern, where the phase's is ``lr``: a schedule scales all
+            of them alike.
     """
 
     name: str
     loss: Callable[..., Loss]
     parameters: tuple[str, ...] = ("*",)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    rates: Mapping[str, float] = field(default_factory=dict)
     every: int = 1
     steps: int = 1
     state: dict[str, Tensor] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
