@@ -345,6 +345,11 @@ class Task(ABC):
         """The task of a run that starts from another run of the same task, whose :meth:`files` these are."""
         return cls.restore(data, files)
 
+    def brought(self, network: Any) -> Mapping[str, Tensor]:
+        """Weights of a new network that are not drawn at random, by their names: it keeps those that a run that it starts from
+        lacks."""
+        return {}
+
     @classmethod
     def of_import(cls, data: Any, tokenizer: Any, labels: Sequence[str], *, pairs: bool) -> Task:
         """The task of a network that was trained by other software, with its tokenizer and its labels, if it has any;
@@ -778,6 +783,8 @@ class Phase:
         steps: optimiser steps per update; each recomputes the loss on the update's batches.
         state: tensors that ``loss`` updates in place, such as a moving-average baseline. They move to the device and are
             saved in checkpoints, but not in the bundle.
+        rates: learning rates of modules or parameters, by name or pattern, where the phase's is ``lr``: a schedule scales all
+            of them alike.
     """
 
     name: str
@@ -787,3 +794,4 @@ class Phase:
     every: int = 1
     steps: int = 1
     state: dict[str, Tensor] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from tests.training.small_tasks import (
     DieAt,
     Died,
     Gan,
+    Numbers,
     Regression,
     Reinforce,
     assert_same_run,
@@ -191,6 +192,34 @@ def test_recorded_phases_make_the_updates_of_eager_ones(accumulate: int, monkeyp
     assert (recorder.recorded, recorder.repeated) == (2, 8 * accumulate), "one graph per phase"
     for one, other in zip(network.parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def rated(rates: dict[str, float]) -> Any:
+    """A task of one phase, some of whose parameters have rates of their own."""
+
+    class Rated(Regression):
+        def phases(self, network: Any) -> tuple[Phase, ...]:
+            return (Phase("train", self.loss, rates=rates),)
+
+    return Rated()
+
+
+def test_parameters_with_a_rate_of_their_own_follow_the_schedule_too() -> None:
+    task, network = rated({"*bias": 0.4, "0": 0.1}), Regression.network()
+    stepper, before = Stepper(task, network, replace(SETTINGS, optimiser="sgd", lr=0.2, clip=None)), copies(network)
+    stepper.update(Numbers(torch.randn(8, 3), 8), 0.02)  # a tenth of train.lr
+    rates = {"0.weight": 0.01, "0.bias": 0.04, "3.weight": 0.02, "3.bias": 0.04}  # the first pattern counts
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None
+        assert bool(parameter.grad.any())
+        torch.testing.assert_close(before[name] - parameter.detach(), rates[name] * parameter.grad)
+
+
+def test_rates_of_parameters_that_are_not_there_or_frozen_are_refused() -> None:
+    with pytest.raises(SaccadeError, match=r"phase 'train'.*such as 0, 3.*'decoder'"):
+        Stepper(rated({"decoder": 0.1}), Regression.network(), SETTINGS)
+    with pytest.raises(SaccadeError, match=r"phase 'train'.*all of them are frozen"):
+        Stepper(rated({"3": 0.1}), Regression.network(), replace(SETTINGS, freeze=("3",)))
 
 
 def test_a_loss_that_is_not_finite_names_its_phase(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _copy_weights(network: nn.Module, task: Task, parent: Bundle, recipe: Recipe
     state = parent.network.state_dict()
     before, now = parent.task.labels, task.labels
     if before == now or not isinstance(task, FineTunes):
-        network.load_state_dict(state)
+        network.load_state_dict({**task.brought(network), **state})
         lacking = task.lacking if isinstance(task, FineTunes) else ()
         few = f"its {len(now)} labels are kept; no training record has the label {', '.join(lacking[:SHOWN])}"
         return (few,) if lacking else (), []

@@ -12,6 +12,7 @@ Legend: B batch, H heads (optional), T queries, S keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -28,13 +29,20 @@ class Choice:
     Attributes:
         weights: the weights that it was chosen by [*batch, T, S].
         index: the chosen keys [*batch, T]; −1 for a query that sees nothing.
-        log_prob: log p of the chosen keys, p = α / Σ α, with its gradient [*batch, T]; 0 for a query that sees nothing. In
-            float32 at least.
     """
 
     weights: Float[Tensor, "*batch T S"]
     index: Int[Tensor, "*batch T"]
-    log_prob: Float[Tensor, "*batch T"]
+
+    @cached_property  # prediction does not need it
+    def log_prob(self) -> Float[Tensor, "*batch T"]:
+        """log p of the chosen keys, p = α / Σ α, with its gradient; 0 for a query that sees nothing. In float32 at least."""
+        weights = self.weights.to(working_dtype(self.weights.dtype))
+        if not weights.shape[-1]:
+            return weights.sum(-1)
+        seen = self.index >= 0
+        chosen = weights.gather(-1, self.index.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        return (torch.where(seen, chosen, 1.0) / torch.where(seen, weights.sum(-1), 1.0)).log()
 
     @property
     def entropy(self) -> Float[Tensor, "*batch T"]:
@@ -57,17 +65,13 @@ def hard(weights: Float[Tensor, "*batch T S"], *, sample: bool = False) -> Choic
     """
     check_states(weights=weights)
     check_flag(sample=sample)
-    wide = weights.to(working_dtype(weights.dtype))  # half precision has too few numbers to draw with
     if not weights.shape[-1]:
-        nothing = wide.sum(-1)
-        return Choice(weights, torch.full_like(nothing, -1, dtype=torch.int64), nothing)
-    shares = wide.detach()
+        return Choice(weights, weights.new_full(weights.shape[:-1], -1, dtype=torch.int64))
+    # half precision has too few numbers to draw with
+    shares = weights.detach().to(working_dtype(weights.dtype))
     # w / e with e ~ Exponential(1) is largest at key s with probability wₛ / Σ w: no inverse of a cumulative sum, no
     # synchronisation with the device.
-    tiny = torch.finfo(wide.dtype).tiny
+    tiny = torch.finfo(shares.dtype).tiny
     ranks = shares / torch.empty_like(shares).exponential_().clamp_min(tiny) if sample else shares
     most, index = ranks.max(-1)
-    seen = most != 0  # also of weights that are NaN, which log_prob then is
-    chosen = wide.gather(-1, index.unsqueeze(-1)).squeeze(-1)
-    log_prob = (torch.where(seen, chosen, 1.0) / torch.where(seen, wide.sum(-1), 1.0)).log()
-    return Choice(weights, torch.where(seen, index, -1), log_prob)
+    return Choice(weights, torch.where(most != 0, index, -1))  # a NaN is chosen: it shows in log_prob

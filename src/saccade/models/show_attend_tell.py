@@ -39,6 +39,7 @@ from saccade.attention.normalise import softmax
 from saccade.attention.scores import Additive, Prepared, additive
 from saccade.attention.windows import everywhere
 from saccade.errors import SaccadeError
+from saccade.nn.backbones import TunedBackbone
 from saccade.nn.captioner import Captioner, Looks, PictureCnn, Seen
 from saccade.nn.config import check
 from saccade.nn.recurrent import Recurrent
@@ -114,10 +115,11 @@ class ShowAttendTell(Captioner):
         super().__init__()
         self.config = config
         if seen.features is None:
-            self.cnn: PictureCnn | None = PictureCnn(config.channels, seen.pixels)
-            self.grid, D = self.cnn.grid, self.cnn.width
+            cnn = PictureCnn(config.channels, seen.pixels)
+            self.cnn: PictureCnn | TunedBackbone | None = cnn
+            self.grid, D = cnn.grid, cnn.width
         else:
-            self.cnn = None
+            self.cnn = seen.backbone  # None where it is frozen
             self.grid, D = seen.features[:2], seen.features[2]
         if config.attention == "mean":
             self.sites = ()

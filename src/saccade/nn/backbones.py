@@ -6,8 +6,8 @@ The network is ``efficientnet_lite0``; a model of ``transformers`` in a local fo
 ConvNeXt, ViT, DINOv2, Swin …); or ``package.module:Class`` of your own, a module from normalised pixels [B, 3, S, S] to maps.
 Nothing is downloaded, no code of a folder is run, and only safetensors are read. What follows the layer is not computed.
 
-A :class:`Backbone` is a module: frozen, its features can be computed once (:mod:`saccade.data.images.features`); in a
-network it is trained with it.
+A :class:`Backbone` is a module: frozen, its features can be computed once (:mod:`saccade.data.images.features`); as part of
+a network (:class:`TunedBackbone`) it is trained with it.
 
 Legend: B batch, S pixels across and down, L cells of an h × w grid, C = D channels.
 """
@@ -18,7 +18,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from saccade.errors import InputError, SaccadeError
 from saccade.extras import need
-from saccade.nn.efficientnet import MEAN, STD, efficientnet_lite0, published_weights
+from saccade.nn.efficientnet import MEAN, STD, EfficientNetLite0, efficientnet_lite0, published_weights
 from saccade.plugins import call, is_own, load_class
 from saccade.storage import read_json, stored_tensors
 
@@ -52,6 +52,7 @@ class Backbone(nn.Module):
         mean, std: of the channels, as shares of 255.
         name: what errors call it.
         special: how many tokens stand before those of the patches, where this is known.
+        config: of a model of ``transformers``, the content of its config.json.
 
     Shapes: pixels [B, 3, S, S], 0 to 255 → features [B, L, D], and :meth:`grid` says L = h · w.
 
@@ -70,10 +71,17 @@ class Backbone(nn.Module):
         name: str = "the backbone",
         special: int | None = None,
         source: str = "",
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.network, self.layer, self.name, self.special, self.source = network, layer, name, special, source
         self.mean, self.std = tuple(mean or (0.0, 0.0, 0.0)), tuple(std or (1.0, 1.0, 1.0))
+        self.config = config
+        for part, values in (
+            ("centre", self.mean),
+            ("scale", self.std),
+        ):  # on the device: a CUDA graph cannot copy them
+            self.register_buffer(part, torch.tensor(values).view(3, 1, 1), persistent=False)
         if layer is not None:
             known = dict(network.named_modules())
             if layer not in known or not layer:
@@ -96,9 +104,7 @@ class Backbone(nn.Module):
         """The features as maps."""
         like = next(self.parameters(), torch.zeros((), device=pixels.device))
         dtype = like.dtype if like.is_floating_point() else torch.float32
-        mean, std = (
-            torch.tensor(values, dtype=dtype, device=pixels.device).view(3, 1, 1) for values in (self.mean, self.std)
-        )
+        mean, std = (part.to(pixels.device, dtype) for part in (self.get_buffer("centre"), self.get_buffer("scale")))
         found = self._output((pixels.to(dtype) / 255 - mean) / std)
         return self._as_maps(found, pixels.shape[2])
 
@@ -154,6 +160,11 @@ class Backbone(nn.Module):
         raise InputError(self.name, field="layer", expected=expected, found=shape, hint=known)
 
     @property
+    def architecture(self) -> dict[str, Any]:
+        """What :func:`backbone_like` makes it from again, beside its name; the weights are not part of it."""
+        return {"config": self.config, "mean": list(self.mean), "std": list(self.std), "special": self.special}
+
+    @property
     def digest(self) -> str:
         """What the features of a picture depend on: the weights, the layer, the normalisation, the code of your own class."""
         digest = hashlib.blake2b(digest_size=16)
@@ -162,6 +173,30 @@ class Backbone(nn.Module):
             digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+
+class TunedBackbone(nn.Module):
+    """A backbone as part of a network that is trained: pictures of values from −1 to 1 → annotations of their cells.
+
+    It is in evaluation mode in training too: batch normalisation uses the statistics that the backbone came with, since those
+    of small batches of few pictures would be worse, and nothing is dropped. Its gradients are those of this function.
+
+    Shapes: pictures [B, 3, S, S] → annotations [B, L, D].
+    """
+
+    def __init__(self, backbone: Backbone) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.backbone.eval()
+
+    def forward(self, pictures: Float[Tensor, "B 3 S S"]) -> Float[Tensor, "B L D"]:
+        annotations: Tensor = self.backbone((pictures + 1) * 127.5)
+        return annotations
+
+    def train(self, mode: bool = True) -> TunedBackbone:
+        super().train(mode)
+        self.backbone.eval()
+        return self
 
 
 @contextmanager
@@ -226,6 +261,41 @@ def load_backbone(
                 name, field="weights", expected="none: a folder holds its weights", found=repr(str(weights))
             )
         made = _of_folder(Path(name), layer, mean, std)
+    return _ready(made)
+
+
+def backbone_like(
+    name: str,
+    architecture: Any,
+    *,
+    layer: str | None = None,
+    weights: str | Path | None = None,
+    where: str = "backbone",
+) -> Backbone:
+    """The backbone of this name and :attr:`Backbone.architecture` with other weights, to be replaced by those of a bundle; a
+    folder need not be there. ``where`` is the file that errors in the architecture name."""
+    stated = architecture if isinstance(architecture, dict) else {}
+    mean, std = (_channels(stated, part, where) for part in ("mean", "std"))
+    special = stated.get("special")
+    if mean is None or std is None or not (special is None or isinstance(special, int)):
+        raise InputError(where, expected="the architecture of a backbone", found="another document")
+    if name in LAST:
+        made = Backbone(EfficientNetLite0(), layer=layer or LAST[name], mean=mean, std=std, name=name)
+    elif is_own(name):
+        made = _own(name, layer, weights, mean, std)
+    else:
+        config = stated.get("config")
+        if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+            raise InputError(where, field="config", expected="the config.json of a model", found="none")
+        library: Any = need("transformers", extra="transformers", for_="a backbone of transformers")
+        with _quiet(library), _described_as_model(where):
+            known = library.AutoConfig.for_model(**{key: part for key, part in config.items() if key != "auto_map"})
+            network = library.AutoModel.from_config(known, trust_remote_code=False, dtype=torch.float32)
+        made = Backbone(network, layer=layer, mean=mean, std=std, name=name, special=special, config=config)
+    return _ready(made)
+
+
+def _ready(made: Backbone) -> Backbone:
     # With channels last, convolutions take about half of the time on a CPU.
     made.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return made.eval()
@@ -271,15 +341,11 @@ def _of_folder(folder: Path, layer: str | None, mean: Sequence[float] | None, st
     for file in files:
         stored_tensors(file)
     library: Any = need("transformers", extra="transformers", for_="a backbone in a folder")
-    with _quiet(library):
-        try:
-            network, report = library.AutoModel.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True,
-                dtype=torch.float32,
-            )  # fmt: skip
-        except Exception as error:  # of many kinds, from unknown architectures to tensors of other shapes
-            found = " ".join(str(error).split())[:200]
-            raise InputError(folder, expected="a model of transformers", found=found) from None
+    with _quiet(library), _described_as_model(folder):
+        network, report = library.AutoModel.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True,
+            dtype=torch.float32,
+        )  # fmt: skip
     if network.main_input_name != "pixel_values":
         raise InputError(folder, expected="a model of pictures", found=f"one of {network.main_input_name}")
     missing = sorted(name for name in report["missing_keys"] if not _pooled(name))
@@ -292,14 +358,25 @@ def _of_folder(folder: Path, layer: str | None, mean: Sequence[float] | None, st
     return Backbone(
         network, layer=layer, mean=mean or _channels(stated, "image_mean", shown),
         std=std or _channels(stated, "image_std", shown), name=str(folder), special=_special(network, layer),
+        config=config,
     )  # fmt: skip
+
+
+@contextmanager
+def _described_as_model(where: str | Path) -> Iterator[None]:
+    """The library's errors, of many kinds from unknown architectures to tensors of other shapes, as one."""
+    try:
+        yield
+    except Exception as error:
+        found = " ".join(str(error).split())[:200]
+        raise InputError(where, expected="a model of transformers", found=found) from None
 
 
 def _pooled(name: str) -> bool:
     return any(part in POOLED for part in name.split("."))
 
 
-def _channels(stated: dict[str, Any], name: str, where: Path) -> tuple[float, ...] | None:
+def _channels(stated: dict[str, Any], name: str, where: str | Path) -> tuple[float, ...] | None:
     values = stated.get(name)
     if values is None:
         return None

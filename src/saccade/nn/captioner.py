@@ -16,21 +16,25 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
+from saccade.nn.backbones import TunedBackbone
 from saccade.nn.decoder import EncoderDecoder
 from saccade.trace.lens import Lens
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a captioner is given of a picture: its pixels, or features of a backbone that is not trained with it.
+    """What a captioner is given of a picture: its pixels, or features of a frozen backbone; of one that is trained with it the
+    pixels and the backbone, which it takes as a module and which turns them into features.
 
     Attributes:
         pixels: across and down of the framed picture; 0 where features are given.
         features: rows, columns and width of the features' grid.
+        backbone: pictures [B, 3, S, S] → features [B, L, D].
     """
 
     pixels: int = 0
     features: tuple[int, int, int] | None = None
+    backbone: TunedBackbone | None = None
 
 
 @dataclass

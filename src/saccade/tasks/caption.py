@@ -26,7 +26,7 @@ from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
 from saccade.data.images.batch import CaptionBatch, ImageStore, augmented, collate_captions, scaled
-from saccade.data.images.features import FeatureStore, KeptFeatures
+from saccade.data.images.features import FeatureStore, KeptFeatures, TunedFeatures
 from saccade.data.images.pictures import Framing, framing_of, png_of
 from saccade.data.images.places import Picture
 from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
@@ -39,6 +39,7 @@ from saccade.metrics.captions import CAPTION_METRICS, PAIRED_CAPTION_METRICS, ca
 from saccade.metrics.significance import Statistics
 from saccade.metrics.text import Score, perplexity
 from saccade.models import name_of
+from saccade.nn.backbones import TunedBackbone
 from saccade.nn.captioner import Captioner, Looks, Seen
 from saccade.nn.search.beam_search import Hypothesis, Search
 from saccade.task import (
@@ -113,8 +114,12 @@ class Caption(Steers, Scores, Decodes):
     baseline_names = ("most frequent caption",)
     lengths = ("reference_words",)
 
-    def __init__(self, data: CaptionData, tokenizer: Tokenizer, kept: KeptFeatures | None = None) -> None:
-        self.data, self.tokenizer, self.kept = data, tokenizer, kept
+    def __init__(
+        self, data: CaptionData, tokenizer: Tokenizer, features: KeptFeatures | TunedFeatures | None = None
+    ) -> None:
+        self.data, self.tokenizer = data, tokenizer
+        self.kept = features if isinstance(features, KeptFeatures) else None  # read in place of pixels
+        self.tuned = features if isinstance(features, TunedFeatures) else None
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
@@ -149,16 +154,17 @@ class Caption(Steers, Scores, Decodes):
     def learn(cls, data: CaptionData, train: Sequence[Captioned]) -> Caption:
         """The task of these training records: its vocabulary is learnt from their captions alone."""
         tokenizer = Tokenizer.train([caption for record in train for caption in record.target], data.tokens)
-        return cls(data, tokenizer, KeptFeatures.of(data.features, data.image))
+        return cls(data, tokenizer, _features_of(data))
 
     @classmethod
     def restore(cls, data: CaptionData, files: dict[str, str]) -> Caption:
         if FILE not in files:
             raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
-        return cls(data, Tokenizer.from_json(files[FILE], FILE), KeptFeatures.of(data.features, data.image, files))
+        return cls(data, Tokenizer.from_json(files[FILE], FILE), _features_of(data, files))
 
     def files(self) -> dict[str, str]:
-        return {FILE: self.tokenizer.to_json(), **({} if self.kept is None else self.kept.files())}
+        features = self.kept or self.tuned
+        return {FILE: self.tokenizer.to_json(), **({} if features is None else features.files())}
 
     @property
     def vocabularies(self) -> dict[str, Tokenizer]:
@@ -212,9 +218,25 @@ class Caption(Steers, Scores, Decodes):
         if not (isinstance(network_class, type) and issubclass(network_class, Captioner)):
             expected = "a network that describes pictures, such as show_attend_tell"
             raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
-        seen = Seen(pixels=self.data.image.size) if self.kept is None else Seen(features=self.kept.grid)
-        made: Captioner = network_class(config, self.tokenizer.size, seen, Tokenizer.BOS)
+        made: Captioner = network_class(config, self.tokenizer.size, self._seen(), Tokenizer.BOS)
+        if self.tuned is not None and _backbone_in(made) is None:
+            expected = (
+                "a network that takes seen.backbone as a module, such as show_attend_tell, with data.features.tune"
+            )
+            raise InputError("recipe", field="model.name", expected=expected, found=repr(name_of(network_class)))
         return made
+
+    def _seen(self) -> Seen:
+        if self.kept is not None:
+            return Seen(features=self.kept.grid)
+        if self.tuned is not None:
+            return Seen(self.data.image.size, self.tuned.grid, self.tuned.module())
+        return Seen(pixels=self.data.image.size)
+
+    def brought(self, network: Any) -> dict[str, Tensor]:
+        """The weights of the backbone: a run on its kept features has none of them."""
+        name = _backbone_in(network)
+        return {} if name is None else network.get_submodule(name).state_dict(prefix=f"{name}.")
 
     def sources(self, pictures: Sequence[Picture]) -> Tensor:
         """What a network is given of pictures: their pixels [B, 3, S, S], or features [B, L, D] in float16."""
@@ -233,8 +255,15 @@ class Caption(Steers, Scores, Decodes):
 
     def phases(self, network: Any) -> tuple[Phase, ...]:
         """One phase: the loss and the network's regulariser, with what that keeps between updates."""
-        state = network.state_of_training()
-        return (Phase("train", partial(self._objective, state), state=state),)
+        state, rates = network.state_of_training(), dict[str, float]()
+        backbone, features = _backbone_in(network), self.data.features
+        if backbone is not None and features is not None and features.tune is not None:
+            if not any(parameter.requires_grad for parameter in network.get_submodule(backbone).parameters()):
+                expected = f"parameters of the backbone that are trained: it is {backbone} in the network"
+                found, hint = "none, or all are frozen", "without tune the features of a frozen backbone are kept"
+                raise InputError("recipe", field="data.features.tune", expected=expected, found=found, hint=hint)
+            rates = {backbone: features.tune.lr}
+        return (Phase("train", partial(self._objective, state), state=state, rates=rates),)
 
     def _objective(
         self,
@@ -409,6 +438,18 @@ class Caption(Steers, Scores, Decodes):
     def length_of(self, record: Captioned, by: str) -> int:
         """The words of the first caption."""
         return len(record.target[0].split())
+
+
+def _features_of(data: CaptionData, files: Mapping[str, str] | None = None) -> KeptFeatures | TunedFeatures | None:
+    """The features of ``data.features``: kept ones, or those of a backbone that is trained."""
+    if data.features is not None and data.features.tune is not None:
+        return TunedFeatures.of(data.features, data.image, files)
+    return KeptFeatures.of(data.features, data.image, files)
+
+
+def _backbone_in(network: Any) -> str | None:
+    """The name of the backbone that a network trains, if it trains one."""
+    return next((name for name, part in network.named_modules() if isinstance(part, TunedBackbone)), None)
 
 
 def grid_over(pixels: UInt8[ndarray, "H W 3"], framing: Framing, height: int, width: int) -> Grid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,8 +15,10 @@ from saccade.training.config import Train
 WIDTH = 512  # of the paper's network
 
 
-def make_optimiser(parameters: Iterable[nn.Parameter], train: Train) -> torch.optim.Optimizer:
-    """The recipe's optimiser over these parameters."""
+def make_optimiser(
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]], train: Train
+) -> torch.optim.Optimizer:
+    """The recipe's optimiser over these parameters, or groups of them."""
     decay = train.weight_decay
     # One pass over each tensor instead of ten; in float16 the gradients must be unscaled between scaling and clipping.
     fused = train.precision != "16"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 from torch import nn
@@ -107,3 +108,16 @@ def _parameters(phase: Phase, network: nn.Module) -> list[nn.Parameter]:
     if not parameters:
         raise SaccadeError(f"phase {phase.name!r}: expected parameters to train, found that all of them are frozen")
     return parameters
+
+
+def grouped(
+    phase: Phase, parameters: Sequence[nn.Parameter], network: nn.Module, settings: Train
+) -> list[dict[str, Any]]:
+    """A phase's trainable parameters as groups of an optimiser: ``share`` is a group's learning rate as a share of the
+    phase's. The first pattern of ``rates`` that matches a parameter counts."""
+    left, groups = list(parameters), list[dict[str, Any]]()
+    for pattern, rate in phase.rates.items():
+        inside = set(_parameters(replace(phase, parameters=(pattern,)), network))
+        groups.append({"params": [each for each in left if each in inside], "share": rate / settings.lr})
+        left = [each for each in left if each not in inside]
+    return [group for group in ({"params": left, "share": 1.0}, *groups) if group["params"]]

@@ -116,6 +116,10 @@ def _unpack(
         number, _, rest = name.partition(".")
         states.setdefault(int(number), {})[rest] = tensor
     optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+    for parameter, state in optimiser.state.items():
+        for name, content in state.items():  # files hold rows in order; a fused step needs the parameter's own order
+            if isinstance(content, Tensor) and content.shape == parameter.shape:
+                state[name] = torch.empty_like(parameter, dtype=content.dtype).copy_(content)
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from saccade.training.config import Train
 from saccade.training.devices import make_fabric
 from saccade.training.graphs import Graphs, why_not
 from saccade.training.optimisers import make_optimiser
-from saccade.training.phases import ActivePhase, resolve
+from saccade.training.phases import ActivePhase, grouped, resolve
 from saccade.training.recording import Recorder, recorder_for
 
 
@@ -52,7 +52,10 @@ class Stepper:
         self.device = self._fabric.device
         phases = task.phases(network)
         resolved = resolve(phases, network, settings)
-        made = [make_optimiser(parameters, own) for own, parameters in resolved]
+        made = [
+            make_optimiser(grouped(phase, parameters, network, own), own)
+            for phase, (own, parameters) in zip(phases, resolved, strict=True)
+        ]
         self.model, *optimisers = self._fabric.setup(network, *made)
         self.phases: list[ActivePhase] = []
         trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -206,7 +209,7 @@ class Stepper:
     def _apply(self, active: ActivePhase, lr: float) -> Tensor:
         """Clip the gradient and take a step; returns its norm before."""
         for group in active.optimiser.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["share"]
         norm = self._fabric.clip_gradients(
             self.model, active.optimiser, max_norm=active.settings.clip or math.inf, error_if_nonfinite=False
         )

@@ -1,4 +1,4 @@
-"""The settings of augmentation and of kept features, as recipes write them. No torch."""
+"""The settings of augmentation and of the features of a backbone, as recipes write them. No torch."""
 
 from __future__ import annotations
 
@@ -36,8 +36,24 @@ class Augment:
 
 
 @dataclass(frozen=True)
+class Tune:
+    """How a backbone is trained with the network that reads its features (``data.features.tune``).
+
+    Attributes:
+        lr: its learning rate where that of the network is ``train.lr``: a schedule scales both alike.
+    """
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lr < float("inf"):
+            raise ValueError(f"lr must be positive: got {self.lr}")
+
+
+@dataclass(frozen=True)
 class FeatureConfig:
-    """Features of a backbone that is not trained, computed once per picture and kept on disk (``data.features``).
+    """Features of a backbone (``data.features``): of a frozen one they are computed once per picture and kept on disk; one that
+    is tuned is part of the network, and nothing is kept.
 
     Attributes:
         backbone: ``efficientnet_lite0``, a folder with a model of ``transformers``, or ``package.module:Class`` of your own.
@@ -47,6 +63,7 @@ class FeatureConfig:
         mean, std: of the channels, as shares of 255; as the folder's preprocessor states them, or 0 and 1, unless given.
         cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.
         batch: pictures that go through the backbone together: 4 on a CPU, whose caches they fit, and 64 on a GPU unless given.
+        tune: train the backbone too; it is frozen unless given.
     """
 
     backbone: str
@@ -56,12 +73,19 @@ class FeatureConfig:
     std: Channels | None = None
     cache: str | None = None
     batch: int | None = None
+    tune: Tune | None = None
 
     def __post_init__(self) -> None:
         if not self.backbone.strip():
             raise ValueError("backbone must be a folder or package.module:Class: got nothing")
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch must be at least 1: got {self.batch}")
+        for name in ("cache", "batch"):
+            if self.tune is not None and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} must be left out with tune: features that change with every update cannot be kept: got "
+                    f"{getattr(self, name)}"
+                )
         if self.std is not None and not all(value > 0 for value in self.std):
             raise ValueError(f"std must be above 0: got {list(self.std)}")
 

@@ -1,4 +1,4 @@
-"""Features of pictures by a frozen backbone, computed once and kept on disk.
+"""Features of pictures by a frozen backbone, computed once and kept on disk; and a backbone that networks train.
 
     CACHE/NAME-DIGEST/about.json            the backbone, its layer, how pictures are framed, the size of the grid
     CACHE/NAME-DIGEST/0f3a….safetensors     "features" float16 [N, L, D] of N pictures, whose digests are in the header
@@ -14,6 +14,7 @@ Legend: B batch, L cells of an h × w grid, D width, N pictures of a shard.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,13 +39,13 @@ from saccade.data.images.places import Picture
 from saccade.data.paths import locate
 from saccade.documents import parse
 from saccade.errors import InputError
-from saccade.nn.backbones import Backbone, load_backbone
+from saccade.nn.backbones import Backbone, TunedBackbone, backbone_like, load_backbone
 from saccade.progress import report
 from saccade.storage import save_tensors, stored_header, write_json
 
 CACHE = Path("~/.cache/saccade/features")
 ABOUT, SUFFIX, FORMAT = "about.json", ".safetensors", 1
-FILE = "features.json"  # of a bundle
+FILE, TUNED = "features.json", "tuned"  # of a bundle; its part about a backbone that was trained
 HEX = re.compile("(?:[0-9a-f]{2})+")  # digests of pictures
 ON_CPU, ON_GPU = 4, 64  # pictures that go through a backbone together; the values of few fit into a CPU's caches
 SHARD_BYTES = 32 << 20  # of features in memory until they are written …
@@ -218,9 +220,10 @@ class KeptFeatures:
         made = cls(config, image)
         if files is not None:
             stated = parse(files.get(FILE, "null"), FILE)
-            if stated != made._stated:
-                expected = f"the backbone that the network was trained with, {_digest_in(stated)}"
-                raise InputError(config.backbone, expected=expected, found=f"another one, {made._digest}")
+            if isinstance(stated, dict) and TUNED in stated:
+                expected = f"the settings of {config.backbone}, which the run has trained with its network"
+                raise InputError("recipe", field="data.features.tune", expected=expected, found="none")
+            _check_digest(config, stated, made._stated)
         return made
 
     def files(self) -> dict[str, str]:
@@ -253,10 +256,61 @@ class KeptFeatures:
         return torch.stack([rows[number] for number in range(len(pictures))])
 
 
-def _digest_in(stated: Any) -> str:
-    return (
-        str(stated["digest"])[:40] if isinstance(stated, dict) and "digest" in stated else "of which it holds no digest"
-    )
+class TunedFeatures:
+    """The backbone that a task's networks train with them (``data.features.tune``): nothing is kept, each network has its own.
+    It starts from the weights in its folder or package; those of a bundle are in the network, and a folder is not needed.
+
+    Attributes:
+        grid: rows, columns and width of the features.
+    """
+
+    def __init__(self, make: Callable[[], Backbone], architecture: Any, grid: tuple[int, int, int]) -> None:
+        self._make, self._architecture, self.grid = make, architecture, grid
+
+    @classmethod
+    def of(cls, config: FeatureConfig, image: ImageConfig, files: Mapping[str, str] | None = None) -> Self:
+        """The backbone that ``data.features`` describes. ``files`` are those of a bundle whose network has trained it; where a
+        run starts from another, they may be those of one on kept features of the same backbone."""
+        stated = None if files is None else parse(files.get(FILE, "null"), FILE)
+        named = {"backbone": config.backbone, "layer": config.layer}
+        if isinstance(stated, dict) and TUNED in stated:
+            tuned = stated[TUNED]
+            for field, value in named.items():
+                if isinstance(tuned, dict) and tuned.get(field) != value:  # only where a run starts from another
+                    expected = f"{str(tuned.get(field))[:200]!r}, which the network was trained with"
+                    raise InputError("recipe", field=f"data.features.{field}", expected=expected, found=repr(value))
+            how: dict[str, Any] = {"layer": config.layer, "weights": config.weights, "where": FILE}
+            return cls(partial(backbone_like, config.backbone, tuned, **how), tuned, _grid_in(stated))
+        backbone = backbone_of(config)
+        grid = backbone.grid(image.size)
+        if files is not None:
+            _check_digest(config, stated, {"digest": backbone.digest, "grid": list(grid)})
+        return cls(partial(copy.deepcopy, backbone), {**named, **backbone.architecture}, grid)
+
+    def files(self) -> dict[str, str]:
+        """What a bundle keeps of the backbone beside its weights."""
+        return {FILE: json.dumps({TUNED: self._architecture, "grid": list(self.grid)})}
+
+    def module(self) -> TunedBackbone:
+        """The backbone for one network."""
+        return TunedBackbone(self._make())
+
+
+def _check_digest(config: FeatureConfig, stated: Any, found: Mapping[str, Any]) -> None:
+    """Raise unless a bundle states the backbone that was found."""
+    if stated != found:
+        held = isinstance(stated, dict) and "digest" in stated
+        digest = str(stated["digest"])[:40] if held else "of which it holds no digest"
+        expected = f"the backbone that the network was trained with, {digest}"
+        raise InputError(config.backbone, expected=expected, found=f"another one, {found['digest']}")
+
+
+def _grid_in(stated: Mapping[str, Any]) -> tuple[int, int, int]:
+    grid = stated.get("grid")
+    if not isinstance(grid, list) or len(grid) != 3 or not all(type(side) is int and side > 0 for side in grid):
+        raise InputError(FILE, field="grid", expected="rows, columns and width", found=repr(grid)[:60])
+    rows, columns, width = grid
+    return rows, columns, width
 
 
 def folder_of(backbone: str, digest: str, image: ImageConfig, cache: Path) -> Path:

@@ -114,8 +114,12 @@ class PictureData(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.features is not None and self.augment.varies:
-            raise ValueError("augment must be left out where features are kept: they are those of unchanged pictures")
+        if self.features is not None and self.features.tune is None and self.augment.varies:
+            given = ", ".join(name for name, value in vars(self.augment).items() if value)
+            raise ValueError(
+                "augment must be left out without features.tune, since features of unchanged pictures are kept: got "
+                f"{given}"
+            )
 
 
 @dataclass(frozen=True)
