@@ -212,6 +212,21 @@ class Generate(LabelledPictures):
         self, network: Gan, corpus: Corpus, metrics: list[str], how: Search, progress: Progress | None
     ) -> Evaluation:
         """Distances of as many generated pictures as there are records, of their classes, from those of the records."""
+        scores = self.picture_statistics(network, corpus, metrics, progress)
+        notes = [corpus.cut]
+        for found in scores.values():
+            if len(corpus) > 1:
+                span = interval(bootstrap(found, samples=RESAMPLES))
+                notes.append(
+                    f"{found.name} {found.value:.4f}: 95 % interval {span.low:.4f} to {span.high:.4f} "
+                    f"({RESAMPLES} resamples)"
+                )
+        return Evaluation.of(scores, (), notes)
+
+    def picture_statistics(
+        self, network: Gan, corpus: Corpus, metrics: Sequence[str], progress: Progress | None = None
+    ) -> dict[str, Statistics]:
+        """The statistics of each metric, by its name: one generated picture per record, of the record's class."""
         judge = self._judge() if set(metrics) & set(JUDGED) else None
         device, N = next(network.parameters()).device, len(corpus)
         features: dict[str, list[tuple[Tensor, Tensor]]] = {"pixel_distance": [], "feature_distance": []}
@@ -230,7 +245,7 @@ class Generate(LabelledPictures):
                     right.append((judge(drawn).argmax(-1) == batch.labels).cpu())
                 if progress is not None:
                     progress(numbers[-1] + 1, N)
-        scores, notes = dict[str, Statistics](), [corpus.cut]
+        scores = dict[str, Statistics]()
         for name in metrics:
             if name == "judged_accuracy":
                 hits = torch.cat(right).numpy().astype(float)
@@ -241,12 +256,7 @@ class Generate(LabelledPictures):
                 of = f"features of {self.data.judge}" if name == "feature_distance" else f"{CELLS} × {CELLS} cells"
                 found = distance_statistics(name, ours, theirs, f"{of}, {N:,} generated and {N:,} real pictures")
             scores[name] = found
-            if N > 1:
-                span = interval(bootstrap(found, samples=RESAMPLES))
-                notes.append(
-                    f"{name} {found.value:.4f}: 95 % interval {span.low:.4f} to {span.high:.4f} ({RESAMPLES} resamples)"
-                )
-        return Evaluation.of(scores, (), notes)
+        return scores
 
     def _judge(self) -> PictureClassifier:
         """The classifier in the run that ``data.judge`` names."""

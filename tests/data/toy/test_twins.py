@@ -31,8 +31,20 @@ def test_shapes_and_colours_are_as_frequent_and_independent() -> None:
     assert set(counts) == set(product(("circle", "cross", "square"), COLOURS)) and max(counts.values()) < 60
 
 
+def test_with_a_smaller_spread_both_things_lie_near_the_same_places() -> None:
+    def middles(spread: float) -> np.ndarray:
+        pairs = generate(Twins(train=301, valid=3, test=5, size=37, spread=spread))["train"]
+        return np.array([(*pair.first, *pair.second) for pair in pairs])
+
+    still = middles(0.0)
+    assert sorted({tuple(row) for row in still.round(9)}) == [(0.25, 0.5, 0.75, 0.5), (0.5, 0.25, 0.5, 0.75)]
+    np.testing.assert_allclose(middles(0.5) - still, (middles(1.0) - still) / 2, atol=1e-12)
+    assert abs(middles(1.0) - still).max() == pytest.approx(0.26, abs=0.01), "up to the edges"
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"test": 0}, "test"), ({"size": 7}, "size"), ({"shapes": 1}, "shapes")]
+    ("settings", "message"),
+    [({"test": 0}, "test"), ({"size": 7}, "size"), ({"shapes": 1}, "shapes"), ({"spread": 1.5}, "spread")],
 )
 def test_settings_without_pictures_are_refused(settings, message) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,7 +1,7 @@
 """Drawn pictures of two things that are alike, on a plain ground; the label is their shape.
 
-Both have one shape, one colour and one size, and lie beside each other or one above the other, anywhere: a generator of such
-pictures has to make parts agree that are far apart.
+Both have one shape, one colour and one size, and lie beside each other or one above the other, anywhere, or with a smaller
+``spread`` near the same places: a generator of such pictures has to make parts agree that are far apart.
 
 >>> [pair.label for pair in EXAMPLES]
 ['circle', 'cross']
@@ -25,17 +25,18 @@ EDGE = 0.24  # of the middles from the edges, at least
 
 @dataclass(frozen=True)
 class Twins:
-    """How many pictures, of how many pixels, and how many shapes there are."""
+    """How many pictures, of how many pixels, and how many shapes; ``spread`` is how far places vary, 0: not at all."""
 
     train: int = 4000
     valid: int = 200
     test: int = 1000
     size: int = 24
     shapes: int = 3
+    spread: float = 1.0
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_ranges(self, size=(8, 512), shapes=(2, len(SHAPES)))
+        check_ranges(self, size=(8, 512), shapes=(2, len(SHAPES)), spread=(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,13 @@ def generate(settings: Twins) -> dict[str, list[TwinPair]]:
 
 def _pair(draw: random.Random, settings: Twins) -> TwinPair:
     shape, colour = draw.choice(KINDS[: settings.shapes]), draw.choice(list(COLOURS))
-    along = draw.uniform(EDGE, 1 - EDGE - APART)
-    aside = draw.uniform(EDGE, 1 - EDGE), draw.uniform(EDGE, 1 - EDGE)
+
+    def place(most: float) -> float:
+        middle, reach = (EDGE + most) / 2, settings.spread * (most - EDGE) / 2
+        return draw.uniform(middle - reach, middle + reach)
+
+    along = place(1 - EDGE - APART)
+    aside = place(1 - EDGE), place(1 - EDGE)
     places = (along, aside[0]), (along + APART, aside[1])
     first, second = places if draw.random() < 0.5 else ((down, across) for across, down in places)
     return TwinPair(shape, colour, first, second, draw.uniform(*RADII), settings.size)
