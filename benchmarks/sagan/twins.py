@@ -47,7 +47,7 @@ def drawn(pairs: list[TwinPair]) -> UInt8[ndarray, "N S S 3"]:
 def distance(ours: UInt8[ndarray, "N S S 3"], theirs: UInt8[ndarray, "N S S 3"]) -> float:
     """pixel_distance of two sets of pictures."""
     cells = [
-        functional.adaptive_avg_pool2d(scaled(torch.from_numpy(pixels).permute(0, 3, 1, 2)), CELLS).flatten(1).numpy()
+        functional.adaptive_avg_pool2d(scaled(torch.tensor(pixels).permute(0, 3, 1, 2)), CELLS).flatten(1).numpy()
         for pixels in (ours, theirs)
     ]
     return frechet_distance(*cells)
