@@ -17,7 +17,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -82,21 +81,19 @@ def main(words: list[str] | None = None) -> None:
         train(options.train, options.pixels)
         return
     lines = [
-        "| pictures | MiB of framed pictures | of these kept | peak MiB of the process | seconds |",
-        "|---|---|---|---|---|",
+        "| pictures | MiB of framed pictures | of these kept | peak MiB of the process |",
+        "|---|---|---|---|",
     ]
     for count in options.pictures:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), count, options.pixels)
             command = [sys.executable, __file__, "--train", folder, "--pixels", str(options.pixels)]
-            start = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(f"training on {count:,} pictures failed:\n{done.stderr}")
-            took = time.perf_counter() - start
         size = 3 * options.pixels**2 * count
         peak = done.stdout.split()[-1]
-        lines.append(f"| {count:,} | {size / MIB:.0f} | {min(size, HELD) / MIB:.0f} | {peak} | {took:.0f} |")
+        lines.append(f"| {count:,} | {size / MIB:.0f} | {min(size, HELD) / MIB:.0f} | {peak} |")
         print(lines[-1], flush=True)
     page = [
         "# Captions: memory of training on pixels" + (" (tiny)" if options.tiny else ""),
