@@ -138,7 +138,11 @@ class Clock:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             steps()
-        return graph.replay
+
+        def again(held: Work = step) -> None:  # the graph reads the step's tensors, but does not keep them
+            graph.replay()
+
+        return again
 
 
 @torch.no_grad()

@@ -156,7 +156,8 @@ def same_maps(ours: Trace, theirs: Trace, case: Case) -> None:
     assert [(map.site, map.head) for map in ours.maps] == [(map.site, map.head) for map in written]
     for map, other in zip(ours.maps, written, strict=True):
         weights, expected = map.weights, other.weights
-        torch.testing.assert_close(weights[:, : expected.shape[1]], expected, rtol=0, atol=1e-5)
+        close = 5e-5 if torch.cuda.is_available() else 1e-5  # other kernels compute them
+        torch.testing.assert_close(weights[:, : expected.shape[1]], expected, rtol=0, atol=close)
         assert not weights[:, expected.shape[1] :].any(), case  # nothing looks at padding
 
 

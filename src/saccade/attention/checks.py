@@ -114,7 +114,9 @@ def check_alike(**states: Tensor) -> None:
 
 
 def tensor_of(value: Any, name: str, expected: str) -> Tensor:
-    """A tensor from a tensor, a list or an array."""
+    """A tensor from a tensor, a list or an array; a tensor stays on its device, whatever PyTorch's default one is."""
+    if isinstance(value, Tensor):
+        return value
     if isinstance(value, str | bytes) or value is None:
         raise SaccadeError(f"{name}: expected {expected}, found {_called(value)}")
     try:

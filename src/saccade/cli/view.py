@@ -40,7 +40,7 @@ def view(
         ),
     ] = None,
     site: Annotated[
-        str | None, typer.Option(metavar="SITE", help="Only this attention site, e.g. decoder.1.cross.")
+        str | None, typer.Option("--site", metavar="SITE", help="Only this attention site, e.g. decoder.1.cross.")
     ] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Only this head, of each site or of --site.")] = None,
     truth: Annotated[

@@ -44,7 +44,9 @@ def words(
     word: Annotated[
         list[str] | None, typer.Option(help="Show the distribution of this word's weight by label; may be repeated.")
     ] = None,
-    site: Annotated[str | None, typer.Option(metavar="SITE", help="The attention site, if there are several.")] = None,
+    site: Annotated[
+        str | None, typer.Option("--site", metavar="SITE", help="The attention site, if there are several.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N records.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write .csv, .html, or a picture (.png, .svg, .pdf) instead of printing tables.")

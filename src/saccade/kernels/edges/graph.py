@@ -52,7 +52,8 @@ class Graph:
             if isinstance(count, bool) or not isinstance(count, int | torch.SymInt) or count < 0:
                 raise SaccadeError(f"{name}: expected a number of nodes, found {count!r:.60}")
         try:
-            edges = torch.as_tensor(edges)
+            # as_tensor would move a tensor to PyTorch's default device.
+            edges = edges if isinstance(edges, Tensor) else torch.as_tensor(edges)
         except (TypeError, ValueError, RuntimeError):
             raise SaccadeError(f"edges: expected whole numbers [2, E], found a {type(edges).__name__}") from None
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point() or edges.dtype == torch.bool:
