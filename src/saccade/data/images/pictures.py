@@ -126,6 +126,10 @@ def _within(box: Box, size: tuple[int, int]) -> Box:
     )
 
 
+class DamagedPicture(InputError):
+    """A picture's file whose beginning is right and whose pixels cannot be decoded, such as a truncated one."""
+
+
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
@@ -203,9 +207,10 @@ def _decoding(where: str | Path) -> Iterator[None]:
         raise
     except Exception as error:
         words = " ".join(str(error).split())
-        unknown = type(error).__name__ == "UnidentifiedImageError"
-        found = "something else" if unknown else f"a damaged one: {words[:100] or type(error).__name__}"
-        raise InputError(where, expected=EXPECTED, found=found) from None
+        if type(error).__name__ == "UnidentifiedImageError":
+            raise InputError(where, expected=EXPECTED, found="something else") from None
+        found = f"a damaged one: {words[:100] or type(error).__name__}"
+        raise DamagedPicture(where, expected=EXPECTED, found=found) from None
 
 
 def _check_size(height: int, width: int, where: str | Path) -> None:

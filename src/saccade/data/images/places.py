@@ -24,7 +24,7 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
-from saccade.data.images.pictures import EXPECTED, SUFFIXES, header_of, read_picture
+from saccade.data.images.pictures import EXPECTED, SUFFIXES, Header, header_of, read_picture
 from saccade.errors import InputError
 from saccade.storage import read_bytes, regular_file
 
@@ -53,6 +53,13 @@ class InFile:
 
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]:
         return read_picture(self.content(), str(self))
+
+    def header(self) -> Header:
+        """The format and the size, without decoding a pixel."""
+        if self.member is not None:
+            return header_of(self.content(), str(self))
+        with regular_file(self.path, EXPECTED, most=max_record()) as (file, _):
+            return header_of(file, str(self))
 
     def __str__(self) -> str:
         return self.path if self.member is None else f"{self.path}: {self.member}"
