@@ -110,7 +110,10 @@ def ranking(folder: Path) -> tuple[list[str], Path | None]:
 def pictures(folder: Path) -> tuple[list[str], Path | None]:
     """Drawn pictures of two things alike, in one folder per shape: 60 of each of three shapes."""
     drawn = twins.generate(twins.Twins(train=MORE + 1000, valid=1, test=1, size=40))["train"]
-    chosen = {shape: [pair for pair in drawn[MORE:] if pair.shape == shape][:60] for shape in twins.SHAPES[:3]}
+    chosen = {
+        shape: [pair for pair in drawn[MORE:] if pair.shape == shape][:60]
+        for shape in sorted({pair.shape for pair in drawn})
+    }
     few = [pair for pairs in chosen.values() for pair in pairs]
     for name, part in (("shapes", few), ("more", drawn[:MORE])):
         for number, pair in enumerate(part):

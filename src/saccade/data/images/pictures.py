@@ -36,6 +36,8 @@ FORMS = "a file, its bytes, a PIL image, an array [H, W, 3] or a tensor [3, H, W
 PADDING = 128  # the grey beside a whole picture
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 ORIENTATION = 0x0112
+BAND = 1 << 20  # pixels that are converted at a time
+LARGE = 16 << 20  # pixels: larger pictures are decoded one at a time
 SHOWN = 64  # pixels: what is smaller is enlarged in a grid
 _ALONE = threading.Lock()  # while a setting of the whole process is changed
 
@@ -156,6 +158,11 @@ class Header:
     height: int
     width: int
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its pixels take so much memory that it should be decoded alone."""
+        return self.height * self.width > LARGE
+
 
 def header_of(content: bytes | BinaryIO, where: str | Path) -> Header:
     """The header of a picture's file, without decoding a pixel; an InputError where it is no picture or too large a one."""
@@ -233,17 +240,32 @@ def _orientation(picture: Any) -> int:
 
 
 def _rgb(picture: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a PIL image: its first frame, turned, without transparency, 8 bits per channel."""
+    """The pixels of a PIL image: its first frame, turned, without transparency, 8 bits per channel.
+
+    A large one is converted a band of rows at a time: whole, some modes would take ten times the memory of their pixels.
+    """
     picture.load()
-    turned = _turns(_orientation(picture))
+    turned, (W, H) = _turns(_orientation(picture)), picture.size
+    rows = max(1, BAND // W)
+    if rows >= H:
+        return np.asarray(turned(_band(picture, where)))
+    pixels = np.empty((H, W, 3), np.uint8)
+    for top in range(0, H, rows):
+        bottom = min(H, top + rows)
+        pixels[top:bottom] = _band(picture.crop((0, top, W, bottom)), where)
+    return np.asarray(turned(pixels))
+
+
+def _band(picture: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of rows of a PIL image."""
     if picture.mode in ("I", "F") or picture.mode.startswith("I;16"):
         pixels = np.asarray(picture)
         if picture.mode == "I":  # 16 bits in 32: what Pillow makes of deep greyscale
             pixels = np.clip(pixels, 0, 65535).astype(np.uint16)
-        return _array(turned(pixels), where)
+        return _array(pixels, where)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
-        return np.asarray(turned(_over_white(np.asarray(picture.convert("RGBA")))))
-    return np.asarray(turned(np.asarray(picture.convert("RGB"))))
+        return _over_white(np.asarray(picture.convert("RGBA")))
+    return np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
 
 
 def _turns(orientation: int) -> Any:

@@ -22,8 +22,8 @@ from saccade.data.files.hub import on_hub
 from saccade.data.files.idx import is_idx
 from saccade.data.files.lines import Encoding
 from saccade.data.files.records import Fault
-from saccade.data.images.pictures import Header, header_of
-from saccade.data.images.places import InFile, InMemory, Picture, Places, files_in, is_picture, is_zip, members_of
+from saccade.data.images.pictures import Header
+from saccade.data.images.places import Picture, Places, files_in, is_picture, is_zip, members_of
 from saccade.data.images.records import (
     CaptionData,
     Captioned,
@@ -512,10 +512,7 @@ def _places(file: Path, names: Sequence[str]) -> str | None:
 
 def _header(picture: Picture) -> Header:
     """The format and the size of a picture that was read."""
-    origin = picture.where
-    if isinstance(origin, InFile):
-        return origin.header()
-    if isinstance(origin, InMemory) and isinstance(origin.given, bytes):
-        return header_of(origin.given, picture.name)
+    if picture.where is not None and picture.where.header is not None:
+        return picture.where.header
     height, width = picture.read().shape[:2]
     return Header("pixels", height, width)
