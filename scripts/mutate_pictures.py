@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", type=int, default=8, help="of each whole picture")
     parser.add_argument("--log", type=argparse.FileType("w"), help="a file for every outcome")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="ways and cases that contain this")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -50,7 +50,7 @@ def main() -> None:
         runs = hostile.make_runs(home / "runs")
         tried: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for number, (way, name, use) in enumerate(_cases(options.changes, home, runs)):
-            if options.only not in name:
+            if options.only not in f"{way}: {name}":
                 continue
             result = in_a_process(home / f"{number}-{way.split()[-1]}", use)
             tried[way].append(result)

@@ -10,6 +10,7 @@ import os
 import random
 import struct
 import sys
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -258,7 +259,7 @@ def made_pictures() -> dict[str, tuple[str, Callable[[], bytes]]]:
         "PDF": ("a.jpg", lambda: b"%PDF-1.7\n1 0 obj\n<<>>\nendobj\n%%EOF"),
         "TIFF": ("a.jpg", lambda: saved(rgb, "TIFF")),
         "PPM": ("a.png", lambda: saved(rgb, "PPM")),
-        "ICO": ("a.bmp", lambda: saved(rgb, "ICO", sizes=[(16, 16)])),
+        "ICO": ("a.bmp", lambda: saved(rgb.resize((16, 16)), "ICO", sizes=[(16, 16)])),
         "PostScript": ("a.jpg", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n"),
         "a zip": ("a.png", lambda: _zip({"a.png": small})),
         "PNG named as a JPEG": ("a.jpg", lambda: small),
@@ -732,7 +733,8 @@ def use_command(*words: object) -> None:
     sys.argv = ["saccade", *map(str, words)]
     status: Any = 0
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+            warnings.simplefilter("default")  # a warning would be printed
             main()
     except SystemExit as end:
         status = end.code or 0

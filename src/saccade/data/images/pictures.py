@@ -136,9 +136,9 @@ class DamagedPicture(InputError):
 
 
 def read_picture(given: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a picture in whatever form it is ``given``; ``where`` names it in errors."""
+    """The pixels of a picture in whatever form it is ``given``; ``where`` names it in errors, unless it is a file."""
     if isinstance(given, str | Path):
-        given = read_bytes(given, EXPECTED, most=max_record())
+        given, where = read_bytes(given, EXPECTED, most=max_record()), given
     if isinstance(given, bytes | bytearray | memoryview):
         return _decoded(bytes(given), where)
     # Where it has not been imported, or another thread is importing it just now, nothing is of its type.
@@ -194,7 +194,9 @@ def _opened(content: bytes | BinaryIO, where: str | Path) -> Iterator[Any]:
         raise InputError(where, expected=EXPECTED, found="an empty file")
     stream.seek(0)
     with _decoding(where):
-        with _ALONE:  # our own bound holds in place of the package's, which warns at half of what it refuses
+        # Our own bound holds in place of the package's, which warns at half of what it refuses; and of damaged EXIF data.
+        with _ALONE, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             bound, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
             try:
                 picture = pillow.open(stream, formats=FORMATS)

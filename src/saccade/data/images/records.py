@@ -254,6 +254,7 @@ class Finder:
         try:
             return check_picture(origin, name, whole=self.whole)
         except InputError as error:
+            error.__traceback__ = error.__context__ = None  # their frames hold the file's content
             return Fault(entry.fields.line, reason_of(error), error, name=name)
 
     def _held(self, image: Any, entry: Entry) -> Picture | Fault:
