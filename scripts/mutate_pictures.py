@@ -125,8 +125,10 @@ def _listed(name: str, task: str, make: Any, faults: str, folder: Path) -> tuple
 
 
 def _surveyed(name: str, task: str, make: Any, folder: Path) -> tuple[str, Any]:
+    """The file or folder alone, or the recipe where that says more of it."""
     home, data = hostile.written(folder, task, make)
-    return name, partial(hostile.use_command, "data", home / data["train"])
+    recipe = hostile.write_recipe(home, task, data, "error")
+    return name, partial(hostile.use_command, "data", home / data["train"] if len(data) == 1 else recipe)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,13 @@ from saccade.data.images import places
 from saccade.data.images.batch import ImageStore
 from saccade.data.images.pictures import DamagedPicture, ImageConfig, read_picture
 from saccade.data.images.places import Picture
-from saccade.data.images.records import LabelledImageData, read_labelled_pictures, scan_labelled
+from saccade.data.images.records import (
+    CaptionData,
+    LabelledImageData,
+    read_captions,
+    read_labelled_pictures,
+    scan_labelled,
+)
 from saccade.data.reading import FaultCounts
 from saccade.errors import InputError, SaccadeError
 from tests import hostile_pictures as hostile
@@ -138,7 +144,7 @@ def test_a_member_of_a_zip_that_does_not_begin_as_a_picture_is_not_unpacked(tmp_
         archive.writestr("a/whole.png", hostile.saved(Image.fromarray(hostile.pixels()), "PNG"))
     unpacked = []
     read = places._read_member
-    monkeypatch.setattr(places, "_read_member", lambda path, member: unpacked.append(member) or read(path, member))
+    monkeypatch.setattr(places, "_read_member", lambda *given: unpacked.append(given[1]) or read(*given))
     found = list(scan_labelled(tmp_path / "all.zip", LabelledImageData(train="all.zip", faults="drop")))
     assert [isinstance(item, Fault) for item in found] == [False, True]
     assert set(unpacked) == {"a/whole.png"}
@@ -159,3 +165,25 @@ def test_a_truncated_picture_is_told_from_what_is_none():
     with pytest.raises(InputError, match=r"here: .*something else") as none:
         read_picture(b"no picture", "here")
     assert not isinstance(none.value, DamagedPicture)
+
+
+@pytest.mark.parametrize("archived", [False, True])
+@pytest.mark.parametrize("content", [b"caf\xe9", b"a b " * (1 << 18) + b"c"])
+def test_a_text_that_cannot_be_read_costs_one_picture_its_place(tmp_path, archived, content):
+    folder, _ = hostile.written(tmp_path, "caption", hostile._classes())
+    (folder / "all" / "0.txt").write_bytes(content)
+    place = folder / "all"
+    if archived:
+        with zipfile.ZipFile(folder / "all.zip", "w") as archive:
+            for file in place.iterdir():
+                archive.write(file, file.name)
+        place = folder / "all.zip"
+    dropped = FaultCounts()
+    records = read_captions(place, CaptionData(train="all", faults="drop"), dropped)
+    assert (len(records), dict(dropped.counts), dropped.first) == (
+        13,
+        {"without a caption": 1},
+        {"without a caption": "0.png"},
+    )
+    with pytest.raises(InputError, match=r"0\.txt: expected "):
+        read_captions(place, CaptionData(train="all"))

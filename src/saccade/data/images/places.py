@@ -50,10 +50,12 @@ class InFile:
     member: str | None = None
     header: Header | None = field(default=None, compare=False)
 
-    def content(self) -> bytes:
+    def content(self, most: int | None = None) -> bytes:
+        """The bytes of the file, of which there may be at most ``most``."""
+        most = max_record() if most is None else most
         if self.member is None:
-            return read_bytes(self.path, EXPECTED, most=max_record())
-        return _read_member(self.path, self.member)
+            return read_bytes(self.path, EXPECTED, most=most)
+        return _read_member(self.path, self.member, most)
 
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]:
         return read_picture(self.content(), str(self))
@@ -217,11 +219,11 @@ def member_stream(path: str, member: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, stream)
 
 
-def _read_member(path: str, member: str) -> bytes:
+def _read_member(path: str, member: str, most: int) -> bytes:
     with member_stream(path, member) as stream:
-        content = stream.read(max_record() + 1)  # what an archive states of a member's size is not believed
-    if len(content) > max_record():
-        expected, hint = f"at most {max_record():,} bytes", raised(MAX_RECORD, len(content))
+        content = stream.read(most + 1)  # what an archive states of a member's size is not believed
+    if len(content) > most:
+        expected, hint = f"at most {most:,} bytes", raised(MAX_RECORD, len(content))
         raise InputError(f"{path}: {member}", expected=expected, found="more", hint=hint)
     return content
 

@@ -27,7 +27,7 @@ from saccade.data.files.fields import format_of as columnar_format
 from saccade.data.files.hub import on_hub
 from saccade.data.files.idx import is_idx, labels_beside, read_idx
 from saccade.data.files.limits import max_record
-from saccade.data.files.lines import lines_of, without_end
+from saccade.data.files.lines import LINE_LIMIT, lines_of, without_end
 from saccade.data.files.records import NOT_TEXT, Fault, Fields, fault, kind_of, label_of
 from saccade.data.images.config import Augment, FeatureConfig
 from saccade.data.images.pictures import DamagedPicture, ImageConfig, read_picture
@@ -501,10 +501,14 @@ def _folder_captions(path: Path, finder: Finder) -> Iterator[Captioned | Fault]:
             found = f"no {PurePosixPath(beside).name}"
             yield fault(number, NO_CAPTION, path, expected=f"captions of {name}", found=found, name=name)
             continue
-        text = decoded(files[beside].content(), files[beside].path)
+        try:
+            text = decoded(files[beside].content(max_record(LINE_LIMIT)), str(files[beside]))
+        except InputError as error:
+            yield Fault(number, NO_CAPTION, error, name=name)
+            continue
         captions = tuple(" ".join(line.split()) for line in text.splitlines() if line.strip())
         if not captions:
-            yield fault(number, NO_CAPTION, files[beside].path, expected="captions", found="nothing", name=name)
+            yield fault(number, NO_CAPTION, str(files[beside]), expected="captions", found="nothing", name=name)
             continue
         picture = finder.checked(files[name], name, Entry(name, captions, Fields(number, ())))
         yield picture if isinstance(picture, Fault) else Captioned(picture, captions)
