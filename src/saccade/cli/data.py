@@ -112,7 +112,7 @@ def data(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train: texts, pairs, tagged words, rankings, pictures or visits.
+    """Report what is in a file and whether it would train. Texts, pairs, tagged words, rankings, pictures or visits.
 
     \b
     saccade data pairs.tsv

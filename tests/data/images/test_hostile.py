@@ -158,6 +158,12 @@ def test_the_fault_of_a_damaged_picture_does_not_keep_its_content(tmp_path):
     assert fault.error.__traceback__ is None and fault.error.__context__ is None
 
 
+@pytest.mark.parametrize(("width", "height"), [(1, 300_000), (300_000, 2)])
+def test_a_picture_of_more_rows_than_any_picture_has_is_refused_by_its_header(width, height):
+    with pytest.raises(InputError, match=rf"262,144 rows and columns, found {height:,} × {width:,}"):
+        read_picture(hostile.png(width, height), "here")
+
+
 def test_a_truncated_picture_is_told_from_what_is_none():
     _, content = hostile.whole_pictures()["PNG"]
     with pytest.raises(DamagedPicture, match=r"here: .*truncated"):

@@ -36,6 +36,7 @@ FORMS = "a file, its bytes, a PIL image, an array [H, W, 3] or a tensor [3, H, W
 PADDING = 128  # the grey beside a whole picture
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 ORIENTATION = 0x0112
+MOST_SIDE = 1 << 18  # rows or columns: for every row a decoder takes memory beside that of its pixels
 BAND = 1 << 20  # pixels that are converted at a time
 LARGE = 16 << 20  # pixels: larger pictures are decoded one at a time
 SHOWN = 64  # pixels: what is smaller is enlarged in a grid
@@ -226,6 +227,8 @@ def _check_size(height: int, width: int, where: str | Path) -> None:
     if height * width > max_pixels():
         expected, found = f"at most {max_pixels():,} pixels", f"{height:,} × {width:,}"
         raise InputError(where, expected=expected, found=found, hint=raised(MAX_PIXELS, height * width))
+    if max(height, width) > MOST_SIDE:
+        raise InputError(where, expected=f"at most {MOST_SIDE:,} rows and columns", found=f"{height:,} × {width:,}")
     if height < 1 or width < 1:
         raise InputError(where, expected="at least one pixel", found=f"{height} × {width}")
 
