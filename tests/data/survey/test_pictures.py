@@ -177,6 +177,7 @@ def test_a_backbone_that_is_named_replaces_the_cnn(data):
     with_cnn = report(data, "list.csv")["recipe"]
     with_features = report(data, "list.csv", "--backbone", "efficientnet_lite0")
     assert "channels" in with_cnn and "features" not in with_cnn
+    assert "size: 224" in with_features["recipe"] and "size: 16" in with_cnn
     assert "backbone: efficientnet_lite0" in with_features["recipe"] and "channels" not in with_features["recipe"]
     assert with_features["next"][0].endswith("--backbone efficientnet_lite0 --recipe my.yaml")
     Path("my.yaml").write_text(with_features["recipe"])
@@ -210,6 +211,23 @@ def test_a_recipe_of_your_own_is_judged_by_its_own_settings(data):
     found = report(data, "my.yaml")
     assert any("exceed" in problem and "data.max_length=7 words" in problem for problem in found["problems"])
     assert any("data.faults: drop leaves them out" in problem for problem in found["problems"])
+
+
+def test_captions_of_listed_pictures_lie_beside_the_list_wherever_the_recipe_is(data):
+    rows = scenes(Path("data/pictures"), 23)
+    Path("data/captions.txt").write_text("".join(f"{name}\t{text}\n" for name, text in rows))
+    Path("data/train.txt").write_text("".join(f"pictures/{name}\n" for name, _ in rows[:21]))
+    Path("data/test.txt").write_text("".join(f"pictures/{name}\n" for name, _ in rows[20:]))
+    settings = "{train: data/train.txt, test: data/test.txt, captions: captions.txt, images: ., overlap: drop_test}"
+    Path("my.yaml").write_text(f"task: caption\ndata: {settings}\nmodel: {{name: show_attend_tell}}\n")
+    found = report(data, "my.yaml")
+    assert (found["records"], found["captions"], found["would_train"]) == (21, 21, True)
+    assert [(part["records"], part["met"]) for part in found["tests"]] == [(3, 1)]
+    from saccade.tasks.caption import Caption
+
+    recipe = read_recipe("my.yaml")
+    splits = Caption.load(recipe.data, recipe.folder, 1)
+    assert len(splits.train) + len(splits.valid) == 21 and len(splits.test) == 2
 
 
 def test_pictures_are_decoded_once_although_examples_are_looked_up(data, monkeypatch):

@@ -55,6 +55,7 @@ from saccade.errors import InputError
 LOOKED_AT = 200  # files of a folder by which its kind is told
 SPLITS = ("train", "training", "valid", "validation", "val", "dev", "test", "testing")  # folders that hold no label
 LEAST_SIZE, MOST_SIZE = 8, 64  # of the network's input that a recipe may have
+BACKBONE_SIZE = 224  # of the pictures that most backbones were trained on
 LEAST_MAP = 4  # rows of the map that attention stands on
 BATCH, UPDATES, FEWEST_EPOCHS, MOST_EPOCHS, PATIENCE = 32, 400, 10, 60, 100
 CAPTION_BATCH, CAPTION_UPDATES, MOST_CAPTION_EPOCHS = 16, 1500, 60
@@ -376,8 +377,6 @@ class CaptionSurvey(Pictures):
             return []
 
     def scan_all(self, files: Any, data: Any) -> Iterator[Captioned | Fault]:
-        if data.captions is not None:
-            data = replace(data, captions=str(self.located(data.captions)))
         return scan_captions(files, data)
 
     def sides(self) -> Sequence[str]:
@@ -399,6 +398,10 @@ class CaptionSurvey(Pictures):
         tokens = self.data.tokens
         for caption in record.target:
             yield f"caption in {tokens.kind}", self.token_count(caption, tokens)
+
+    @property
+    def read_size(self) -> int:
+        return BACKBONE_SIZE if self.data.features is not None and not self.has_recipe else super().read_size
 
     @cached_property
     def captions(self) -> int:
@@ -443,14 +446,13 @@ class CaptionSurvey(Pictures):
 
     def recommend(self) -> dict[str, Any]:
         captions, share, features = self.captions, self.data.hold_out, self.data.features
-        size = 224 if features is not None else self.read_size
         kind = "characters" if self.train.sides["caption"].unspaced else "words"
         words = {"kind": "words", "lower": True, "min_count": 1 if captions < SMALL else 5}
-        data: dict[str, Any] = {"image": {**self.image_settings(), "size": size}}
+        data: dict[str, Any] = {"image": self.image_settings()}
         data |= {"features": {"backbone": features.backbone}} if features is not None else {}
         data |= {"tokens": {"kind": "characters"} if kind == "characters" else words}
         data |= {"max_length": longest_of(self._measured(kind)), "too_long": "truncate"}
-        halvings = max(1, int(math.log2(size / LEAST_MAP)) - 1)
+        halvings = max(1, int(math.log2(self.read_size / LEAST_MAP)) - 1)
         channels = {} if features is not None else {"channels": [24 << number for number in range(halvings)]}
         epochs, _ = epochs_for(
             captions,
