@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,7 +68,7 @@ class Pictures(Survey):
 
     unit, faulty, near = "picture", "faulty picture", False
     other_role: ClassVar[str]  # beside the image
-    names: ClassVar[tuple[str, ...]]  # what the other column is usually called
+    other_files = 0  # that a folder holds beside its pictures and that are read
 
     @classmethod
     def recognises(
@@ -88,12 +89,14 @@ class Pictures(Survey):
         return cls.suits_file(path, format) or cls._guess(file, format, encoding) is not None
 
     @classmethod
+    @abstractmethod
     def suits_folder(cls, path: Path) -> bool:
-        raise NotImplementedError
+        """Whether a folder or zip archive holds pictures of this kind."""
 
     @classmethod
+    @abstractmethod
     def suits_file(cls, path: Path, format: str | None) -> bool:
-        raise NotImplementedError
+        """Whether a file that is no table lists or holds pictures of this kind."""
 
     @classmethod
     def _guess(cls, file: str, format: str | None, encoding: Encoding) -> tuple[Name, Name] | None:
@@ -118,17 +121,18 @@ class Pictures(Survey):
                 named = " and ".join(f"column {name}" if isinstance(name, int) else repr(name) for name in found)
                 self.guesses.append(f"{named} are used as image and {self.other_role}")
         if not self.has_recipe and self.data.images is None and self._kind not in ("folder", "hub"):
-            names = self.first_names()
+            names = self.pictures_named()
             where = _places(Path(self.files), names) if names else None
             if where is not None and where != ".":
                 self.data = replace(self.data, images=where)
                 self.guesses.append(f"the pictures are in {where}, as seen from the file (data.images)")
 
     @property
+    @abstractmethod
     def _kind(self) -> str:
-        raise NotImplementedError
+        """The format of the training file."""
 
-    def first_names(self) -> list[str]:
+    def pictures_named(self) -> list[str]:
         """The names of the first few pictures of a file."""
         if self._kind in ("tsv", "csv", "jsonl", "parquet"):
             return first_names(self.files, self.data.format, self.data.encoding, self.data.columns.image)
@@ -145,8 +149,9 @@ class Pictures(Survey):
             found.append(item)
             yield item
 
+    @abstractmethod
     def scan_all(self, files: Any, data: Any) -> Iterator[Any]:
-        raise NotImplementedError
+        """Every record and every fault of a file."""
 
     def count(self, record: Any, part: Part) -> None:
         if part.files is self.files:
@@ -156,7 +161,7 @@ class Pictures(Survey):
 
     def finish(self) -> None:
         sizes = np.array(self.sizes)
-        self.sides_of = {
+        self.spans = {
             "width": Lengths(sizes[:, 1].tolist()),
             "height": Lengths(sizes[:, 0].tolist()),
         }
@@ -182,8 +187,7 @@ class Pictures(Survey):
     def own_sections(self) -> Iterator[Section]:
         shares = (0.0, 0.5, 0.95, 1.0)
         rows = [
-            (name, f"{of.mean:.1f}", *(f"{of.within(share):,}" for share in shares))
-            for name, of in self.sides_of.items()
+            (name, f"{of.mean:.1f}", *(f"{of.within(share):,}" for share in shares)) for name, of in self.spans.items()
         ]
         yield Section("Pixels", [("", "mean", "least", "median", "95 %", "most"), *rows])
 
@@ -198,15 +202,13 @@ class Pictures(Survey):
             others = sum(not is_picture(name) for name in files_in(self.files)) - self.other_files
             if others:
                 yield f"{several(others, 'file')} whose name is not that of a picture: not read"
-        high, wide = (self.sides_of[name].within(0.5) for name in ("height", "width"))
+        high, wide = (self.spans[name].within(0.5) for name in ("height", "width"))
         if self.data.image.crop == "centre" and max(high, wide) > 2 * min(high, wide):
             yield f"of a usual picture of {wide:,} × {high:,} only the middle is read: data.image.crop: whole shows all"
 
-    other_files = 0  # that a folder holds beside its pictures and that are read
-
     def own_json(self) -> dict[str, Any]:
-        spans = {name: of.to_json() for name, of in self.sides_of.items()}
-        return {"formats": dict(self.formats_of), "pixels": spans}
+        pixels = {name: of.to_json() for name, of in self.spans.items()}
+        return {"formats": dict(self.formats_of), "pixels": pixels}
 
     # The recipe -------------------------------------------------------------------------------------------------------
 
@@ -363,10 +365,10 @@ class CaptionSurvey(Pictures):
     def _kind(self) -> str:
         return caption_format(self.files, self.data) if self.data.captions is None else "flickr"
 
-    def first_names(self) -> list[str]:
+    def pictures_named(self) -> list[str]:
         if self._kind == "flickr" and self.data.captions is None:
             return first_picture_lines(Path(self.files), self.data.encoding)
-        return self._coco_names if self._kind == "coco" else super().first_names()
+        return self._coco_names if self._kind == "coco" else super().pictures_named()
 
     @property
     def _coco_names(self) -> list[str]:
