@@ -22,6 +22,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,7 @@ def main() -> None:
 def _tried(kind: str, count: int, first: int, home: Path, traces: list[Path]) -> list[str]:
     ends, faults, seconds, memory = Counter[str](), list[str](), 0.0, 0.0
     for seed in range(first, first + count):
-        result = _in_a_process(kind, seed, home, traces)
+        result = in_a_process(home / str(seed), partial(_change, kind, seed, home, traces))
         ends[result["end"]] += 1
         seconds, memory = max(seconds, result["seconds"]), max(memory, result["memory"])
         if result["end"] not in ("used", "refused") or result["seconds"] > SECONDS or result["memory"] > MEGABYTES:
@@ -74,16 +76,28 @@ def _tried(kind: str, count: int, first: int, home: Path, traces: list[Path]) ->
     return faults
 
 
-def _in_a_process(kind: str, seed: int, home: Path, traces: list[Path]) -> dict[str, Any]:
-    """How one changed file ended: used, refused, a traceback, or (with no answer) killed."""
-    folder, reader = home / str(seed), -1
+def _change(kind: str, seed: int, home: Path, traces: list[Path], folder: Path) -> tuple[str, Callable[[], None]]:
+    """What was changed, and what uses it."""
+    draw = random.Random(seed)
+    if kind == "bundles":
+        name = list(mutations.BUNDLES)[seed % len(mutations.BUNDLES)]
+        change = f"{name}: {mutations.mutate_bundle(home / 'bundles' / name, folder / 'm', draw)}"
+        return change, lambda: mutations.use_bundle(folder / "m", name)
+    source = traces[seed % len(traces)]
+    change = f"{source.stem}: {mutations.mutate_trace(source, folder / 'm.trace', draw)}"
+    return change, lambda: mutations.use_trace(folder / "m.trace", picture=True)
+
+
+def in_a_process(folder: Path, change: Callable[[Path], tuple[str, Callable[[], None]]]) -> dict[str, Any]:
+    """How one changed file ended: used, refused, a traceback, or (with no answer) killed. ``change`` makes it in the folder,
+    which is removed again, and returns what was changed and what uses it."""
     folder.mkdir()
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
         signal.alarm(PATIENCE)  # ends the process, whatever it waits for
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        os.write(writer, json.dumps(_outcome(kind, seed, folder, home, traces)).encode())
+        os.write(writer, json.dumps(_outcome(*change(folder))).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as file:
@@ -93,20 +107,11 @@ def _in_a_process(kind: str, seed: int, home: Path, traces: list[Path]) -> dict[
     return json.loads(told) if told else {"end": "killed", "seconds": float(PATIENCE), "memory": 0.0}
 
 
-def _outcome(kind: str, seed: int, folder: Path, home: Path, traces: list[Path]) -> dict[str, Any]:
-    draw, end, message = random.Random(seed), "used", ""
-    if kind == "bundles":
-        name = list(mutations.BUNDLES)[seed % len(mutations.BUNDLES)]
-        change = f"{name}: {mutations.mutate_bundle(home / 'bundles' / name, folder / 'm', draw)}"
-    else:
-        source = traces[seed % len(traces)]
-        change = f"{source.stem}: {mutations.mutate_trace(source, folder / 'm.trace', draw)}"
+def _outcome(change: str, use: Callable[[], None]) -> dict[str, Any]:
+    end, message = "used", ""
     start = time.process_time()
     try:
-        if kind == "bundles":
-            mutations.use_bundle(folder / "m", name)
-        else:
-            mutations.use_trace(folder / "m.trace", picture=True)
+        use()
     except saccade.SaccadeError as error:
         end, message = "refused", str(error)[:200]
     except BaseException as error:

@@ -2,7 +2,7 @@
 
     python benchmarks/first_results/run.py --runs runs/first --out benchmarks/results/DATE-first-results.md [--only trec,films]
 
-Prepares five data sets as people have them, then runs `saccade data … --recipe`, `saccade train` and `saccade evaluate --data`
+Prepares data sets as people have them, then runs `saccade data … --recipe`, `saccade train` and `saccade evaluate --data`
 on each, and changes nothing by hand. Test sets that are held out of a few hundred records are small, so where there are more
 records the run is also evaluated on many that it never saw. What is trained already is not trained again. Reads $SACCADE_DATA.
 """
@@ -31,11 +31,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from machine import cpu_name
 
 from saccade.api import load
+from saccade.data.images.pictures import png_of
+from saccade.data.images.records import LabelledImageData, read_labelled_pictures
 from saccade.data.rankings.word_overlap import SharedWords
+from saccade.data.toy import shapes, twins
 from saccade.metrics.text import score
 
 DATA = Path(os.environ["SACCADE_DATA"])
-ROWS, TEXTS, PAIRS, MORE = 300, 400, 4000, 2000
+ROWS, TEXTS, PAIRS, SCENES, MORE = 300, 400, 4000, 600, 2000
 
 
 def shuffled(rows: list[Any]) -> list[Any]:
@@ -104,7 +107,50 @@ def ranking(folder: Path) -> tuple[list[str], Path | None]:
     return [str(files / "train"), "--test", str(files / "test")], None
 
 
-SETS = {"trec": trec, "films": films, "products": products, "texts": texts, "pairs": pairs, "ranking": ranking}
+def pictures(folder: Path) -> tuple[list[str], Path | None]:
+    """Drawn pictures of two things alike, in one folder per shape: 60 of each of three shapes."""
+    drawn = twins.generate(twins.Twins(train=MORE + 1000, valid=1, test=1, size=40))["train"]
+    chosen = {
+        shape: [pair for pair in drawn[MORE:] if pair.shape == shape][:60]
+        for shape in sorted({pair.shape for pair in drawn})
+    }
+    few = [pair for pairs in chosen.values() for pair in pairs]
+    for name, part in (("shapes", few), ("more", drawn[:MORE])):
+        for number, pair in enumerate(part):
+            saved(pair.draw(), folder / name / pair.shape / f"{number}.png")
+    return [str(folder / "shapes")], folder / "more"
+
+
+def photos(folder: Path) -> tuple[list[str], Path | None]:
+    """Photos of 32 × 32 pixels (CIFAR-10), in one folder per class: 1,500 of ten classes; the others are 500."""
+    sheets = {"photos": "train1500.png", "more": "test500.png"}
+    for name, sheet in sheets.items():
+        file = DATA / "cifar10_subset" / sheet
+        data = LabelledImageData(train=str(file), answers=str(file.with_name("labels.json")))
+        for number, record in enumerate(read_labelled_pictures(file, data)):
+            saved(record.source.read(), folder / name / record.target / f"{number}.png")
+    return [str(folder / "photos")], folder / "more"
+
+
+def captions(folder: Path) -> tuple[list[str], Path | None]:
+    """Drawn scenes, and a table of their captions."""
+    drawn = shapes.generate(shapes.Shapes(train=SCENES + MORE, valid=1, test=1))["train"]
+    for name, part in (("scenes.csv", drawn[:SCENES]), ("more.csv", drawn[SCENES:])):
+        files = [Path("scenes", f"{name[:4]}-{number}.png") for number in range(len(part))]
+        for file, scene in zip(files, part, strict=True):
+            saved(scene.draw(), folder / file)
+        table = pandas.DataFrame({"image": map(str, files), "caption": [scene.caption for scene in part]})
+        table.to_csv(folder / name, index=False)
+    return [str(folder / "scenes.csv")], folder / "more.csv"
+
+
+def saved(pixels: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(png_of(pixels))
+
+
+SETS = {"trec": trec, "films": films, "products": products, "texts": texts, "pairs": pairs, "ranking": ranking,
+        "pictures": pictures, "photos": photos, "captions": captions}  # fmt: skip
 
 
 def saccade(*words: str) -> str:
@@ -154,7 +200,7 @@ def result(name: str, runs: Path) -> dict[str, Any]:
         if name == "pairs":
             tests["its test set"]["baselines"] = of_pairs(run)
         if more is not None:
-            tests[f"{MORE:,} others"] = json.loads(saccade("evaluate", str(run), "--data", str(more), "--json"))
+            tests["others"] = json.loads(saccade("evaluate", str(run), "--data", str(more), "--json"))
         about = {"files": files, "recipe": recipe.read_text(encoding="utf-8"), "seconds": seconds, "tests": tests}
         (folder / "result.json").write_text(json.dumps(about))
     found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))

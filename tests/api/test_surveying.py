@@ -5,6 +5,7 @@ import pytest
 
 import saccade
 from saccade.errors import SaccadeError
+from tests.hostile_pictures import good_pictures
 
 TEXTS = [f"le café n° {number} était, dit-on,\n« {'bon' if number % 2 else 'nul'} »" for number in range(61)]
 STARS = pd.DataFrame({"id": range(61), "review": TEXTS, "stars": ["good" if n % 2 else "bad" for n in range(61)]})
@@ -74,3 +75,13 @@ def test_what_gives_no_recipe_is_told_why(data, columns, message):
     with pytest.raises(SaccadeError, match=message) as raised:
         saccade.recipe_for(data, columns)
     assert "/tmp" not in str(raised.value) and "data.columns" not in str(raised.value)
+
+
+def test_names_of_pictures_in_a_table_start_at_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = good_pictures(tmp_path, 24)
+    table = {"image": names, "label": ["circle", "cross"] * 12, "note": list(range(24))}
+    recipe = saccade.recipe_for(table)
+    assert recipe["task"] == "classify_images" and not {"train", "images"} & set(recipe["data"])
+    bundle = saccade.train(recipe, table, **{"train.epochs": 1, "train.device": "cpu"}, folder="run")
+    assert bundle.predict([names[0]])[0].value in ("circle", "cross")

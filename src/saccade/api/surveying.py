@@ -6,6 +6,7 @@ import csv
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,16 @@ def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
     if kind is None:
         roles = "; ".join(f"{kind.kind}: {', '.join(kind.roles)}" for kind in surveys() if kind.roles)
         raise InputError("columns", expected=f"roles of one kind ({roles})", found=", ".join(columns))
+    section = data_class(kind.task)
     plain = {"train": str(file)} | ({"columns": kind.columns(columns)} if columns else {})
-    survey = kind(build(data_class(kind.task), locate(plain, "columns"), "data"), named=bool(columns)).read()
+    if "images" in {field.name for field in fields(section)}:
+        plain["images"] = str(Path.cwd())  # where names of files in memory start
+    survey = kind(build(section, locate(plain, "columns"), "data"), named=bool(columns)).read()
     if survey.problems:
         raise SaccadeError(f"{WHERE}: the data would not train: {'; '.join(survey.problems)}")
     recipe = survey.recipe() | {"about": f"{survey.kind.capitalize()} given in memory."}
-    del recipe["data"]["train"]
+    for name in ("train", "images"):
+        recipe["data"].pop(name, None)
     return recipe
 
 

@@ -32,15 +32,15 @@ Columns = Annotated[
         "--column",
         metavar="ROLE=NAME",
         help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
-        "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); patient, time, code, outcome, "
-        "several with commas (visits); group (any). May be repeated.",
+        "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); image, label, caption "
+        "(pictures); patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         help="The format, unless the file's name tells: tsv, csv, jsonl, parquet, lines (a label, its text), aspects, "
-        "relations, conll, conllu, toks, omop or mimic."
+        "relations, conll, conllu, toks, coco, flickr, idx, omop or mimic."
     ),
 ]
 Encoding = Annotated[
@@ -55,12 +55,20 @@ Test = Annotated[
         "the sources and then the targets, or the sources only.",
     ),
 ]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="For pictures with captions: a network that is not trained and reads the pictures, such as efficientnet_lite0, a "
+        "folder or package.module:Class. Default: a small CNN that is trained along.",
+    ),
+]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")]
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
-    "patient", "time", "code", "outcome", "visits",
+    "image", "caption", "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 
@@ -99,11 +107,12 @@ def data(
     format: Format = None,
     encoding: Encoding = None,
     test: Test = None,
+    backbone: Backbone = None,
     save: Save = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train. Pairs, labelled texts, tagged words, rankings, plain text or visits.
+    """Report what is in a file and whether it would train. Texts, pairs, tagged words, rankings, pictures or visits.
 
     \b
     saccade data pairs.tsv
@@ -116,6 +125,8 @@ def data(
     saccade data TRAIN_FILE.TXT --format relations
     saccade data train.conllu --column tag=xpos
     saccade data answers.tsv --column question=q --column candidate=a --column relevance=right
+    saccade data photos --recipe my.yaml
+    saccade data photos.csv --column image=file --column caption=title
     saccade data visits.csv --column patient=pid --column outcome=died
     """
     from saccade.data.survey.columns import UnknownColumns
@@ -124,9 +135,12 @@ def data(
 
     path, tests, columns = _recipe_path(files), test or [], _columns(column or [])
     options = {"--column": column, "--format": format, "--encoding": encoding, "--test": tests}
+    options["--backbone"] = backbone
     _check_outputs(save, force, path)
     try:
-        survey = _of_files(files, columns, format, encoding, tests) if path is None else _of_recipe(path, options)
+        survey = (
+            _of_files(files, columns, format, encoding, tests, backbone) if path is None else _of_recipe(path, options)
+        )
         with _bar() as progress:
             survey.read(progress)
     except UnknownColumns as unknown:
@@ -148,7 +162,7 @@ def data(
     trained = files[0] if path is not None else str(save or "my.yaml")
     following = [] if survey.problems else [f"saccade train {shlex.quote(trained)}"]
     if recipe is not None and save is None:
-        following.insert(0, f"{_command(files, columns, format, encoding, tests)} --recipe my.yaml")
+        following.insert(0, f"{_command(files, columns, format, encoding, tests, backbone)} --recipe my.yaml")
     plain = survey.to_json() | {"recipe": recipe, "next": following} if as_json else {}
     _print(plain or page(survey, recipe, save, following))
     if survey.problems:
@@ -176,6 +190,7 @@ def _of_files(
     format: str | None,
     encoding: str | None,
     tests: Sequence[str],
+    backbone: str | None = None,
 ) -> Survey:
     """The survey of the first kind that recognises the files."""
     from saccade.data.files.lines import codec_of
@@ -207,6 +222,8 @@ def _of_files(
             else f"--format {format}: expected one file"
         )
         raise SaccadeError(f"{wanted}, found {len(files)} files")
+    if backbone is not None and not kind.takes_backbone:
+        raise SaccadeError(f"--backbone: expected pictures with captions, found {kind.kind}")
     two = len(files) == 2
     if two and (columns or format):
         raise SaccadeError(
@@ -217,6 +234,7 @@ def _of_files(
     plain |= {"columns": kind.columns(columns)} if columns else {}
     plain |= {"format": format} if format else {}
     plain |= {"encoding": encoding} if encoding else {}
+    plain |= {"features": {"backbone": backbone}} if backbone else {}
     held_out: Sequence[Any] = tests
     if two and len(tests) % 2 == 0:  # a file of sources, then one of targets
         held_out = list(zip(tests[::2], tests[1::2], strict=True))
@@ -355,11 +373,13 @@ def _command(
     format: str | None,
     encoding: str | None,
     tests: Sequence[str],
+    backbone: str | None = None,
 ) -> str:
     words = ["saccade", "data", *files]
     given = [("--column", f"{role}={name}") for role, name in columns.items()]
     given += [(name, value) for name, value in (("--format", format), ("--encoding", encoding)) if value]
     given += [("--test", name) for name in tests]
+    given += [("--backbone", backbone)] if backbone else []
     return shlex.join([*words, *(word for pair in given for word in pair)])
 
 

@@ -52,6 +52,7 @@ from saccade.task import (
     Scored,
     Scores,
     Steers,
+    Surveys,
     eval_mode,
     refuse_rate,
 )
@@ -100,7 +101,7 @@ class CaptionInput:
         return pixels, size
 
 
-class Caption(Steers, Scores, Decodes):
+class Caption(Steers, Scores, Surveys, Decodes):
     """The task: the vocabulary of captions, and how pictures are framed."""
 
     name = "caption"
@@ -110,6 +111,7 @@ class Caption(Steers, Scores, Decodes):
     metrics = CAPTION_METRICS
     input = IMAGE
     output = "text"
+    survey = "captions"
     length_setting = "data.max_length"
     baseline_names = ("most frequent caption",)
     lengths = ("reference_words",)

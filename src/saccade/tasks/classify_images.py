@@ -54,6 +54,7 @@ from saccade.task import (
     Progress,
     Scored,
     Scores,
+    Surveys,
     Task,
     eval_mode,
     keep_best,
@@ -76,11 +77,12 @@ class PictureInput:
     notes: tuple[str, ...] = ()
 
 
-class LabelledPictures(Task):
+class LabelledPictures(Surveys, Task):
     """What the tasks share whose records are pictures with a label each: where they are read, the labels, a batch of them."""
 
     Data = LabelledImageData
     record_types = (LabelledPicture,)
+    survey = "pictures"
     length_setting = "data.image.size"
     example: ClassVar[str]  # of a network, for messages
 

@@ -302,6 +302,40 @@ class TestOtherAxes:
     def test_without_colours_a_photo_is_its_patches(self) -> None:
         assert text(self.photo()).split("\n")[2] == "██· ·"
 
+    def itself(self, image: torch.Tensor | None = None, keys: tuple[int, int] = (5, 7)) -> Trace:
+        """5 × 7 patches that look at each other: evenly, but for three of them, two of which lie side by side."""
+        height, width = keys
+        queries = Grid([f"{n // 7},{n % 7}" for n in range(35)], height=5, width=7, image=image)
+        pooled = Grid([str(n) for n in range(height * width)], height=height, width=width, image=image)
+        weights = torch.full((35, height * width), 1 / (height * width))
+        for query, most in ((15, 0.9), (16, 0.8), (34, 0.7)):  # 2,1 and 2,2 and 4,6
+            weights[query] = (1 - most) / (height * width - 1)
+            weights[query, 3] = most
+        return look(weights.tolist(), queries, pooled)
+
+    def test_an_image_that_looks_at_itself_shows_the_mean_and_the_patches_with_the_greatest_weights(self) -> None:
+        drawn = text(self.itself(), width=200).split("\n")
+        names = drawn[1].split()
+        assert names[0] == "mean" and {"2,1", "4,6"} <= set(names) and "2,2" not in names, "2,2 lies beside 2,1"
+        assert len(names) <= 6 and names[1:] == sorted(names[1:])
+        column = drawn[1].index("2,1")
+        picture = [line[column : column + 14] for line in drawn[2:7]]
+        assert picture[2][2:4] == "[]" and picture[0][6:8] == "██"
+        assert "mean: of all 35 patches" in drawn[-1] and "[] the patch that looks" in drawn[-1]
+        assert f"{len(names) - 1} of them with the greatest weights" in drawn[-1]
+
+    def test_the_patch_that_looks_is_found_among_pooled_ones(self) -> None:
+        drawn = text(self.itself(keys=(2, 3)), width=200).split("\n")
+        column = drawn[1].index("4,6")
+        assert drawn[3][column + 4 : column + 6] == "[]", "the last row and column of 5 × 7 is that of 2 × 3"
+
+    def test_on_a_photo_the_patch_that_looks_is_pink(self) -> None:
+        image = torch.zeros(10, 14, 3, dtype=torch.uint8)
+        drawn = text(self.itself(image), width=31, colour="truecolor", background="light").split("\n")
+        photos = [part for part in "\n".join(drawn).split("\n\n") if "▀" in part]
+        assert [part.count("255;64;153") > 0 for part in photos] == [False] + [True] * (len(photos) - 1)
+        assert len(photos) > 2 and "pink: the patch that looks" in ESCAPE.sub("", "\n".join(drawn))
+
     def test_one_query_over_a_text_shades_the_text(self) -> None:
         words = ["the", "room", "was", "clean"]
         trace = look([[0.1, 0.2, 0.1, 0.6]], Tokens(["label"]), Tokens(words))

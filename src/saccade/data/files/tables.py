@@ -44,6 +44,7 @@ NAMES = frozenset(
         "português", "inglês", "entrada", "saída", "pergunta", "resposta", "français", "anglais", "español", "inglés",
         "review", "rating", "stars", "sentiment", "category", "class", "topic", "intent", "comment", "message", "tweet", "body",
         "tag", "pos", "premise", "hypothesis", "candidate", "relevance",
+        "image", "picture", "photo", "filename", "path", "caption", "captions",
         "english", "german", "french", "spanish", "portuguese", "italian", "dutch", "russian", "chinese", "japanese",
     }
 )  # fmt: skip

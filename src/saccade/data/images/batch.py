@@ -47,16 +47,23 @@ class ImageStore:
     def pixels(self, numbers: Sequence[int]) -> UInt8[Tensor, "B 3 S S"]:
         """The pictures with these numbers."""
         missing = [number for number in dict.fromkeys(numbers) if number not in self._kept]
-        if len(missing) > 1 and (readers := min(READERS, os.cpu_count() or 1)) > 1:
-            read = dict(zip(missing, self._pool(readers).map(self._framed, missing), strict=True))
-        else:
-            read = {number: self._framed(number) for number in missing}
+        # Several large ones at once would take gigabytes.
+        alone = missing if len(missing) == 1 else [number for number in missing if self._is_large(number)]
+        read = {number: self._framed(number) for number in alone}
+        rest = [number for number in missing if number not in read]
+        readers = min(READERS, os.cpu_count() or 1)
+        framed = self._pool(readers).map(self._framed, rest) if readers > 1 and rest else map(self._framed, rest)
+        read |= zip(rest, framed, strict=True)
         stacked = np.stack([(read.get(number) or self._kept[number])[0] for number in numbers])
         return torch.from_numpy(stacked).permute(0, 3, 1, 2).contiguous()
 
     def framing(self, number: int) -> Framing:
         """Where the frame of a picture lies on its original."""
         return self._framed(number)[1]
+
+    def _is_large(self, number: int) -> bool:
+        origin = self.pictures[number].where
+        return origin is not None and origin.header is not None and origin.header.is_large
 
     def _framed(self, number: int) -> tuple[np.ndarray, Framing]:
         kept = self._kept.get(number)

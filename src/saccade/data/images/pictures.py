@@ -36,6 +36,9 @@ FORMS = "a file, its bytes, a PIL image, an array [H, W, 3] or a tensor [3, H, W
 PADDING = 128  # the grey beside a whole picture
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 ORIENTATION = 0x0112
+MOST_SIDE = 1 << 18  # rows or columns: for every row a decoder takes memory beside that of its pixels
+BAND = 1 << 20  # pixels that are converted at a time
+LARGE = 16 << 20  # pixels: larger pictures are decoded one at a time
 SHOWN = 64  # pixels: what is smaller is enlarged in a grid
 _ALONE = threading.Lock()  # while a setting of the whole process is changed
 
@@ -126,13 +129,17 @@ def _within(box: Box, size: tuple[int, int]) -> Box:
     )
 
 
+class DamagedPicture(InputError):
+    """A picture's file whose beginning is right and whose pixels cannot be decoded, such as a truncated one."""
+
+
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
 def read_picture(given: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a picture in whatever form it is ``given``; ``where`` names it in errors."""
+    """The pixels of a picture in whatever form it is ``given``; ``where`` names it in errors, unless it is a file."""
     if isinstance(given, str | Path):
-        given = read_bytes(given, EXPECTED, most=max_record())
+        given, where = read_bytes(given, EXPECTED, most=max_record()), given
     if isinstance(given, bytes | bytearray | memoryview):
         return _decoded(bytes(given), where)
     # Where it has not been imported, or another thread is importing it just now, nothing is of its type.
@@ -151,6 +158,11 @@ class Header:
     format: str
     height: int
     width: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its pixels take so much memory that it should be decoded alone."""
+        return self.height * self.width > LARGE
 
 
 def header_of(content: bytes | BinaryIO, where: str | Path) -> Header:
@@ -183,7 +195,9 @@ def _opened(content: bytes | BinaryIO, where: str | Path) -> Iterator[Any]:
         raise InputError(where, expected=EXPECTED, found="an empty file")
     stream.seek(0)
     with _decoding(where):
-        with _ALONE:  # our own bound holds in place of the package's, which warns at half of what it refuses
+        # Our own bound holds in place of the package's, which warns at half of what it refuses; and of damaged EXIF data.
+        with _ALONE, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             bound, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
             try:
                 picture = pillow.open(stream, formats=FORMATS)
@@ -203,15 +217,18 @@ def _decoding(where: str | Path) -> Iterator[None]:
         raise
     except Exception as error:
         words = " ".join(str(error).split())
-        unknown = type(error).__name__ == "UnidentifiedImageError"
-        found = "something else" if unknown else f"a damaged one: {words[:100] or type(error).__name__}"
-        raise InputError(where, expected=EXPECTED, found=found) from None
+        if type(error).__name__ == "UnidentifiedImageError":
+            raise InputError(where, expected=EXPECTED, found="something else") from None
+        found = f"a damaged one: {words[:100] or type(error).__name__}"
+        raise DamagedPicture(where, expected=EXPECTED, found=found) from None
 
 
 def _check_size(height: int, width: int, where: str | Path) -> None:
     if height * width > max_pixels():
         expected, found = f"at most {max_pixels():,} pixels", f"{height:,} × {width:,}"
         raise InputError(where, expected=expected, found=found, hint=raised(MAX_PIXELS, height * width))
+    if max(height, width) > MOST_SIDE:
+        raise InputError(where, expected=f"at most {MOST_SIDE:,} rows and columns", found=f"{height:,} × {width:,}")
     if height < 1 or width < 1:
         raise InputError(where, expected="at least one pixel", found=f"{height} × {width}")
 
@@ -228,17 +245,32 @@ def _orientation(picture: Any) -> int:
 
 
 def _rgb(picture: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a PIL image: its first frame, turned, without transparency, 8 bits per channel."""
+    """The pixels of a PIL image: its first frame, turned, without transparency, 8 bits per channel.
+
+    A large one is converted a band of rows at a time: whole, some modes would take ten times the memory of their pixels.
+    """
     picture.load()
-    turned = _turns(_orientation(picture))
+    turned, (W, H) = _turns(_orientation(picture)), picture.size
+    rows = max(1, BAND // W)
+    if rows >= H:
+        return np.asarray(turned(_band(picture, where)))
+    pixels = np.empty((H, W, 3), np.uint8)
+    for top in range(0, H, rows):
+        bottom = min(H, top + rows)
+        pixels[top:bottom] = _band(picture.crop((0, top, W, bottom)), where)
+    return np.asarray(turned(pixels))
+
+
+def _band(picture: Any, where: str | Path) -> UInt8[ndarray, "H W 3"]:
+    """The pixels of rows of a PIL image."""
     if picture.mode in ("I", "F") or picture.mode.startswith("I;16"):
         pixels = np.asarray(picture)
         if picture.mode == "I":  # 16 bits in 32: what Pillow makes of deep greyscale
             pixels = np.clip(pixels, 0, 65535).astype(np.uint16)
-        return _array(turned(pixels), where)
+        return _array(pixels, where)
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
-        return np.asarray(turned(_over_white(np.asarray(picture.convert("RGBA")))))
-    return np.asarray(turned(np.asarray(picture.convert("RGB"))))
+        return _over_white(np.asarray(picture.convert("RGBA")))
+    return np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
 
 
 def _turns(orientation: int) -> Any:

@@ -13,18 +13,18 @@ import stat
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol, cast
 
 import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
 from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
-from saccade.data.images.pictures import EXPECTED, SUFFIXES, header_of, read_picture
+from saccade.data.images.pictures import EXPECTED, SUFFIXES, Header, header_of, read_picture
 from saccade.errors import InputError
 from saccade.storage import read_bytes, regular_file
 
@@ -36,20 +36,26 @@ ZIPS_OPEN = 32
 class Origin(Protocol):
     """Where a picture's pixels come from."""
 
+    @property
+    def header(self) -> Header | None: ...
+
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]: ...
 
 
 @dataclass(frozen=True)
 class InFile:
-    """A picture that is a file of its own, or a member of a zip archive."""
+    """A picture that is a file of its own, or a member of a zip archive, and its header once that was read."""
 
     path: str
     member: str | None = None
+    header: Header | None = field(default=None, compare=False)
 
-    def content(self) -> bytes:
+    def content(self, most: int | None = None) -> bytes:
+        """The bytes of the file, of which there may be at most ``most``."""
+        most = max_record() if most is None else most
         if self.member is None:
-            return read_bytes(self.path, EXPECTED, most=max_record())
-        return _read_member(self.path, self.member)
+            return read_bytes(self.path, EXPECTED, most=most)
+        return _read_member(self.path, self.member, most)
 
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]:
         return read_picture(self.content(), str(self))
@@ -63,6 +69,7 @@ class InMemory:
     """A picture that a program has handed over: bytes, an array, a PIL image, a tensor."""
 
     given: Any
+    header: Header | None = None  # of bytes
 
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]:
         return read_picture(self.given, name)
@@ -79,6 +86,7 @@ class InScene:
     """A picture that is drawn each time."""
 
     scene: Drawn
+    header: ClassVar[None] = None
 
     def read(self, name: str) -> UInt8[ndarray, "H W 3"]:
         return self.scene.draw()
@@ -129,8 +137,7 @@ class Picture:
             return cls.of_file(given)
         if isinstance(given, bytes | bytearray | memoryview):
             given = bytes(given)
-            header_of(given, where)
-            return cls(_digest(given), where, InMemory(given))
+            return cls(_digest(given), where, InMemory(given, header_of(given, where)))
         pixels = read_picture(given, where)
         return cls(pixel_digest(pixels), where, InMemory(pixels))
 
@@ -162,16 +169,18 @@ def check_picture(origin: InFile, name: str, *, whole: bool) -> Picture:
     """The picture there once its header, or with ``whole`` all of it, has been read; an InputError where it is none."""
     where = str(origin)
     if whole or origin.member is not None:
+        header = None
+        if origin.member is not None:
+            with member_stream(origin.path, origin.member) as stream:  # what is no picture is not unpacked
+                header = header_of(stream, where)
         content = origin.content()
+        header = header or header_of(content, where)
         if whole:
             read_picture(content, where)
-        else:
-            header_of(content, where)
-        return Picture(_digest(content), name, origin)
-    path = Path(origin.path)
-    with regular_file(path, EXPECTED, most=max_record()) as (file, size):
-        header_of(file, where)
-        return Picture(_digest_of(file, size), name, origin)
+        return Picture(_digest(content), name, replace(origin, header=header))
+    with regular_file(origin.path, EXPECTED, most=max_record()) as (file, size):
+        header = header_of(file, where)
+        return Picture(_digest_of(file, size), name, replace(origin, header=header))
 
 
 # Zip archives -----------------------------------------------------------------------------------------------------------
@@ -203,11 +212,18 @@ def _open_zip(path: str) -> zipfile.ZipFile:
     return _archive(path, status.st_mtime_ns, os.getpid())
 
 
-def _read_member(path: str, member: str) -> bytes:
+@contextmanager
+def member_stream(path: str, member: str) -> Iterator[BinaryIO]:
+    """A member of a zip archive, unpacked as it is read."""
     with _reading_zip(path), _open_zip(path).open(member) as stream:
-        content = stream.read(max_record() + 1)  # what an archive states of a member's size is not believed
-    if len(content) > max_record():
-        expected, hint = f"at most {max_record():,} bytes", raised(MAX_RECORD, len(content))
+        yield cast(BinaryIO, stream)
+
+
+def _read_member(path: str, member: str, most: int) -> bytes:
+    with member_stream(path, member) as stream:
+        content = stream.read(most + 1)  # what an archive states of a member's size is not believed
+    if len(content) > most:
+        expected, hint = f"at most {most:,} bytes", raised(MAX_RECORD, len(content))
         raise InputError(f"{path}: {member}", expected=expected, found="more", hint=hint)
     return content
 

@@ -27,10 +27,10 @@ from saccade.data.files.fields import format_of as columnar_format
 from saccade.data.files.hub import on_hub
 from saccade.data.files.idx import is_idx, labels_beside, read_idx
 from saccade.data.files.limits import max_record
-from saccade.data.files.lines import lines_of, without_end
-from saccade.data.files.records import EMPTY, NOT_TEXT, Fault, Fields, fault, kind_of, label_of
+from saccade.data.files.lines import LINE_LIMIT, lines_of, without_end
+from saccade.data.files.records import NOT_TEXT, Fault, Fields, fault, kind_of, label_of
 from saccade.data.images.config import Augment, FeatureConfig
-from saccade.data.images.pictures import ImageConfig, read_picture
+from saccade.data.images.pictures import DamagedPicture, ImageConfig, read_picture
 from saccade.data.images.places import (
     InFile,
     InMemory,
@@ -54,8 +54,10 @@ from saccade.errors import InputError
 from saccade.storage import decoded, read_bytes
 
 MISSING = "without its picture"
-NO_PICTURE = "no picture, or a damaged one"
+NO_PICTURE = "no picture, or too large a one"
+DAMAGED = "a damaged picture"
 NO_CAPTION = "without a caption"
+NO_LABEL = "without a label"
 UNLISTED = "a label that data.labels does not list"
 MOST_JSON = 512 << 20  # bytes of a file in COCO's format
 CAPTIONS = "captions"
@@ -211,7 +213,7 @@ def label_in(entry: Entry, labels: tuple[str, ...] | None, column: str | int, wh
     """The label of an entry, or what is wrong with it."""
     label = label_of(entry.value)
     if not label:
-        reason, found = (NOT_TEXT, kind_of(entry.value)) if label is None else (EMPTY, "nothing")
+        reason, found = (NOT_TEXT, kind_of(entry.value)) if label is None else (NO_LABEL, "nothing")
         return entry.fields.fault(reason, where, column, "a label", found)
     if labels is not None and label not in labels:
         return entry.fields.fault(UNLISTED, where, column, f"one of {', '.join(labels)}", repr(label))
@@ -256,7 +258,8 @@ class Finder:
         try:
             return check_picture(origin, name, whole=self.whole)
         except InputError as error:
-            return Fault(entry.fields.line, NO_PICTURE, error, name=name)
+            error.__traceback__ = error.__context__ = None  # their frames hold the file's content
+            return Fault(entry.fields.line, reason_of(error), error, name=name)
 
     def _held(self, image: Any, entry: Entry) -> Picture | Fault:
         where = entry.fields.place or f"record {entry.fields.line}"
@@ -265,7 +268,12 @@ class Finder:
         try:
             return Picture.in_memory(image, where)
         except InputError as error:
-            return entry.fields.fault(NO_PICTURE, self.where, self.column, error.expected, error.found)
+            return entry.fields.fault(reason_of(error), self.where, self.column, error.expected, error.found)
+
+
+def reason_of(error: InputError) -> str:
+    """The reason of a fault, from the error of its picture."""
+    return DAMAGED if isinstance(error, DamagedPicture) else NO_PICTURE
 
 
 def captioned(
@@ -497,10 +505,14 @@ def _folder_captions(path: Path, finder: Finder) -> Iterator[Captioned | Fault]:
             found = f"no {PurePosixPath(beside).name}"
             yield fault(number, NO_CAPTION, path, expected=f"captions of {name}", found=found, name=name)
             continue
-        text = decoded(files[beside].content(), files[beside].path)
+        try:
+            text = decoded(files[beside].content(max_record(LINE_LIMIT)), str(files[beside]))
+        except InputError as error:
+            yield Fault(number, NO_CAPTION, error, name=name)
+            continue
         captions = tuple(" ".join(line.split()) for line in text.splitlines() if line.strip())
         if not captions:
-            yield fault(number, NO_CAPTION, files[beside].path, expected="captions", found="nothing", name=name)
+            yield fault(number, NO_CAPTION, str(files[beside]), expected="captions", found="nothing", name=name)
             continue
         picture = finder.checked(files[name], name, Entry(name, captions, Fields(number, ())))
         yield picture if isinstance(picture, Fault) else Captioned(picture, captions)
@@ -571,14 +583,14 @@ def label_format(path: str | Path, data: LabelledImageData) -> str:
 
 
 def _folder_labels(path: Path, finder: Finder, data: LabelledImageData) -> Iterator[LabelledPicture | Fault]:
-    """The pictures of a folder or zip with one folder per label; a zip may hold all of them in one folder more."""
+    """The pictures of a folder or zip with one folder per label; all or most of them may lie in one folder more."""
     files = {name: origin for name, origin in files_in(path).items() if is_picture(name)}
     parts = {name: PurePosixPath(name).parts for name in files}
     depth = 0
     while (
         parts
-        and all(len(part) > depth + 2 for part in parts.values())
-        and len({part[depth] for part in parts.values()}) == 1
+        and 2 * sum(len(part) > depth + 2 for part in parts.values()) > len(parts)
+        and len({part[depth] for part in parts.values() if len(part) > depth + 1}) == 1
     ):
         depth += 1
     inside = {name: part[depth] for name, part in parts.items() if len(part) > depth + 1}
@@ -587,7 +599,7 @@ def _folder_labels(path: Path, finder: Finder, data: LabelledImageData) -> Itera
         raise InputError(path, expected="one folder of pictures for each label", found=found)
     for number, name in enumerate(files, start=1):
         if name not in inside:
-            yield fault(number, EMPTY, path, expected="a picture in the folder of its label", found=name, name=name)
+            yield fault(number, NO_LABEL, path, expected="a picture in the folder of its label", found=name, name=name)
         elif data.labels is not None and inside[name] not in data.labels:
             reason, expected = f"of {inside[name]!r}, not among data.labels", f"one of {', '.join(data.labels)}"
             yield fault(number, reason, path, expected=expected, found=inside[name], skipped=True, name=name)

@@ -14,6 +14,8 @@ SURVEYS = {
     "visits": "saccade.data.survey.visits:VisitSurvey",
     "rankings": "saccade.data.survey.rankings:RankingSurvey",
     "tags": "saccade.data.survey.tags:TagSurvey",
+    "captions": "saccade.data.survey.pictures:CaptionSurvey",
+    "pictures": "saccade.data.survey.pictures:PictureSurvey",
     "labels": "saccade.data.survey.labels:LabelSurvey",
     "texts": "saccade.data.survey.texts:TextSurvey",
     "pairs": "saccade.data.survey.pairs:PairSurvey",

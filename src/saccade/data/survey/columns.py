@@ -1,4 +1,4 @@
-"""Guesses from the first rows of a file which columns hold pairs or labels. No torch."""
+"""Guesses from the first rows of a file which columns hold pairs, labels, or pictures with labels or captions. No torch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from saccade.data.files.fields import FORMATS, Fields, Name, columns_of, scan_fields
 from saccade.data.files.hub import on_hub
-from saccade.data.files.lines import Encoding, unpacked
+from saccade.data.files.lines import Encoding, lines_of, unpacked
 from saccade.data.files.tables import LANGUAGES, TABLES, bare
+from saccade.data.images.places import is_picture
 from saccade.data.labels.records import label_of
 from saccade.errors import InputError
 
@@ -21,6 +22,8 @@ LABEL_ROWS = 20_000  # rows: many files are sorted by their label
 FEWEST_ROWS, MOST_VALUES, TIMES, LONGEST_LABEL = 20, 20, 5, 40  # a column of labels: each occurs TIMES on average
 MOST_EMPTY = 0.2  # the largest share of rows without a value in a column of texts or labels
 CALLED = frozenset({"label", "labels", "class", "category", "sentiment", "intent", "topic", "target"})
+CAPTIONS = frozenset({"caption", "captions", "description", "descriptions"})
+FEW_NAMES = 5  # pictures that are looked for to tell where they are
 
 
 class UnknownColumns(InputError):
@@ -118,9 +121,7 @@ def label_columns(
         names, rows = first_rows(file, format, encoding, LABEL_ROWS) if _tabular(file, format) else ([], [])
     except InputError:
         return None
-    columns = {  # a record of JSONL may lack a key, and a cell may be empty
-        name: [row[place] for row in rows if not _is_empty(row[place])] for place, name in enumerate(names)
-    }
+    columns = _filled(names, rows)
     filled = {name: values for name, values in columns.items() if len(values) >= (1 - MOST_EMPTY) * len(rows)}
     labels = [name for name, values in filled.items() if len(rows) >= FEWEST_ROWS and _are_labels(values)]
     texts = [name for name, values in filled.items() if _are_texts(values)]
@@ -157,3 +158,80 @@ def _wordy(values: Sequence[object]) -> set[str]:
     texts = [value for value in values if isinstance(value, str)]
     wordy = sum(len(text.split()) > 1 and any(map(str.isalpha, text)) for text in texts)
     return set(texts) if 2 * wordy > len(values) else set()
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+def picture_columns(
+    file: str, format: str | None = None, encoding: Encoding = "utf-8", other: str | None = None
+) -> tuple[Name, Name] | None:
+    """The columns of pictures and of their labels or captions (``other``; None: of any), guessed from the first rows unless
+    they have their usual names.
+
+    A column of pictures has names that end as those of pictures do, or their content. The other one has its usual name, else
+    it is the one with few values, or the one with the longest texts. None where one of them is missing.
+    """
+    if other is None:
+        return ("image", "") if has_columns(file, format, "image", encoding=encoding) else None
+    if has_columns(file, format, "image", other, encoding=encoding):
+        return "image", other
+    columns = _columns(file, format, encoding, LOOKED_AT)
+    pictures = [name for name, values in columns.items() if _are_pictures(values)]
+    if not pictures:
+        return None
+    image = "image" if "image" in pictures else pictures[0]
+    rest = {name: values for name, values in columns.items() if name not in pictures}
+    called = CAPTIONS if other == "caption" else CALLED
+    usual = next((name for name in rest if str(name).casefold() in called), None)
+    if usual is not None:
+        return image, usual
+    if other == "caption":
+        wordy = {name: values for name, values in rest.items() if any(map(_is_list, values)) or _are_texts(values)}
+        lengths = {name: sum(len(str(value)) for value in values) for name, values in wordy.items()}
+        return (image, max(lengths, key=lambda name: lengths[name])) if lengths else None
+    rows = _columns(file, format, encoding, LABEL_ROWS)
+    labels = [name for name in rest if len(rows[name]) >= FEWEST_ROWS and _are_labels(rows[name])]
+    return (image, labels[-1]) if labels else None
+
+
+def first_names(file: str, format: str | None, encoding: Encoding, column: Name) -> list[str]:
+    """The names of pictures in the first rows of a column; none where it holds their content."""
+    values = _columns(file, format, encoding, LOOKED_AT).get(column, [])
+    return [value.strip() for value in values if isinstance(value, str)][:FEW_NAMES]
+
+
+def first_picture_lines(path: Path, encoding: Encoding = "utf-8") -> list[str]:
+    """The pictures that the first lines of a text file name before a tab, with # and a number or without; none where they
+    name none."""
+    lines = list(islice((line.text for line in lines_of(path, encoding) if line.fault is None), FEW_NAMES))
+    names = [line.partition("\t")[0] for line in lines if "\t" in line]
+    names = [name.rpartition("#")[0] or name for name in names]
+    return names if names and all(map(is_picture, names)) else []
+
+
+def _columns(file: str, format: str | None, encoding: Encoding, most: int) -> dict[Name, list[Any]]:
+    """The values of each column in the first rows, without empty ones; nothing where the file is no table."""
+    try:
+        return _filled(*first_rows(file, format, encoding, most)) if _tabular(file, format) else {}
+    except InputError:
+        return {}
+
+
+def _filled(names: Sequence[Name], rows: Sequence[Sequence[Any]]) -> dict[Name, list[Any]]:
+    """The values of each column, without empty ones: a record of JSONL may lack a key, and a cell may be empty."""
+    return {name: [row[place] for row in rows if not _is_empty(row[place])] for place, name in enumerate(names)}
+
+
+def _are_pictures(values: Sequence[object]) -> bool:
+    found = sum(
+        is_picture(value.strip())
+        if isinstance(value, str)
+        else isinstance(value, bytes) or (isinstance(value, dict) and "bytes" in value)
+        for value in values
+    )
+    return found > 0.5 * len(values)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)

@@ -57,6 +57,7 @@ class Entry:
     group: str | None = None
     unit: str | None = None  # what is held out together where that is not the group or the key
     line: int | None = None
+    name: str | None = None  # what an example calls it, unless its key
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class Section:
 class Part:
     """What was counted in one file."""
 
-    def __init__(self, files: Any, sides: Sequence[str], combine: Callable[..., int] | None, compared: bool) -> None:
+    def __init__(
+        self, files: Any, sides: Sequence[str], combine: Callable[..., int] | None, compared: bool, faulty: str
+    ) -> None:
         self.files, self.name = files, str(files[0] if isinstance(files, tuple) else files)
         self.sides = {side: Side() for side in sides}
         self.records = self.grouped = self.skipped = 0
@@ -86,7 +89,7 @@ class Part:
         self.tokens: dict[str, Lengths] = {}  # as a recipe's tokenizer counts them
         self.broken: InputError | None = None
         self.met = self.near = self.whole = 0  # records of a held-out file that are in the training file
-        self._combine, self._compared = combine, compared
+        self._combine, self._compared, self._faulty = combine, compared, faulty
 
     @property
     def fault_count(self) -> int:
@@ -95,7 +98,7 @@ class Part:
 
     @property
     def malformed(self) -> str:
-        return several(self.fault_count, "malformed line")
+        return several(self.fault_count, self._faulty)
 
     @property
     def spoilt(self) -> bool:
@@ -147,6 +150,10 @@ class Survey(ABC):
     targets: ClassVar[bool] = True  # records have a target that can be compared
     takes_two: ClassVar[bool] = False  # two line-aligned files
     shortened: ClassVar[str] = "truncate"  # what data.too_long may be instead of error
+    faulty: ClassVar[str] = "malformed line"  # what cannot be read is called
+    near: ClassVar[bool] = True  # inputs are texts, compared apart from case, spaces and punctuation too
+    limited: ClassVar[str] = ""  # what data.max_length limits, unless it is a record
+    takes_backbone: ClassVar[bool] = False  # inputs may be read by a backbone that is not trained
 
     def __init__(
         self,
@@ -285,7 +292,7 @@ class Survey(ABC):
         return self
 
     def _part(self, files: Any, progress: Progress) -> Part:
-        part = Part(files, self.sides(), self.combine, bool(self.test_files))
+        part = Part(files, self.sides(), self.combine, bool(self.test_files), self.faulty)
         chunk: list[Entry] = []
         size = 0
         try:
@@ -328,7 +335,7 @@ class Survey(ABC):
         for row, record in enumerate(islice(self.records(items), max(wanted) + 1)):
             entry = self.entry(record) if row in wanted else None
             if entry is not None and hash(entry.key) == self.train.keys[row]:  # unless the file has changed since
-                texts = [entry.key, *([entry.target] if isinstance(entry.target, str) else ())]
+                texts = [entry.name or entry.key, *([entry.target] if isinstance(entry.target, str) else ())]
                 place = "" if entry.line is None else f"line {entry.line}: "
                 self.examples |= dict.fromkeys(wanted[row], place + " → ".join(map(quoted, texts)))
 
@@ -380,7 +387,8 @@ class Survey(ABC):
             return [message]
         if self.has_recipe:
             return [f"{message} (data.faults: drop leaves them out)"]
-        return [f"{message} (more than {OFTEN:.0%} of the lines: {self.remedy(part)})"] if part.spoilt else []
+        share = f"more than {OFTEN:.0%} of the {self.faulty.split()[-1]}s"
+        return [f"{message} ({share}: {self.remedy(part)})"] if part.spoilt else []
 
     def remedy(self, part: Part) -> str:
         """What to do about a file with many malformed lines."""
@@ -464,9 +472,8 @@ class Survey(ABC):
         count, limit, kind = limited
         fate = {"truncate": "their ends are cut off", "split": "they are read in parts"}[self.shortened]
         longest = max((each.longest for each in self._measured(kind)), default=0)
-        what = (
-            f"{several(count, self.unit)} longer than the recipe's max_length of {limit} {kind} (longest: {longest:,})"
-        )
+        called = several(count, self.limited or self.unit)
+        what = f"{called} longer than the recipe's max_length of {limit} {kind} (longest: {longest:,})"
         return [f"{what}: {fate}; a longer limit costs time and memory"] if count else []
 
     def _held_out(self) -> list[str]:
@@ -510,28 +517,32 @@ class Survey(ABC):
             texts.append((f"{name}, {self.word}s", *_lengths(side.word_lengths)))
             texts += [] if self.tokenised else [(f"{name}, characters", *_lengths(side.character_lengths))]
             words.append((name, *_vocabulary(side)))
-        yield Section("Lengths", [head, *texts])
-        yield Section("Vocabulary", [("", f"{self.word}s", *VOCABULARY), *words])
+        if self.train.sides:
+            yield Section("Lengths", [head, *texts])
+            yield Section("Vocabulary", [("", f"{self.word}s", *VOCABULARY), *words])
         yield from self._limits()
         yield Section("Checks", [(f"{count:,}", text) for count, text in self.checks()])
         for part in (self.train, *self.tests):
             if part.faults:
-                title = "Malformed lines" if part.fault_count else "Left out"
+                title = f"{self.faulty.capitalize()}s" if part.fault_count else "Left out"
                 yield Section(f"{title} of {part.name}", list(_fault_rows(part)))
         for part in self.tests:
             rows = [(part.met, f"are in the training file too{self.shown(part.name)}")]
-            rows.append((part.near, "are there too, apart from case, spaces and punctuation"))
+            rows += [(part.near, "are there too, apart from case, spaces and punctuation")] * self.near
             if self.targets and isinstance(part.files, tuple) == isinstance(self.files, tuple):
                 rows.append((part.whole, "are there too with the same target"))
             counted = [(f"{count:,}", text) for count, text in (*rows, *self.test_checks(part))]
-            unseen = (percent(self._unseen(part)), f"of its {self.word}s are not in the training file")
-            yield Section(f"{several(part.records, self.unit)} of {part.name}", [*counted, unseen])
+            unseen = [(percent(self._unseen(part)), f"of its {self.word}s are not in the training file")]
+            yield Section(f"{several(part.records, self.unit)} of {part.name}", [*counted, *unseen * bool(part.sides)])
 
     def _limits(self) -> Iterator[Section]:
         """What the recommended ``max_length`` would cut."""
         if limited := self._limited:
             count, limit, kind = limited
-            yield Section("Limits", [(f"{count:,}", f"{self.unit}s exceed the recipe's max_length of {limit} {kind}")])
+            yield Section(
+                "Limits",
+                [(f"{count:,}", f"{self.limited or self.unit}s exceed the recipe's max_length of {limit} {kind}")],
+            )
 
     @cached_property
     def _limited(self) -> tuple[int, int, str] | None:
@@ -547,8 +558,10 @@ class Survey(ABC):
         return [self.train.characters if kind == "characters" else self.train.words]
 
     def _unseen(self, part: Part) -> float:
-        """The share of a held-out file's words that training lacks, on its first side."""
-        name = next(iter(part.sides))
+        """The share of a held-out file's words that training lacks, on its first side; 0 of records without texts."""
+        name = next(iter(part.sides), None)
+        if name is None:
+            return 0.0
         return part.sides[name].vocabulary.unseen_in(self.train.sides[name].vocabulary)
 
     def to_json(self) -> dict[str, Any]:

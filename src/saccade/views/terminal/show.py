@@ -29,6 +29,8 @@ from saccade.views.timeline import timeline_lines
 
 MOST_MAPS = 4
 MOST_BARS = MOST_PICTURES = 24
+MOST_PATCHES = 5  # of an image that looks at itself
+OWN = "[]"  # marks the patch that looks
 MARGIN = "  "
 LONGEST_END = 16
 
@@ -229,7 +231,10 @@ def _wrap(parts: Sequence[str], between: str, style: Style) -> list[str]:
 
 
 def _pictures(panel: Panel, style: Style) -> list[str]:
-    """Patches of an image: one small picture per query, side by side; the image itself where it can be shown."""
+    """Patches of an image: one small picture per query, side by side; the image itself where it can be shown.
+
+    Where the queries are patches too, the mean of all queries and a few of them, each marked in its own picture.
+    """
     grid = panel.columns
     _, strengths = _strengths(panel)
     strengths = strengths[:, : len(grid)]
@@ -240,30 +245,73 @@ def _pictures(panel: Panel, style: Style) -> list[str]:
     least = 8 if panel.gate is None else 16  # cells for a word, and for its gate
     wide = max(2 * W, least) if photo is None else PHOTO
     across = max(1, (style.width + len(MARGIN)) // (wide + len(MARGIN)))
-    lines: list[str] = []
-    count = min(len(panel.rows), MOST_PICTURES)
-    for first in range(0, count, across):
-        shown = range(first, min(first + across, count))
-        lines.append(MARGIN.join(_picture_name(panel, row, wide, style) for row in shown))
+    queries = _queries(panel)
+
+    def picture(strengths: ndarray, chosen: float | None, own: int | None) -> list[str]:
         if photo is not None:
-            read = [None if panel.chosen is None else float(panel.chosen[row]) for row in shown]
-            drawn = [_photo(photo, strengths[row], chosen, style) for row, chosen in zip(shown, read, strict=True)]
-            lines += [MARGIN.join(parts) for parts in zip(*drawn, strict=True)]
-        else:
-            for line in range(H):
-                patches = [strengths[row, line * W : (line + 1) * W] for row in shown]
-                pictures = (
-                    style.row([_patch(patch, style) for patch in row]) + " " * (wide - 2 * W) for row in patches
-                )
-                lines.append(MARGIN.join(pictures))
+            return _photo(photo, strengths, chosen, own, style)
+        return _patches(strengths, H, W, own, style, wide)
+
+    drawn = [(style.fit("mean", wide), picture(strengths.mean(axis=0), None, None))] * isinstance(panel.rows, Grid)
+    for row in queries:
+        chosen = None if panel.chosen is None else float(panel.chosen[row])
+        named = _picture_name(panel, row, wide, style)
+        drawn.append((named, picture(strengths[row], chosen, _own_patch(panel, row, H, W))))
+    lines: list[str] = []
+    for first in range(0, len(drawn), across):
+        shown = drawn[first : first + across]
+        lines.append(MARGIN.join(name for name, _ in shown))
+        lines += [MARGIN.join(parts) for parts in zip(*(picture for _, picture in shown), strict=True)]
         lines.append("")
-    notes = [f"the first {count} of {len(panel.rows)}"] if count < len(panel.rows) else []
+    notes = []
+    if isinstance(panel.rows, Grid):
+        notes.append(style.own(f"mean: of all {len(panel.rows)} patches"))
+        if len(queries) < len(panel.rows):
+            notes.append(style.own(f"then {len(queries)} of them with the greatest weights, by row,column"))
+        notes.append(style.own(f"{OWN if photo is None else 'pink:'} the patch that looks"))
+    elif len(queries) < len(panel.rows):
+        notes.append(f"the first {len(queries)} of {len(panel.rows)}")
     if panel.gate is not None:
         notes.append(style.own("β how much of what was seen was let in"))
     if photo is None:
         return lines + _legend(panel, notes, style)
     clear = "clear: the patch that was read" if panel.chosen is not None else "clear: looked at; veiled: not"
     return lines + _wrap([style.own(clear), *notes], "   ", style)
+
+
+def _queries(panel: Panel) -> list[int]:
+    """The rows that are drawn: the first ones; of many patches those with the greatest weights that lie apart, in their
+    order."""
+    rows = panel.rows
+    if not isinstance(rows, Grid) or len(rows) <= MOST_PATCHES or panel.weights is None:
+        return list(range(min(len(rows), MOST_PICTURES)))
+    apart = max(1, min(rows.height, rows.width) // 3)
+    chosen: list[int] = []
+    for row in np.argsort(-np.nan_to_num(panel.weights).max(axis=1), kind="stable").tolist():
+        down, across = divmod(row, rows.width)
+        if all(max(abs(down - other // rows.width), abs(across - other % rows.width)) > apart for other in chosen):
+            chosen.append(row)
+        if len(chosen) == MOST_PATCHES:
+            break
+    return sorted(chosen)
+
+
+def _own_patch(panel: Panel, row: int, height: int, width: int) -> int | None:
+    """The patch, among height × width, in which a query lies that is a patch itself."""
+    rows = panel.rows
+    if not isinstance(rows, Grid):
+        return None
+    down, across = divmod(row, rows.width)
+    return down * height // rows.height * width + across * width // rows.width
+
+
+def _patches(strengths: ndarray, height: int, width: int, own: int | None, style: Style, wide: int) -> list[str]:
+    """A picture of shaded cells, two characters per patch."""
+    cells = [_patch(strength, style) for strength in strengths]
+    if own is not None:
+        cells[own] = (cells[own][0], OWN)
+    rows = (cells[line * width : (line + 1) * width] for line in range(height))
+    return [style.row(row) + " " * (wide - 2 * width) for row in rows]
 
 
 def _picture_name(panel: Panel, row: int, wide: int, style: Style) -> str:
@@ -274,16 +322,27 @@ def _picture_name(panel: Panel, row: int, wide: int, style: Style) -> str:
     return style.fit(style.short(label, wide - cell_len(gate)) + gate, wide)
 
 
+PINK = (1.0, 0.25, 0.6)
 PHOTO = 28  # cells across; a cell is two pixels high
 
 
-def _photo(grid: Grid, strengths: ndarray, chosen: float | None, style: Style) -> list[str]:
-    """The image of a grid in half blocks, under a veil where it was not looked at."""
+def _photo(grid: Grid, strengths: ndarray, chosen: float | None, own: int | None, style: Style) -> list[str]:
+    """The image of a grid in half blocks, under a veil where it was not looked at; the patch ``own`` in one colour."""
     assert grid.image is not None
     rows = max(2, round(PHOTO * grid.image.shape[0] / max(1, grid.image.shape[1]) / 2) * 2)
     map = strengths.reshape(grid.height, grid.width)
     seen = seen_at(map, (rows, PHOTO), grid.box, chosen=chosen)
-    return style.pixels(under_veil(resampled(grid.image, rows, PHOTO), seen, style.paper))
+    drawn = under_veil(resampled(grid.image, rows, PHOTO), seen, style.paper)
+    if own is not None:
+        left, top, right, bottom = grid.box
+        down, across = divmod(own, grid.width)
+        x = (left + (across + 0.5) / grid.width * (right - left)) * PHOTO
+        y = (top + (down + 0.5) / grid.height * (bottom - top)) * rows
+        high, wide = (bottom - top) * rows / grid.height / 2, (right - left) * PHOTO / grid.width / 2
+        drawn[max(0, round(y - high)) : max(0, round(y + high)), max(0, round(x - wide)) : max(0, round(x + wide))] = (
+            PINK
+        )
+    return style.pixels(drawn)
 
 
 def _patch(strength: float, style: Style) -> tuple[float, str]:
