@@ -10,6 +10,10 @@ from dataclasses import asdict
 from functools import partial
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
 from fastapi.testclient import TestClient
 from starlette.requests import Request
 

@@ -11,6 +11,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
 import uvicorn
 
 from saccade.server import Limits

@@ -236,7 +236,7 @@ def judge(tmp_path_factory: Any) -> Path:
 
 
 def test_a_judge_gives_the_distance_of_its_features_and_the_classes_it_sees(run: Path, judge: Path) -> None:
-    bundle, classifier = saccade.load(run), saccade.load(judge).network.eval()
+    bundle, classifier = saccade.load(run, device="cpu"), saccade.load(judge, device="cpu").network.eval()
     assert isinstance(classifier, ImageClassifier)
     evaluation = bundle.evaluation(
         metrics=["feature_distance", "judged_accuracy", "pixel_distance"], **{"data.judge": str(judge)}
