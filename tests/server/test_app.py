@@ -10,7 +10,12 @@ from dataclasses import asdict
 from functools import partial
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
 from fastapi.testclient import TestClient
+from starlette.requests import Request
 
 import saccade
 from saccade.errors import InputError, SaccadeError
@@ -19,7 +24,8 @@ from saccade.kinds import IMAGE
 from saccade.nn.search.beam_search import Search
 from saccade.recipes.recipe import read_recipe
 from saccade.server import Limits, create_app
-from saccade.server.app import Worker, examples_of
+from saccade.server.app import Worker, _body, examples_of
+from saccade.server.requests import Refusal
 from saccade.trace import Boost, Lens, Mask, Set
 from saccade.trace.lens import DETAILS
 from saccade.views.html.payload import page_data
@@ -198,6 +204,29 @@ def test_a_wrong_request_is_one_clear_error(client, fault) -> None:
 def test_a_wrong_edit_is_one_clear_error(client, fault) -> None:
     edits, field, words = BAD_EDITS[fault]
     refused(client.post(ADDRESS, json={"inputs": [TEXT], "edits": edits}), 422, field, words)
+
+
+async def body_in_parts(limits: Limits, parts: int, pause: float) -> bytes:
+    """The body of a request that announces one part more than it sends."""
+    sent = 0
+
+    async def receive():
+        nonlocal sent
+        await asyncio.sleep(pause if sent < parts else 100)
+        sent += 1
+        return {"type": "http.request", "body": b"part", "more_body": True}
+
+    return await _body(Request({"type": "http", "headers": []}, receive), 1_000, limits)
+
+
+@pytest.mark.parametrize(("limits", "parts"), [(Limits(silence=1.0), 9), (Limits(seconds=0.5), 900)])
+def test_a_body_that_stops_or_comes_too_slowly_is_refused(limits, parts) -> None:
+    begun = time.monotonic()
+    with pytest.raises(Refusal, match="expected its body within") as refusal:
+        asyncio.run(body_in_parts(limits, parts, pause=0.15))
+    assert refusal.value.status == 408
+    if parts == 9:
+        assert time.monotonic() - begun > 9 * 0.15 + 1  # parts that come in time are waited for
 
 
 def test_an_error_does_not_send_a_large_body_back(client) -> None:

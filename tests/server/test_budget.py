@@ -10,8 +10,12 @@ import weakref
 
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from torch import nn
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
+from fastapi.testclient import TestClient
 
 from saccade.attention import attend
 from saccade.attention.own import OwnScore

@@ -11,6 +11,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
 import uvicorn
 
 from saccade.server import Limits
@@ -18,11 +22,14 @@ from saccade.server.connections import RESERVED, BoundedLog, bound_logs, connect
 
 LIMITS = Limits(connections=5, silence=0.4)
 HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
+HALF_A_BODY = HEAD.replace("/", "/read", 1) + "half of it"
 LARGE = 30_000_000
 
 
 async def app(scope, receive, send) -> None:
-    """Answers without reading the body; "/large" with many bytes."""
+    """Answers without reading the body, except at "/read"; "/large" with many bytes."""
+    while scope["path"] == "/read" and (await receive()).get("more_body"):
+        pass
     body = b"x" * LARGE if scope["path"] == "/large" else b"answer"
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
@@ -111,8 +118,9 @@ def test_a_client_that_takes_a_large_answer_slowly_gets_it_all(port) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(connections=5, silence=60)])
-def test_of_too_many_connections_the_longest_silent_is_closed_and_others_are_served(port) -> None:
-    silent = [connected(port, "G") for _ in range(23)]
+@pytest.mark.parametrize("first", ["G", HALF_A_BODY], ids=["half a head", "half a body"])
+def test_of_too_many_connections_the_longest_silent_is_closed_and_others_are_served(port, first) -> None:
+    silent = [connected(port, first) for _ in range(23)]
     assert all(rest_of(client) == b"" for client in silent[:18])
     asking = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
     asking.request("GET", "/")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
 from fastapi.testclient import TestClient
 
 from saccade.server import create_app

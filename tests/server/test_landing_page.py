@@ -7,6 +7,10 @@ import re
 import threading
 
 import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
 from fastapi.testclient import TestClient
 
 from saccade.errors import InputError, SaccadeError

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 from typer.testing import CliRunner
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
+
+from fastapi.testclient import TestClient
 
 import saccade
 from saccade.cli import app

@@ -14,6 +14,9 @@ import time
 
 import pytest
 
+pytest.importorskip("fastapi", reason="FastAPI is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
 from saccade import extras, server
 from saccade.errors import SaccadeError
 from saccade.server.serve import GRACE, _address, run

@@ -113,7 +113,7 @@ def test_a_run_needs_its_own_backbone_and_trust_in_its_module(backbone: str, tmp
     before = bundle.predict(picture)[0]
     with pytest.raises(SaccadeError, match="own_caption_backbone"):
         saccade.load(tmp_path / "run")
-    again = saccade.load(tmp_path / "run", trust=["own_caption_backbone"])
+    again = saccade.load(tmp_path / "run", device="cpu", trust=["own_caption_backbone"])
     assert again.predict(picture)[0].value == before.value
     assert again.predict(picture)[0].log_prob == pytest.approx(before.log_prob, abs=1e-6)
 

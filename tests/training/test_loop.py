@@ -281,6 +281,7 @@ def test_with_the_last_network_an_average_is_kept_though_it_is_worse(tmp_path, k
 
 
 def test_scheduled_sampling_label_smoothing_and_tensorboard_run(tmp_path):
+    pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
     options = ("train.sampling=0.5", "train.label_smoothing=0.1", "train.tensorboard=true", "train.epochs=1")
     api.train(tiny(*options), folder=tmp_path / "run")
     assert list((tmp_path / "run" / "tensorboard").glob("events*"))

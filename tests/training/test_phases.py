@@ -105,6 +105,8 @@ def test_a_phase_computes_no_gradients_for_the_parameters_of_others() -> None:
     ],
 )
 def test_a_gan_that_dies_at_an_odd_update_resumes_bit_for_bit(options: dict[str, Any], tmp_path: Path) -> None:
+    if "tensorboard" in options:
+        pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
     task = generator_of(every=2, steps=2)
     train(task, tmp_path / "whole", task.corpus(), **options)
     with pytest.raises(Died):

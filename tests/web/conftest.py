@@ -12,10 +12,9 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import saccade
 from saccade.trace.maps import Trace
@@ -23,6 +22,9 @@ from saccade.views.html import page as html
 from tests.web import made_model
 from tests.web.explorer import TOUR, Explorer, Watch
 from tests.web.gallery import GALLERY, NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -36,7 +38,7 @@ FLAGS = (
 )
 
 
-def _lacking(reason: str) -> None:
+def _lacking(reason: str) -> NoReturn:
     if os.environ.get("CI") or os.environ.get("SACCADE_BROWSER") == "required":
         pytest.fail(f"{reason} (required here)", pytrace=False)
     pytest.skip(reason)
@@ -48,6 +50,10 @@ def browser() -> Iterator[Browser]:
     program = next((found for found in map(shutil.which, PROGRAMS) if found), None)
     if program is None:
         _lacking("no Chromium here: install it (apt install chromium)")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _lacking("no Playwright here: pip install playwright")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Download, Locator, Page, Route
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Download, Locator, Page, Route
 
 LOCAL = ("file:", "data:", "blob:", "http://127.0.0.1:")
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"

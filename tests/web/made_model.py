@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
+import pytest
 
 import saccade
-from saccade.server import create_app
 from saccade.trace.edits import Edit
 from saccade.trace.lens import DETAILS, Lens
 from saccade.trace.maps import Trace
@@ -34,6 +33,10 @@ def seen(bundle: saccade.Bundle, *edits: Edit, prefix: str | None = None) -> tup
 @contextmanager
 def serving(bundle: saccade.Bundle, given: str = INPUT) -> Iterator[str]:
     """The address of a server of this model, on a port that was free."""
+    pytest.importorskip("fastapi", reason="FastAPI is not installed")
+    uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    from saccade.server import create_app
+
     listening = socket.create_server(("127.0.0.1", 0))
     app = create_app({"small": bundle}, inputs=[given])
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))

@@ -13,6 +13,18 @@ from tests.web import made
 from tests.web.explorer import number
 
 TRACE = made.transformer()
+# How many points of the picture have the colour of a token in the sentence below it.
+ACCENTED = """() => {
+  const token = [...document.querySelectorAll(".readout p *")].find(each => each.children.length === 0);
+  const accent = getComputedStyle(token).color.match(/\\d+/g).slice(0, 3).join();
+  const canvas = document.querySelector(".arcs-window canvas");
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let i = 0; i < data.length; i += 4) found += `${data[i]},${data[i + 1]},${data[i + 2]}` === accent;
+  return found;
+}"""
 
 
 @pytest.fixture
@@ -178,3 +190,18 @@ def test_many_arcs_are_thinner_than_few(opened):
         return max(float(width) for width in re.findall(r'stroke-width="([\d.]+)"', svg))
 
     assert widest(40) < widest(12) / 1.5
+
+
+@pytest.mark.parametrize("axes", [("written", "read"), ("text", "text")])
+def test_the_window_of_arcs_follows_the_step_and_marks_it(opened, axes):
+    T = 330
+    weights = {"weights": torch.eye(T).roll(1, 0)}
+    tokens = {name: Tokens(tuple(f"w{i}" for i in range(T))) for name in axes}
+    trace = Trace(tokens, (AttentionMap("site", *axes, "dense", weights, 0, keys=T),))
+    page = opened(trace, hash="view=arcs&step=200")
+    window = page.stage.locator(".arcs-window")
+    line, height = window.evaluate("box => [(box.scrollHeight - 8) / 330, box.clientHeight]")
+    for step in (200, 329, 3):
+        page.go(view="arcs", step=step)
+        assert 0 < (step + 1) * line - window.evaluate("box => box.scrollTop") < height + line
+        assert page.page.evaluate(ACCENTED) > 5, "its name has the colour that it has in the sentence below"

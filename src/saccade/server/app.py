@@ -294,7 +294,7 @@ def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, W
         if kind != "application/json":  # a foreign page cannot send this type without CORS
             raise Refusal(415, "Content-Type: expected application/json, found another type", "Content-Type")
         most = limits.body_of(bundles[name].task.input)
-        return await _body(request, most, limits.seconds)
+        return await _body(request, most, limits)
 
     @app.post("/v1/models/{name}/predict")
     async def predict(name: str, request: Request) -> Response:
@@ -371,21 +371,23 @@ def _unknown(names: Collection[str]) -> Refusal:
     return Refusal(404, f"model: expected one of {known}, found another name", "model")
 
 
-async def _body(request: Request, most: int, seconds: float) -> bytes:
-    """The request's body; 413 as soon as it has more bytes than ``most``, before it is parsed."""
+async def _body(request: Request, most: int, limits: Limits) -> bytes:
+    """The request's body; 413 as soon as it has more bytes than ``most``, before it is parsed; 408 if it comes too slowly."""
     too_large = Refusal(413, f"request: expected at most {most:,} bytes, found more")
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > most:
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limits.seconds), asyncio.timeout(limits.silence) as silence:
             async for part in request.stream():
+                silence.reschedule(asyncio.get_running_loop().time() + limits.silence)
                 body += part
                 if len(body) > most:
                     raise too_large
     except TimeoutError:
-        raise Refusal(408, f"request: expected its body within {seconds:g} seconds") from None
+        slow = f"within {limits.seconds:g} seconds, and never {limits.silence:g} seconds without a part of it"
+        raise Refusal(408, f"request: expected its body {slow}") from None
     return bytes(body)
 
 

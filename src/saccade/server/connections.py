@@ -34,11 +34,17 @@ class BoundedConnection(H11Protocol):
         state = self.conn.their_state
         return state is h11.IDLE or (state is h11.SEND_BODY and self.conn.our_state is h11.DONE)
 
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client must send the rest of a request; if not, the server is at work for it."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.since = self.loop.time()
         if len(self.connections) > most_connections(self.limits):
-            others = [other for other in self.connections if isinstance(other, BoundedConnection) and other.idle]
+            others = [other for other in self.connections if isinstance(other, BoundedConnection)]
+            others = [other for other in others if other.waits_for_client]
             min(others, key=lambda other: other.since).abort()
         self._watch()
 

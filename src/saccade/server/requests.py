@@ -47,8 +47,8 @@ class Limits:
         waiting: queued requests per model; more get 503.
         measuring: seconds for a measurement of how faithful weights are, of an input of at most ``dense`` characters.
         connections: open at the same time; when there are more, the one that has been silent longest is closed.
-        silence: seconds after which a connection is closed that does not complete the head of a request, or takes nothing of
-            an answer.
+        silence: seconds after which a connection is closed that does not complete the head of a request, sends nothing of its
+            body, or takes nothing of an answer.
     """
 
     body: int = 1_000_000

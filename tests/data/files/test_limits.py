@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import lzma
+import random
 
 import pytest
 
@@ -50,6 +52,27 @@ def test_a_file_is_read_up_to_the_bound_which_its_user_raises(tmp_path, monkeypa
     assert refused.value.line is not None and 400 < refused.value.line < 600  # what lines cost in memory counts too
     monkeypatch.setenv(MAX_DATA, "1MB")
     assert len(list(lines_of(path))) == 3000
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_file_that_unpacks_to_far_more_than_text_does_is_refused_unless_its_user_sets_the_bound(
+    tmp_path, monkeypatch, ending, pack
+) -> None:
+    path, line = tmp_path / f"a.tsv{ending}", b"the same line\tagain and again, and again\n"
+    path.write_bytes(pack(line * ((20 << 20) // len(line))))
+    with pytest.raises(InputError, match=rf"a\.tsv{ending}:\d+: .*50 times.*export {MAX_DATA}=") as refused:
+        for _ in lines_of(path):
+            pass
+    assert refused.value.line is not None and refused.value.line * len(line) < 17 << 20
+    monkeypatch.setenv(MAX_DATA, "1GB")
+    assert sum(1 for _ in lines_of(path)) == (20 << 20) // len(line)
+
+
+def test_a_compressed_file_of_text_is_read_whatever_its_size(tmp_path) -> None:
+    words = random.Random(3)
+    text = "".join(f"{words.randrange(10**6)} words with a number\t{words.random()}\n" for _ in range(420_001))
+    assert len(text) > 17 << 20
+    assert sum(1 for _ in lines_of(packed(tmp_path / "a.tsv.gz", text))) == 420_001
 
 
 def test_a_line_is_longer_where_the_user_says_so(tmp_path, monkeypatch) -> None:

@@ -54,7 +54,8 @@ function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" |
   const share = wanted >= 0 && wanted <= 1 ? wanted : SHARE;
   const chosen = useMemo(() => choose(scene.matrix, share), [scene, share]);
   const into = useMemo(() => arriving(chosen), [chosen]);
-  const locked = lockOf(state, scene, scene.rows.group, scene.columns.group);
+  const locked = lockOf(state, scene);
+  const here = locked ?? tokenOf(scene, "query", scene.rows.group[state.step]);
   const [hover, tell] = useState<Token | null>(null);
   const focus = hover ?? locked;
   const near = useMemo(() => linksOf(scene, chosen, into, focus), [scene, chosen, focus?.side, focus?.at]);
@@ -72,7 +73,7 @@ function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" |
   );
   const caption = <Caption look={look} scene={scene} arcs={chosen} share={share} />;
   const name = `${map.site}: ${map.query} looking at ${map.key}`;
-  const given = { name, scene, arcs: chosen, near, focus, locked, onHover: tell };
+  const given = { name, scene, arcs: chosen, near, focus, locked, here, onHover: tell };
   return (
     <Figure name="arcs" controls={controls} table={tableOf(scene, chosen)} caption={caption}>
       {scene.matrix.rows && scene.columnLabels.length ? (
@@ -84,13 +85,16 @@ function ArcsOf({ look, state, set }: { look: Look } & Pick<ViewProps, "state" |
   );
 }
 
-function lockOf(state: ViewProps["state"], scene: Scene, rowGroup: Int32Array, columnGroup: Int32Array): Token | null {
+function lockOf(state: ViewProps["state"], scene: ReturnType<typeof useScene>): Token | null {
   const side = state.more["arcs.lock"];
-  const at =
-    side === "query" ? rowGroup[state.step] : side === "key" && state.key !== null ? columnGroup[state.key] : undefined;
+  if (side === "query") return tokenOf(scene, side, scene.rows.group[state.step]);
+  return side === "key" && state.key !== null ? tokenOf(scene, side, scene.columns.group[state.key]) : null;
+}
+
+function tokenOf(scene: Scene, side: Token["side"], at: number | undefined): Token | null {
   if (at === undefined || at < 0) return null;
   if (scene.isLine) return { side: "key", at: side === "query" ? scene.columnOf(at) : at };
-  return { side: side as Token["side"], at };
+  return { side, at };
 }
 
 function Mass({ share, set }: { share: number; set(share: number): void }) {

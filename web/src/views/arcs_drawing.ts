@@ -138,6 +138,8 @@ export interface Shown {
   out: number[];
   into: number[];
   focus: Token | null;
+  /** a token that is marked without its arcs */
+  here?: Token | null;
 }
 
 const CROWD = 300 / 480; // arcs for each pixel downwards
@@ -187,11 +189,12 @@ function beside(f: Frame, from: number, to: number): Curve {
 
 function labels(pen: Pen, scene: Scene, f: Frame, shown: Shown, colours: Colours): void {
   const { focus } = shown;
+  const mark = focus ?? shown.here;
   const linked = linkedBy(shown);
   const every = Math.ceil(LEAST / f.line);
   const write = (side: Token["side"], at: number, label: string, y: number) => {
     if (y < -f.line || y > f.height + f.line) return;
-    const marked = focus?.side === side && focus.at === at;
+    const marked = mark?.side === side && mark.at === at;
     const weight = side === "key" ? linked.keys.get(at) : linked.rows.get(at);
     if (at % every && !marked && weight === undefined) return;
     const fill = marked ? colours.accent : focus && weight === undefined ? colours.quiet : colours.ink;

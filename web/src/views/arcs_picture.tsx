@@ -25,11 +25,13 @@ interface PictureProps {
   near: Links;
   focus: Token | null;
   locked: Token | null;
+  /** where the sentence below stands: its token is marked and kept in the window */
+  here: Token | null;
   onHover(token: Token | null): void;
   onPick(token: Token | null): void;
 }
 
-const UNCHOSEN = { near: { out: [], into: [] }, focus: null, locked: null };
+const UNCHOSEN = { near: { out: [], into: [] }, focus: null, locked: null, here: null };
 const CAPTION = 56; // pixels below the picture
 const TALLEST = 860;
 const SCROLLBAR = 16;
@@ -38,7 +40,7 @@ const DRAWN = 12_000; // arcs at once: more are no picture, and no quick one
 export function Picture(props: PictureProps) {
   const { name, scene, arcs, onHover, onPick } = props;
   const sheet = useContext(OnSheet);
-  const { near, focus, locked } = sheet ? UNCHOSEN : props;
+  const { near, focus, locked, here } = sheet ? UNCHOSEN : props;
   const outer = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -50,14 +52,14 @@ export function Picture(props: PictureProps) {
   const { drawn, all } = useMemo(() => inView(scene, frame, arcs), [scene, arcs, frame.queryTop, frame.height]);
   const whole = wholeOf(scene, frame);
   useDrawn(canvas, frame.width, frame.height, (pen, _, ctx) => {
-    if (ctx) return draw(pen, scene, frame, { arcs, drawn, ...near, focus }, colours);
+    if (ctx) return draw(pen, scene, frame, { arcs, drawn, ...near, focus, here }, colours);
     // A picture that leaves the page cannot be scrolled.
     const leaving = inView(scene, whole, arcs);
     draw(pen, scene, whole, { arcs, drawn: leaving.drawn, ...near, focus }, colours);
     if (leaving.all > DRAWN)
       pen.text(cutOff(leaving.all, "the"), whole.left, whole.height + CUT / 2, { fill: colours.quiet });
   });
-  useEffect(() => void (locked && reveal(box.current, scene, frame, locked)), [locked?.side, locked?.at]);
+  useEffect(() => void (here && reveal(box.current, scene, frame, here)), [here?.side, here?.at, width, tallest]);
   const at = (event: MouseEvent) => tokenAt(scene, frame, event.offsetX, event.offsetY);
   const over = (token: Token | null) => (token?.side !== focus?.side || token?.at !== focus?.at) && onHover(token);
   const click = (event: MouseEvent) => {

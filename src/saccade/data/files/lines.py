@@ -30,7 +30,7 @@ Encoding = str  # a name that Python knows; it must extend ASCII, since lines ar
 LINE_LIMIT = 1 << 20  # bytes: more than this in one line is a wrong file, not a sentence
 SKIP_LIMIT = 64 << 20  # bytes of an over-long line that are skipped in search of its end
 CHUNK = 1 << 16
-OPENERS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[[BinaryIO], object]] = {".gz": gzip.open, ".xz": lzma.open}
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 SIGNATURES = {  # first bytes of files that are not text
     b"\x1f\x8b": "gzip data: its name should end in .gz",
@@ -82,9 +82,9 @@ def lines_of(
     """The lines of a text file with their ends and their faults. They have at most ``longest`` bytes: the user's bound, else
     LINE_LIMIT. The whole file is ``bounded`` unless the caller keeps little of it."""
     number, encoding = 0, codec_of(encoding)
-    longest, total = longest or max_record(LINE_LIMIT), Total(path)
-    with opened(path) as file:
-        left = _size(file, path)
+    longest = longest or max_record(LINE_LIMIT)
+    with _opened(path) as (file, packed):
+        total, left = Total(path, packed), _size(file, path)
         while raw := _line(file, left, path, number + 1, longest):
             number += 1
             left = None if left is None else left - len(raw)
@@ -126,12 +126,22 @@ def _line(file: BinaryIO, left: int | None, path: Path, number: int, longest: in
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A file's bytes, decompressed; errors of the system or of the compression become an InputError."""
+    with _opened(path) as (file, _):
+        yield file
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO | None]]:
+    """A file's bytes, decompressed, and the compressed bytes that they are read from."""
     try:
         _check(path)
         opener = OPENERS.get(path.suffix.lower())
-        file = path.open("rb") if opener is None else cast(BinaryIO, opener(path))
-        with file:
-            yield file
+        with path.open("rb") as file:
+            if opener is None:
+                yield file, None
+            else:
+                with cast(BinaryIO, opener(file)) as unpacked:
+                    yield unpacked, file
     except BROKEN as error:
         raise _damaged(path, error) from error
     except OSError as error:

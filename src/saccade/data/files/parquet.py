@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.data.files.jsonl import fields_of
-from saccade.data.files.limits import MAX_RECORD, Total, max_record, raised
+from saccade.data.files.limits import MAX_RECORD, TIGHT, Total, max_record, raised
 from saccade.data.files.lines import opened
 from saccade.data.files.records import (
     LONG,
@@ -29,8 +29,7 @@ from saccade.errors import InputError
 from saccade.extras import need
 
 BATCH = 1024  # rows
-TIGHT = 50  # times smaller than unpacked, and more than SMALL bytes: such columns are unpacked with care
-SMALL = 1 << 20
+SMALL = 1 << 20  # bytes: larger columns that are TIGHT are unpacked with care
 VALUE = 8  # bytes of memory per value of a list, at least
 
 
