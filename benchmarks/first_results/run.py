@@ -37,7 +37,7 @@ from saccade.data.rankings.word_overlap import SharedWords
 from saccade.data.toy import shapes, twins
 from saccade.metrics.text import score
 
-DATA = Path(os.environ["SACCADE_DATA"])
+DATA = Path(os.environ.get("SACCADE_DATA", ""))
 ROWS, TEXTS, PAIRS, SCENES, MORE = 300, 400, 4000, 600, 2000
 
 

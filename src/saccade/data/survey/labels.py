@@ -39,7 +39,52 @@ BATCH, UPDATES, PATIENCE, MOST_EPOCHS = 32, 300, 60, 100  # PATIENCE: updates wi
 DIRECTED = re.compile(r"\S+\(e[12], ?e[12]\)")  # a relation and its direction: Cause-Effect(e1,e2)
 
 
-class LabelSurvey(Survey):
+class LabelCounts(Survey):
+    """What surveys of records with a label each count by label, and say of it."""
+
+    def count_labels(self) -> None:
+        """Count by label, and say of which label few different records can be held out."""
+        train = self.train
+        self.counts = {label: train.counts[label] for label in labels_in(Labelled("", each) for each in train.counts)}
+        both = np.unique(np.stack([hashes(train.targets), hashes(train.units)], axis=1), axis=0)[:, 0]
+        self.rare = [label for label in self.counts if (both == hash(label)).sum() < FEW and self.drawn]
+
+    @property
+    def imbalance(self) -> float:
+        """How many times as many records the most frequent label has as the rarest."""
+        return max(self.counts.values()) / min(self.counts.values())
+
+    def checks(self) -> Iterator[tuple[int, str]]:
+        yield from super().checks()
+        yield self.contradicted, f"{self.unit}s have more than one label{self.shown('contradicted')}"
+
+    def own_problems(self) -> Iterator[str]:
+        labels, records = len(self.counts), self.train.records
+        if labels < 2:
+            yield f"a classifier needs at least two labels, found only {', '.join(self.counts)}"
+        elif records < 3 * labels:
+            yield f"too few {self.unit}s ({records}) for {labels} labels"
+        for part in self.tests:
+            unknown = sorted({*part.counts} - {*self.counts, *(self.data.labels or ())})
+            if unknown:
+                yield f"{part.name} has labels that the training file lacks: {listed(unknown)}"
+
+    def frequency_notes(self) -> Iterator[str]:
+        if self.imbalance > UNEVEN:
+            times = f"{self.imbalance:.1f} times the {self.unit}s of the rarest"
+            yield f"the most frequent label has {times}: data.balance: weights"
+        few = [label for label, count in self.counts.items() if count < FEW]
+        if few:
+            yield f"fewer than {FEW} {self.unit}s of {listed(few)}"
+
+    def absence_notes(self) -> Iterator[str]:
+        share, splits = self.data.hold_out, " and ".join(self.drawn)
+        absent = [label for label, count in self.counts.items() if (1 - share) ** count > ABSENT]
+        if absent and splits and len(self.counts) > 1:
+            yield f"{splits} may have no {self.unit} of {listed(absent)}"
+
+
+class LabelSurvey(LabelCounts):
     kind, task, unit, expected = "labels", "classify", "text", "text with its label"
     roles = ("text", "label", "second", "group")
     formats = ("lines", *BLOCKS)
@@ -91,9 +136,7 @@ class LabelSurvey(Survey):
     def finish(self) -> None:
         """Count by label, and how many texts or groups of each label can be held out."""
         train = self.train
-        self.counts = {label: train.counts[label] for label in labels_in(Labelled("", each) for each in train.counts)}
-        both = np.unique(np.stack([hashes(train.targets), hashes(train.units)], axis=1), axis=0)[:, 0]
-        self.rare = [label for label in self.counts if (both == hash(label)).sum() < FEW and self.drawn]
+        self.count_labels()
         self.marks = 2 * train.numbers["marked"] > train.records
         paired = len(self.sides()) == 2
         self.sharing = self.different - len(self.firsts) if paired else 0
@@ -102,11 +145,6 @@ class LabelSurvey(Survey):
         self.wants_group = self.wants_group and len(self.firsts) >= FEW
         if not self.wants_group and not train.grouped:
             self.units = self.different  # only records with the same texts are held out together
-
-    @property
-    def imbalance(self) -> float:
-        """How many times as many records the most frequent label has as the rarest."""
-        return max(self.counts.values()) / min(self.counts.values())
 
     # The report -------------------------------------------------------------------------------------------------------
 
@@ -123,36 +161,14 @@ class LabelSurvey(Survey):
     def own_sections(self) -> Iterator[Section]:
         yield Section(several(len(self.counts), "label"), bars=self.counts)
 
-    def checks(self) -> Iterator[tuple[int, str]]:
-        yield from super().checks()
-        yield self.contradicted, f"texts have more than one label{self.shown('contradicted')}"
-
-    def own_problems(self) -> Iterator[str]:
-        labels, records = len(self.counts), self.train.records
-        if labels < 2:
-            yield f"a classifier needs at least two labels, found only {', '.join(self.counts)}"
-        elif records < 3 * labels:
-            yield f"too few texts ({records}) for {labels} labels"
-        for part in self.tests:
-            unknown = sorted({*part.counts} - {*self.counts, *(self.data.labels or ())})
-            if unknown:
-                yield f"{part.name} has labels that the training file lacks: {listed(unknown)}"
-
     def own_notes(self) -> Iterator[str]:
         if self.guessed is not None:
             yield f"{self.guessed}; if they are pairs, use --column source=… --column target=…"
-        if self.imbalance > UNEVEN:
-            yield f"the most frequent label has {self.imbalance:.1f} times the texts of the rarest: data.balance: weights"
-        few = [label for label, count in self.counts.items() if count < FEW]
-        if few:
-            yield f"fewer than {FEW} texts of {listed(few)}"
+        yield from self.frequency_notes()
         if self.wants_group:
             group = f"data.columns.group: {self.data.columns.text}"
             yield f"{several(self.sharing, 'pair')} with the first text of another pair: {group} holds them out together"
-        share, splits = self.data.hold_out, " and ".join(self.drawn)
-        absent = [label for label, count in self.counts.items() if (1 - share) ** count > ABSENT]
-        if absent and splits and len(self.counts) > 1:
-            yield f"{splits} may have no text of {listed(absent)}"
+        yield from self.absence_notes()
         if self.rare and self.data.labels is None and self.has_recipe:
             rare = f"train may have no text of {listed(self.rare)}, where all are held out"
             yield f"{rare}: training then stops, unless data.labels lists every label"

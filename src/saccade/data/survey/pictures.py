@@ -36,9 +36,9 @@ from saccade.data.images.records import (
     scan_captions,
     scan_labelled,
 )
-from saccade.data.labels.classes import UNEVEN, labels_in
+from saccade.data.labels.classes import UNEVEN
 from saccade.data.survey.columns import FEW_NAMES, first_names, first_picture_lines, picture_columns, suffix_of
-from saccade.data.survey.labels import ABSENT, FEW, FINE
+from saccade.data.survey.labels import FINE, LabelCounts
 from saccade.data.survey.survey import (
     Entry,
     Part,
@@ -50,7 +50,7 @@ from saccade.data.survey.survey import (
     rounded_up,
     several,
 )
-from saccade.data.survey.tallies import Lengths, hashes
+from saccade.data.survey.tallies import Lengths
 from saccade.errors import InputError
 
 LOOKED_AT = 200  # files of a folder by which its kind is told
@@ -223,7 +223,7 @@ class Pictures(Survey):
         return {"size": self.read_size, **crop}
 
 
-class PictureSurvey(Pictures):
+class PictureSurvey(LabelCounts, Pictures):
     kind, task, expected = "pictures", "classify_images", "picture with its label"
     roles = ("image", "label")
     formats = ("sheet", "idx")
@@ -256,18 +256,8 @@ class PictureSurvey(Pictures):
         part.counts[record.target] += 1
 
     def finish(self) -> None:
-        """Count by label, and how many different pictures of each can be held out."""
         super().finish()
-        train = self.train
-        named = [LabelledPicture(Picture(""), label) for label in train.counts]
-        self.counts = {label: train.counts[label] for label in labels_in(named)}
-        both = np.unique(np.stack([hashes(train.targets), hashes(train.units)], axis=1), axis=0)[:, 0]
-        self.rare = [label for label in self.counts if (both == hash(label)).sum() < FEW and self.drawn]
-
-    @property
-    def imbalance(self) -> float:
-        """How many times as many pictures the most frequent label has as the rarest."""
-        return max(self.counts.values()) / min(self.counts.values())
+        self.count_labels()
 
     def headline(self) -> str:
         columns = self.data.columns
@@ -280,40 +270,20 @@ class PictureSurvey(Pictures):
         yield Section(several(len(self.counts), "label"), bars=self.counts)
         yield from super().own_sections()
 
-    def checks(self) -> Iterator[tuple[int, str]]:
-        yield from super().checks()
-        yield self.contradicted, f"pictures have more than one label{self.shown('contradicted')}"
-
     def own_problems(self) -> Iterator[str]:
-        labels, records = len(self.counts), self.train.records
         splits = [label for label in self.counts if label.casefold() in SPLITS]
-        if len(splits) == labels and self._kind == "folder":
-            inner = [
-                f"{self.train.name}/{split}"
-                for split in sorted(splits, key=lambda name: "train" not in name.casefold())
-            ]
-            example = f"saccade data {' --test '.join(inner[:2])}"
-            yield f"the folders {listed(splits)} are splits rather than labels: {example}"
-        elif labels < 2:
-            yield f"a classifier needs at least two labels, found only {', '.join(self.counts)}"
-        elif records < 3 * labels:
-            yield f"too few pictures ({records}) for {labels} labels"
-        for part in self.tests:
-            unknown = sorted({*part.counts} - {*self.counts, *(self.data.labels or ())})
-            if unknown:
-                yield f"{part.name} has labels that the training file lacks: {listed(unknown)}"
+        if len(splits) < len(self.counts) or self._kind != "folder":
+            yield from super().own_problems()
+            return
+        inner = [
+            f"{self.train.name}/{split}" for split in sorted(splits, key=lambda name: "train" not in name.casefold())
+        ]
+        yield f"the folders {listed(splits)} are splits rather than labels: saccade data {' --test '.join(inner[:2])}"
 
     def own_notes(self) -> Iterator[str]:
         yield from super().own_notes()
-        if self.imbalance > UNEVEN:
-            yield f"the most frequent label has {self.imbalance:.1f} times the pictures of the rarest: data.balance: weights"
-        few = [label for label, count in self.counts.items() if count < FEW]
-        if few:
-            yield f"fewer than {FEW} pictures of {listed(few)}"
-        share, splits = self.data.hold_out, " and ".join(self.drawn)
-        absent = [label for label, count in self.counts.items() if (1 - share) ** count > ABSENT]
-        if absent and splits and len(self.counts) > 1:
-            yield f"{splits} may have no picture of {listed(absent)}"
+        yield from self.frequency_notes()
+        yield from self.absence_notes()
 
     def own_json(self) -> dict[str, Any]:
         return {**super().own_json(), "labels": self.counts, "imbalance": self.imbalance}
