@@ -56,6 +56,15 @@ def test_the_command_it_names_next_works(data):
     assert read_recipe("my.yaml").data.train == "pairs 1.csv"
 
 
+@pytest.mark.parametrize("name", ["photso", "pairs.csv", "pairs"])
+def test_what_is_not_there_is_said_whatever_it_is_called(data, name):
+    Path("photos").mkdir()
+    status, out, err = data(name)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: ") and "nothing of that name" in err and name in err
+    assert ("did you mean photos?" in err) == (name == "photso")
+
+
 def test_unknown_columns_are_shown_with_a_text_and_what_to_type(data):
     Path("pairs.txt.gz").write_bytes(gzip.compress("eng\tpor\tThe cat is here.\tO gato está aqui.\n".encode()))
     status, out, err = data("pairs.txt.gz", "--format", "tsv")

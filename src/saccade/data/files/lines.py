@@ -153,9 +153,13 @@ def _damaged(path: Path, error: Exception, line: int | None = None) -> InputErro
     return InputError(path, line=line, expected=f"whole {path.suffix.removeprefix('.')} data", found=found)
 
 
-def _check(path: Path) -> None:
+def check_exists(path: Path) -> None:
     if not path.exists():
         raise InputError(path, expected="a file", found="nothing of that name", hint=_nearby(path))
+
+
+def _check(path: Path) -> None:
+    check_exists(path)
     if path.is_dir():
         raise InputError(path, expected="a file", found="a folder")
     special = SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
