@@ -10,6 +10,7 @@ import pytest
 
 import saccade
 from saccade.cli import predict
+from saccade.errors import InputError
 
 RECIPE = {
     "task": "classify",
@@ -88,6 +89,26 @@ def test_a_bad_row_loses_itself_alone_and_is_reported_by_its_line(command, run, 
     assert status == 1 and written[0] == ["text", "prediction", "prediction_2", "score"]
     assert [(row[1], bool(row[2])) for row in written[1:]] == [("1", True), ("2", False), ("3", False), ("4", True)]
     assert [f"in.tsv:{line}" in err for line in (2, 3, 4, 5, 6)] == [False, True, True, True, False]
+
+
+def test_a_row_that_fails_while_it_is_predicted_loses_itself_alone(command, run, tmp_path, monkeypatch) -> None:
+    own = saccade.Bundle.predict
+
+    def failing(bundle, inputs, **more):
+        if "poison" in inputs:
+            raise InputError(f"input {inputs.index('poison') + 1}", expected="finite outputs", found="NaN")
+        return own(bundle, inputs, **more)
+
+    monkeypatch.setattr(saccade.Bundle, "predict", failing)
+    monkeypatch.setattr(predict, "TOGETHER", 5)
+    texts = ["good", "dull", "poison", "film", "x", "good film", "poison"]
+    (tmp_path / "in.csv").write_text("text\n" + "".join(f"{text}\n" for text in texts))
+    status, out, err = command("predict", run, tmp_path / "in.csv", "--column", "text")
+    assert status == 1 and [bool(row[1]) for row in rows_of(out)[1:]] == [text != "poison" for text in texts]
+    assert err.count("in.csv:4: expected finite outputs") == err.count("in.csv:8: expected finite outputs") == 1
+    (tmp_path / "all.csv").write_text("text\npoison\npoison\n")
+    status, out, err = command("predict", run, tmp_path / "all.csv", "--column", "text")
+    assert (status, out) == (1, "") and len(err.splitlines()) == 1, "all fail alike: one error"
 
 
 def test_tables_of_other_kinds_and_encodings_are_read(command, run, tmp_path) -> None:

@@ -168,9 +168,9 @@ def _write_table(
 ) -> None:
     """Write the rows of a table with their predictions, in order and as they are made; ``stop`` after rows with a fault."""
     header = [] if outputs.done else table.header()
-    for _, chunk in outputs.left(table.chunks()):
+    for done, chunk in outputs.left(table.chunks()):
         before = table.faults
-        outputs.write([*header, *table.lines(chunk, predictor)], chunk, faults=table.faults - before)
+        outputs.write([*header, *table.lines(chunk, predictor, done)], chunk, faults=table.faults - before)
         header = []
         if stop and table.faults:
             raise typer.Exit(1)
@@ -202,14 +202,22 @@ def _answers(
     for place, refusal in bundle.refusals(list(parsed.values()), places).items():
         answers[numbers[place]] = refusal
         del parsed[numbers[place]]
-    predicted = dict(zip(parsed, _predicted(predictor, list(parsed.values())), strict=True))
-    for number, answer in predicted.items():
-        inner = isinstance(answer, InputError) and str(answer.where).startswith("input ")
-        answers[number] = answer.at(f"{called} {before + number + 1}") if inner else answer
-    reasons = {_reason(answer) for answer in predicted.values()}
-    if not before and len(reasons) == 1 and None not in reasons:  # all fail alike: it is an option, not an input
-        raise answers[min(predicted)]
+    answers |= _predictions(predictor, parsed, places=lambda number: f"{called} {before + number + 1}", done=before)
     return [(text, answers[number]) for number, text in enumerate(texts)]
+
+
+def _predictions(
+    predictor: Callable[[list[Any]], list[Any]], inputs: Mapping[int, Any], places: Callable[[int], str], done: int
+) -> dict[int, Answer]:
+    """The predictions of numbered inputs, or their errors with their places; ``done`` counts the inputs before them."""
+    answers = dict(zip(inputs, _predicted(predictor, list(inputs.values())), strict=True))
+    reasons = {_reason(answer) for answer in answers.values()}
+    for number, answer in answers.items():
+        if isinstance(answer, InputError) and str(answer.where).startswith("input "):
+            answers[number] = answer.at(places(number))
+    if not done and len(reasons) == 1 and None not in reasons:  # all fail alike: it is an option, not an input
+        raise answers[min(answers)]
+    return answers
 
 
 def _reason(answer: Answer) -> str | None:
@@ -335,25 +343,29 @@ class PredictedTable:
         if chunk:
             yield chunk
 
-    def lines(self, chunk: Sequence[bytes], predict: Callable[[list[Any]], list[Any]]) -> list[str]:
-        """The rows with their predictions, as lines of a table; a refused input has none, and is reported."""
+    def lines(self, chunk: Sequence[bytes], predict: Callable[[list[Any]], list[Any]], done: int) -> list[str]:
+        """The rows with their predictions, as lines of a table; an input that is refused or fails has none, and is reported.
+        ``done`` counts the rows before them."""
         rows = [Fields(line, tuple(values)) for line, values in map(json.loads, chunk)]
-        places = [self.names.index(column) for column in self.columns]
-        fields = [Fields(row.line, tuple(row.values[place] for place in places)) for row in rows]
+        columns = [self.names.index(column) for column in self.columns]
+        fields = [Fields(row.line, tuple(row.values[column] for column in columns)) for row in rows]
         inputs = self.bundle.task.inputs_of_table(self.columns, fields)
         if len(inputs) != len(rows):
             raise SaccadeError(f"--column: the inputs of the task {self.bundle.task.name} are not one per row")
-        refused = self.bundle.refusals(inputs, [f"{self.file}:{row.line}" for row in rows])
-        for error in refused.values():
-            self._refuse(error)
-        kept = [number for number in range(len(rows)) if number not in refused]
-        predictions = dict(zip(kept, predict([inputs[number] for number in kept]) if kept else [], strict=True))
-        for number, prediction in predictions.items():
-            print_notes(str(inputs[number]), prediction)
-        added = {number: (one.readable or one.value, f"{one.score:.4f}") for number, one in predictions.items()}
+        places = [f"{self.file}:{row.line}" for row in rows]
+        answers: dict[int, Answer] = dict(self.bundle.refusals(inputs, places))
+        kept = {number: one for number, one in enumerate(inputs) if number not in answers}
+        answers |= _predictions(predict, kept, places=places.__getitem__, done=done)
+        added = {}
+        for number, answer in sorted(answers.items()):
+            if isinstance(answer, SaccadeError):
+                self._refuse(answer)
+                continue
+            print_notes(str(inputs[number]), answer)
+            added[number] = (answer.readable or answer.value, f"{answer.score:.4f}")
         return self._lines([*map(_cell, row.values), *map(_cell, added.get(n, ("", "")))] for n, row in enumerate(rows))
 
-    def _refuse(self, error: InputError) -> None:
+    def _refuse(self, error: SaccadeError) -> None:
         self.faults += 1
         print(f"error: {error}", file=sys.stderr)
 
