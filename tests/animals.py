@@ -12,7 +12,7 @@ COLOURS = ("rot red", "alt old", "neu new")
 RECIPE = """
 task: translate
 data: {train: pairs.tsv, valid: pairs.tsv, test: pairs.tsv, tokens: {kind: words, min_count: 2}, max_length: 30}
-model: {name: rnnsearch, hidden: 12, embedding: 8, maxout: 8}
+model: {name: rnnsearch, hidden: 12, embedding: 8, maxout: 8, init: torch}
 train: {updates: 25, batch_records: 9, lr: 0.03, device: cpu, watch: loss}
 search: {beam: 3}
 metrics: [perplexity]

@@ -13,7 +13,7 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.testing import ContractBroken, check_model
 from saccade.trace import Site
 
-SMALL = Config(6, 4, 3)
+SMALL = Config(6, 4, 3, init="torch")
 
 
 class Wide(RNNSearch):
