@@ -126,5 +126,5 @@ def saccade_recipe(sizes: Sizes, pair: Pair, text: Path, way: dict[str, str]) ->
 def saccade_model(width: int, name: str) -> dict[str, Any]:
     if name == "transformer":
         return {"width": width, "heads": HEADS, "hidden": 4 * width, "layers": LAYERS, "norm": "pre", "tied": "none"}
-    recurrent = {"hidden": width, "embedding": width}
+    recurrent = {"hidden": width, "embedding": width, "init": "torch"}  # as the tables were measured
     return recurrent | ({"maxout": width} if name == "rnnsearch" else {"score": "general", "bidirectional": True})
