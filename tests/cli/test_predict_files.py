@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,10 @@ def test_a_file_of_other_inputs_of_another_run_or_of_other_options_is_refused_an
 
 def test_lines_are_printed_before_the_next_are_read(home, expected) -> None:
     command = [sys.executable, "-m", "saccade", "predict", str(home / "run")]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs of a shell ignore it
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding
+    )
     process.stdin.write(f"{TEXTS[0]}\n{TEXTS[1]}\n".encode())
     process.stdin.flush()
     assert [process.stdout.readline().decode() for _ in range(2)] == [f"{line}\n" for line in expected[:2]]
