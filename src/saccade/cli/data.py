@@ -193,9 +193,7 @@ def _of_files(
     backbone: str | None = None,
 ) -> Survey:
     """The survey of the first kind that recognises the files."""
-    from saccade.data.files.hub import on_hub
-    from saccade.data.files.lines import check_exists, codec_of
-    from saccade.data.paths import locate as locate_path
+    from saccade.data.files.lines import codec_of
     from saccade.data.survey import surveys
     from saccade.recipes.located import locate
     from saccade.recipes.schema import build
@@ -231,9 +229,6 @@ def _of_files(
         raise SaccadeError(
             f"{'--column' if columns else '--format'}: two text files have plain lines, without columns or formats"
         )
-    for file in files:
-        if not on_hub(file) and not Path(file).suffix:  # of the others the reader of their format says it
-            check_exists(locate_path(file, Path.cwd()))
     section = data_class(kind.task)
     plain: dict[str, Any] = {"train": {"source": files[0], "target": files[1]} if two else files[0]}
     plain |= {"columns": kind.columns(columns)} if columns else {}

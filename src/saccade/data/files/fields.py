@@ -10,7 +10,7 @@ from pathlib import Path
 
 from saccade.data.files.hub import header_of_hub, on_hub, scan_hub
 from saccade.data.files.jsonl import header_of_jsonl, scan_jsonl
-from saccade.data.files.lines import Encoding, lines_of, suffix_of, without_end
+from saccade.data.files.lines import Encoding, check_exists, lines_of, suffix_of, without_end
 from saccade.data.files.parquet import header_of_parquet, scan_parquet
 from saccade.data.files.records import EMPTY, Fault, Fields, Name, fault
 from saccade.data.files.tables import TABLES, Row, header_of_table, scan_table
@@ -65,6 +65,8 @@ def format_of(
     known = {name: name for name in COLUMNAR} | {"txt": "lines", "lines": "lines"} if suffixes is None else suffixes
     suffix = suffix_of(path)
     if suffix not in known:
+        if not suffix:
+            check_exists(Path(path))  # a mistyped name, or a folder that is not there
         found = f"the suffix {suffix!r}" if suffix else "a name without a suffix"
         raise InputError(path, expected=expected, found=found, hint=hint)
     return known[suffix]
