@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fastapi.testclient import TestClient
 from PIL import Image
 
 import saccade
@@ -30,7 +29,6 @@ from saccade.data.toy import twins
 from saccade.errors import SaccadeError
 from saccade.recipes.recipe import read_recipe
 from saccade.recipes.schema import dump_yaml
-from saccade.server.app import create_app
 
 TASKS = ("classify_images", "caption")
 MODELS: dict[str, dict[str, Any]] = {
@@ -750,6 +748,10 @@ def use_command(*words: object) -> None:
 
 def use_server(bundle: Bundle, content: bytes) -> None:
     """Send a picture as base64."""
+    from fastapi.testclient import TestClient
+
+    from saccade.server.app import create_app
+
     with TestClient(create_app({"my": bundle}), base_url="http://localhost") as client:
         body = {"inputs": [{"base64": base64.b64encode(content).decode()}]}
         answer = client.post("/v1/models/my/predict", json=body)

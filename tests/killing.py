@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+import torch
+
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree")
 KILLED, ENOUGH = 9, 500
 
@@ -36,6 +38,7 @@ def _act(action: Callable[[], object], count: int, within: str) -> None:
                 os._exit(KILLED)
             left -= 1
 
+    torch.cuda.is_available = lambda: False  # CUDA does not work in a forked process
     sys.addaudithook(hook)
     try:
         action()

@@ -2,7 +2,8 @@
 of EfficientNet-Lite0.
 
     SACCADE_DATA=… python benchmarks/flickr8k/run.py --runs RUNS --out TABLE.md [--figures FOLDER] [--jobs 9] [--minutes 8]
-        [--only soft] [--seeds 1,2,3] [--layer blocks.10] [--also head] [--device cuda] [--limit N] [key=value …]
+        [--only soft] [--seeds 1,2,3] [--layer blocks.15] [--variant "NETWORK@LAYER key=value …"] [--only-variants]
+        [--device cuda] [--limit N] [key=value …]
 
 1. The features of all pictures are computed once, into RUNS/features, and shared by all runs.
 2. With nothing else running, the speed of training is measured, beside that of a plain PyTorch loop (plain.py).
@@ -11,8 +12,9 @@ of EfficientNet-Lite0.
 4. The table is written; with ``--figures``, where soft and hard attention look on twelve test pictures.
 
 What is in RUNS already is not done again. ``--limit`` keeps the first N pictures of each part, to try the script out.
-``--also`` adds one seed of soft attention and of the mean on another layer, ``--variant`` one of soft attention with a setting
-changed. ``key=value`` changes the recipe of every run.
+``--variant`` adds one run, with the first seed: a network, perhaps on another layer, and the settings that it alone has, as in
+``--variant "hard@head model.penalty_scale=mean"``; ``--only-variants`` leaves the usual runs out. ``key=value`` changes the
+recipe of every run.
 """
 
 from __future__ import annotations
@@ -64,16 +66,34 @@ class Run:
     network: str
     seed: int
     layer: str
-    variant: str = ""  # key=value, a setting of the recipe that this run alone has
+    variant: str = ""  # key=value …, the settings of the recipe that this run alone has
 
     @property
     def name(self) -> str:
         return f"{self.network}, {self.variant}" if self.variant else self.network
 
     @property
+    def tuned(self) -> bool:
+        """Whether the backbone is trained too, and so no features are kept."""
+        return ".tune" in self.variant
+
+    @property
     def key(self) -> str:
         own = "".join(letter if letter.isalnum() else "-" for letter in f"-{self.variant}") if self.variant else ""
         return f"{self.network}-{self.layer}-{self.seed}{own}"
+
+
+def variant_of(text: str, seed: int, layer: str) -> Run:
+    """The run that ``--variant`` asks for.
+
+    >>> variant_of("hard@head model.entropy=0.01", 1, "blocks.10")
+    Run(network='hard', seed=1, layer='head', variant='model.entropy=0.01')
+    """
+    named, *changes = text.split()
+    network, _, own = named.partition("@")
+    if network not in NETWORKS or not all("=" in change for change in changes):
+        raise SystemExit(f"--variant: expected NETWORK, or NETWORK@LAYER, then key=value …, found {text!r}")
+    return Run(network, seed, own or layer, " ".join(changes))
 
 
 @dataclass(frozen=True)
@@ -101,9 +121,10 @@ class Result:
         file.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
-def changes_of(options: argparse.Namespace, layer: str) -> list[str]:
+def changes_of(options: argparse.Namespace, layer: str, tuned: bool = False) -> list[str]:
     """What this benchmark changes in a recipe: where features are kept, the device and, with ``--limit``, the records."""
-    changes = [f"data.features.cache={(options.runs / 'features').resolve()}", f"data.features.layer={layer}"]
+    changes = [] if tuned else [f"data.features.cache={(options.runs / 'features').resolve()}"]
+    changes += [f"data.features.layer={layer}"]
     changes += [] if options.device is None else [f"train.device={options.device}"]
     if options.limit:
         changes += [f"data.{part}={listed_in(options, name).resolve()}" for part, name in PARTS.items()]
@@ -245,8 +266,9 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
 
     folder, (recipe, own) = options.runs / run.key, NETWORKS[run.network]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
-    changes = [*own, f"train.seed={run.seed}", f"train.threads={options.threads}", *changes_of(options, run.layer)]
-    changes += [f"train.minutes={max(options.until - time.time() - TESTING, 1.0) / 60}", *filter(None, [run.variant])]
+    usual = changes_of(options, run.layer, run.tuned)
+    changes = [*own, f"train.seed={run.seed}", f"train.threads={options.threads}", *usual]
+    changes += [f"train.minutes={max(options.until - time.time() - TESTING, 1.0) / 60}", *run.variant.split()]
     made = read_recipe(recipe, changes)
     bundle = saccade.train(made, folder=folder)
     evaluation = bundle.evaluation()
@@ -532,9 +554,9 @@ def main() -> None:
     parser.add_argument("--figures", type=Path)
     parser.add_argument("--only", choices=list(NETWORKS), action="append")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--layer", default="blocks.10")
-    parser.add_argument("--also", metavar="LAYER")
-    parser.add_argument("--variant", metavar="key=value", action="append", default=[])
+    parser.add_argument("--layer", default="blocks.15")
+    parser.add_argument("--variant", metavar='"NETWORK@LAYER key=value …"', action="append", default=[])
+    parser.add_argument("--only-variants", action="store_true", help="train none but those of --variant")
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600.0)
@@ -553,10 +575,11 @@ def main() -> None:
     if options.one:
         train_one(options, Run(options.one, seeds[0], options.layer, *options.variant))
         return
-    runs = [Run(network, seed, options.layer) for seed in seeds for network in options.only or NETWORKS]
-    runs += [Run(network, seeds[0], options.also) for network in ("soft", "mean") if options.also]
-    runs += [Run("soft", seeds[0], options.layer, variant) for variant in options.variant]
-    for layer in dict.fromkeys(run.layer for run in runs if not (options.runs / f"{run.key}.json").is_file()):
+    usual = [] if options.only_variants else options.only or NETWORKS
+    runs = [Run(network, seed, options.layer) for seed in seeds for network in usual]
+    runs += [variant_of(variant, seeds[0], options.layer) for variant in options.variant]
+    waiting = [run for run in runs if not (options.runs / f"{run.key}.json").is_file()]
+    for layer in dict.fromkeys(run.layer for run in waiting if not run.tuned):
         compute_features(options, layer)
     if not options.no_speed and not (options.runs / "speed.json").is_file():
         words = ["--one", "speed", "--layer", options.layer, *options.changes]

@@ -129,10 +129,11 @@ def test_of_processes_that_start_at_the_same_moment_exactly_one_trains_and_the_o
     folder, count = tmp_path / "run", 3
     if kind == "resume":
         shutil.copytree(stopped, folder)
-    fork = multiprocessing.get_context("fork")
-    start, others, verdicts = fork.Barrier(count), fork.Barrier(count), fork.Queue()
+    processes = multiprocessing.get_context("spawn")  # CUDA does not work in forked ones
+    start, others, verdicts = processes.Barrier(count), processes.Barrier(count), processes.Queue()
     rivals = [
-        fork.Process(target=contend, args=(kind, folder, start, others, verdicts), daemon=True) for _ in range(count)
+        processes.Process(target=contend, args=(kind, folder, start, others, verdicts), daemon=True)
+        for _ in range(count)
     ]
     for rival in rivals:
         rival.start()

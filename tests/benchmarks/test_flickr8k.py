@@ -140,3 +140,16 @@ def test_a_run_with_another_setting_has_a_name_of_its_own(run: Any) -> None:
     usual, other = run.Run("soft", 1, "blocks.10"), run.Run("soft", 1, "blocks.10", "model.penalty_scale=mean")
     assert (usual.name, usual.key) == ("soft", "soft-blocks.10-1")
     assert (other.name, other.key) == ("soft, model.penalty_scale=mean", "soft-blocks.10-1-model-penalty-scale-mean")
+
+
+def test_a_variant_names_its_network_its_layer_and_its_settings(run: Any) -> None:
+    made = run.variant_of("hard@head model.entropy=0.01 data.features.tune.lr=5e-5", 7, "blocks.10")
+    assert (made.network, made.layer, made.seed, made.tuned) == ("hard", "head", 7, True)
+    assert made.variant.split() == ["model.entropy=0.01", "data.features.tune.lr=5e-5"]
+    assert (run.variant_of("mean", 2, "blocks.10").layer, run.variant_of("mean", 2, "blocks.10").tuned) == (
+        "blocks.10",
+        False,
+    )
+    for wrong in ("model.entropy=0.01", "soft head"):
+        with pytest.raises(SystemExit, match="expected NETWORK"):
+            run.variant_of(wrong, 1, "head")

@@ -220,7 +220,8 @@ def test_a_bundle_holds_the_trained_backbone_and_needs_no_folder(
     assert not any(part.training for part in again.network.modules())
     after = again.predict(PICTURE, lens=Lens())[0]
     assert after.value == before.value and after.log_prob == pytest.approx(before.log_prob, abs=1e-6)
-    assert torch.equal(after.trace.maps[0].weights, before.trace.maps[0].weights)
+    same = 1e-5 if torch.cuda.is_available() else 0.0  # a GPU chooses how to convolve anew in every network
+    torch.testing.assert_close(after.trace.maps[0].weights, before.trace.maps[0].weights, atol=same, rtol=0)
     grid = after.trace.axes["image"]
     assert (grid.height, grid.width) == GRID[:2] and tuple(grid.image.shape) == PICTURE.shape
     assert again.evaluate() == pytest.approx(bundle.evaluate())

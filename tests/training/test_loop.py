@@ -82,7 +82,8 @@ def test_a_run_killed_in_mid_epoch_and_resumed_equals_an_uninterrupted_one(whole
         "import signal; from saccade import api; from tests.tiny import tiny; from tests.training.test_loop import StopAt; "
         f"api.train(tiny(), folder={str(tmp_path / 'killed')!r}, report=StopAt({KILLED_AT}, signal.SIGKILL))"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
     killed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, check=False, capture_output=True
     )

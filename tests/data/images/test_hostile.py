@@ -68,6 +68,8 @@ def test_a_picture_is_predicted_or_refused_with_one_line(runs, tmp_path, part):
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_a_picture_is_served_or_refused_by_the_server(runs):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed")
+    pytest.importorskip("httpx2", reason="httpx2, of the test client, is not installed")
     for name, _, make in PICTURES[::5]:
         told = tried(name, hostile.use_server, runs["classify_images"], make())
         assert told == "used" or not name.startswith("whole"), name
