@@ -31,6 +31,13 @@ def test_shapes_and_colours_are_as_frequent_and_independent() -> None:
     assert set(counts) == set(product(("circle", "cross", "square"), COLOURS)) and max(counts.values()) < 60
 
 
+def test_unless_above_is_false_about_half_of_the_pairs_lie_one_above_the_other() -> None:
+    for above, share in ((True, 0.5), (False, 0.0)):
+        pairs = generate(Twins(train=401, valid=3, test=5, size=37, above=above))["train"]
+        downwards = [pair.second[1] - pair.first[1] == pytest.approx(0.5) for pair in pairs]
+        assert np.mean(downwards) == pytest.approx(share, abs=0.1)
+
+
 def test_with_a_smaller_spread_both_things_lie_near_the_same_places() -> None:
     def middles(spread: float) -> np.ndarray:
         pairs = generate(Twins(train=301, valid=3, test=5, size=37, spread=spread))["train"]

@@ -25,7 +25,12 @@ EDGE = 0.24  # of the middles from the edges, at least
 
 @dataclass(frozen=True)
 class Twins:
-    """How many pictures, of how many pixels, and how many shapes; ``spread`` is how far places vary, 0: not at all."""
+    """How many pictures, of how many pixels, and how many shapes.
+
+    Attributes:
+        spread: how far places vary, 0: not at all.
+        above: half of the pairs lie one above the other; all beside each other otherwise.
+    """
 
     train: int = 4000
     valid: int = 200
@@ -33,6 +38,7 @@ class Twins:
     size: int = 24
     shapes: int = 3
     spread: float = 1.0
+    above: bool = True
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -75,7 +81,8 @@ def _pair(draw: random.Random, settings: Twins) -> TwinPair:
     along = place(1 - EDGE - APART)
     aside = place(1 - EDGE), place(1 - EDGE)
     places = (along, aside[0]), (along + APART, aside[1])
-    first, second = places if draw.random() < 0.5 else ((down, across) for across, down in places)
+    turned = draw.random() >= 0.5 and settings.above
+    first, second = ((down, across) for across, down in places) if turned else places
     return TwinPair(shape, colour, first, second, draw.uniform(*RADII), settings.size)
 
 
