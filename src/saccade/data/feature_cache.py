@@ -133,9 +133,9 @@ class ShardWriter:
 
     def __init__(self, shards: FeatureShards, most: int) -> None:
         """``most``: rows that all items together will have, or a guess."""
-        row = 2 * int(np.prod(shards.shape))
+        self._room = max(1, SHARD_BYTES // (2 * int(np.prod(shards.shape))))
         # One buffer: small tensors that live until a shard is written would leave holes all over the heap.
-        self._buffer = torch.empty(max(1, min(SHARD_BYTES // row, most)), *shards.shape, dtype=torch.float16)
+        self._buffer = torch.empty(max(1, min(self._room, most)), *shards.shape, dtype=torch.float16)
         self._shards, self._digests, self._counts = shards, list[str](), list[int]()
         self._filled, self._since = 0, time.monotonic()
 
@@ -155,7 +155,7 @@ class ShardWriter:
         self._filled += len(features)
         self._digests += digests
         self._counts += counts
-        full = self._filled + len(features) > len(self._buffer)  # for as many again
+        full = self._filled + len(features) > self._room  # for as many again
         if full or time.monotonic() - self._since > SHARD_SECONDS:
             self._write()
 
