@@ -263,7 +263,7 @@ def test_given_frames_get_differences_and_are_normalised(tmp_path: Path) -> None
         again.frames([(other, "")])
     with pytest.raises(InputError, match=r"expected given frames \[L, 3\], found a recording"):
         again.frames([(spoken(901)[0].source, "")])
-    with pytest.raises(InputError, match="huge: .*65,504.*1e[+]06"):
+    with pytest.raises(InputError, match=r"huge: .*65,504.*1e[+]06"):
         again.frames([(GivenFrames.in_memory(np.full((2, 3), 1e6), "huge"), "")])
 
 
