@@ -20,8 +20,8 @@ def pitch_of(sound: np.ndarray, rate: int) -> float:
 
 def test_every_tone_sounds_between_its_boundaries_and_pauses_hold_noise_alone() -> None:
     for string in generate(SMALL)["train"]:
-        sound, tones = string.samples(16_000), dict.fromkeys(range(len(string.tones)))
-        assert len(sound) == round(16_000 * string.seconds) and sound.dtype == np.float32
+        sound, tones = string.draw(), dict.fromkeys(range(len(string.tones)))
+        assert len(sound) == string.count == round(16_000 * string.seconds) and sound.dtype == np.float32
         for number in tones:
             symbol, start, end = string.times[number]
             inside = sound[round(16_000 * start) : round(16_000 * end)]
@@ -38,13 +38,13 @@ def test_a_symbol_has_its_pitch_at_every_rate(rate: int) -> None:
     for symbol in SYMBOLS[:12]:
         string = ToneString((Tone("a", 5), Tone(symbol, 15)), noise=0.0)
         _, start, end = string.times[1]
-        pitches.append(pitch_of(string.samples(rate)[round(start * rate) : round(end * rate)], rate))
+        pitches.append(pitch_of(string.draw(rate)[round(start * rate) : round(end * rate)], rate))
     expected = 180.0 * (2400 / 180) ** (np.arange(12) / 11)
     np.testing.assert_allclose(pitches, expected, atol=6)
 
 
 def test_equal_tones_in_a_row_are_separated_by_a_dip_at_their_boundary() -> None:
-    sound = ToneString((Tone("d", 9), Tone("d", 11)), noise=0.0).samples(16_000)
+    sound = ToneString((Tone("d", 9), Tone("d", 11)), noise=0.0).draw(16_000)
     boundary = round(0.09 * 16_000)
     assert (
         np.abs(sound[boundary - 16 : boundary + 16]).max() < 0.3 * np.abs(sound[boundary + 200 : boundary + 400]).max()
@@ -56,7 +56,7 @@ def test_a_split_depends_on_its_seed_and_not_on_the_size_of_another() -> None:
     assert more["test"] == generate(SMALL)["test"] and more["train"] == generate(SMALL)["train"][:2]
     assert generate(Tones(train=2, valid=3, test=7, seed=2))["test"] != more["test"]
     again = generate(SMALL)["test"][0]
-    np.testing.assert_array_equal(again.samples(), more["test"][0].samples())
+    np.testing.assert_array_equal(again.draw(), more["test"][0].draw())
 
 
 def test_strings_and_tones_have_all_lengths_asked_for_and_long_strings_repeat_symbols() -> None:
@@ -78,7 +78,7 @@ def test_examples_hold_repeated_symbols_and_pauses() -> None:
     [
         ({"test": 0}, "test"), ({"symbols": (9, 5)}, "symbols"), ({"symbols": (0, 5)}, "symbols"),
         ({"frames": (5, 10**6)}, "frames"), ({"pause_frames": (0, 2)}, "pause_frames"), ({"alphabet": 27}, "alphabet"),
-        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"spread": -1.0}, "spread"),
+        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"rate": 10}, "rate"), ({"spread": -1.0}, "spread"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(changes: dict[str, object], field: str) -> None:

@@ -6,7 +6,7 @@ Every symbol has a pitch and a timbre of its own; each tone of it is a little ou
 that two equal tones in a row are heard as two. Symbols are drawn independently: they repeat, and most of all in long strings.
 To listen to strings longer than those of training, set ``data.tones.symbols: [50, 100]``.
 
-A string is a description, a few numbers that compare equal where the sounds are equal; :meth:`ToneString.samples` makes the
+A string is a description, a few numbers that compare equal where the sounds are equal; :meth:`ToneString.draw` makes the
 sound with numpy at any rate.
 
 >>> string = EXAMPLES[0]
@@ -51,10 +51,11 @@ class Tones:
     pause_frames: tuple[int, int] = (1, 5)
     spread: float = 6.0  # dB that tones are louder or softer, at most
     noise: float = 0.15  # its root mean square as a share of a tone's
+    rate: int = 16_000  # samples per second
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_ranges(self, alphabet=(2, 26), pauses=(0, 1), spread=(0, 40), noise=(0, 10))
+        check_ranges(self, alphabet=(2, 26), pauses=(0, 1), spread=(0, 40), noise=(0, 10), rate=(1000, 48_000))
         for name, most in (("symbols", MOST_SYMBOLS), ("frames", 1000), ("pause_frames", 1000)):
             least, longest = getattr(self, name)
             if not 1 <= least <= longest <= most:
@@ -79,6 +80,7 @@ class ToneString:
     tones: tuple[Tone, ...]
     alphabet: int = 12
     noise: float = 0.15
+    rate: int = 16_000
     grain: int = 0
 
     @property
@@ -102,8 +104,14 @@ class ToneString:
     def seconds(self) -> float:
         return self.starts[-1] / FRAMES_PER_SECOND
 
-    def samples(self, rate: int = 16_000) -> Float32[ndarray, " n"]:
-        """The sound, from −1 to 1."""
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return round(self.seconds * self.rate)
+
+    def draw(self, rate: int | None = None) -> Float32[ndarray, " n"]:
+        """The sound, from −1 to 1; ``rate`` in place of the string's own makes other noise of the same loudness."""
+        rate = rate or self.rate
         sound = np.random.default_rng(self.grain).standard_normal(round(self.seconds * rate), np.float32)
         sound *= self.noise * LOUDNESS
         for tone, (_, start, end) in zip(self.tones, self.times, strict=True):
@@ -128,7 +136,7 @@ def _string(draw: random.Random, settings: Tones) -> ToneString:
         )
         for _ in range(draw.randint(*settings.symbols))
     )
-    return ToneString(tones, settings.alphabet, settings.noise, draw.randrange(2**32))
+    return ToneString(tones, settings.alphabet, settings.noise, settings.rate, draw.randrange(2**32))
 
 
 def _tone(tone: Tone, alphabet: int, count: int, rate: int) -> Float32[ndarray, " count"]:
