@@ -231,7 +231,7 @@ def part(axis: Axis | None, start: int, size: int) -> Axis:
         special = tuple(position - start for position in axis.special if start <= position < start + size)
         return Tokens(labels, words=axis.words[start : start + size], special=special)
     if isinstance(axis, Frames):
-        return Frames(labels, seconds=axis.seconds)
+        return Frames(labels, seconds=axis.seconds, start=axis.start + start * axis.seconds, segments=axis.segments)
     return Positions(labels)
 
 
@@ -241,8 +241,7 @@ def _blocks(axis: Axis, size: int) -> Axis:
         return axis
     starts = range(0, len(axis), size)
     if isinstance(axis, Frames):
-        picture = axis.spectrogram
-        return Frames(axis.labels[::size], seconds=axis.seconds * size, spectrogram=picture)
+        return replace(axis, labels=axis.labels[::size], seconds=axis.seconds * size, audio=None, rate=0)
     return Positions(tuple(f"{start}–{min(start + size, len(axis)) - 1}" for start in starts))
 
 
