@@ -27,20 +27,21 @@ def networks(folder: Path) -> dict[str, Network]:
 
 
 def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
-    from alignments import alignment_of
+    from alignments import alignment_of, delay_of
 
     data = bundle.recipe.data
-    records = bundle.task.load(data, Path(), 1).test
-    return alignment_of(bundle.task, bundle.network, records, data.features.hop * bundle.network.pooling)
+    splits, seconds = bundle.task.load(data, Path(), 1), data.features.hop * bundle.network.pooling
+    delay = delay_of(bundle.task, bundle.network, splits.valid, seconds)
+    return alignment_of(bundle.task, bundle.network, splits.test, seconds, delay)
 
 
 def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
     head = ["network", "seeds", "test PER, %", "phonemes with their attention on them (± 2 frames), %",
-            "boundaries within 2 frames, %", "delay, ms"]  # fmt: skip
+            "starts within 2 frames, %", "delay, ms"]  # fmt: skip
     rows = [
         [
             name, len(own), mean_of([result["test"]["per"] for result in own], 2, 100),
-            *(mean_of([result[key] for result in own], 1, 100) for key in ("on_symbol", "boundaries")),
+            *(mean_of([result[key] for result in own], 1, 100) for key in ("found", "starts")),
             mean_of([result["delay"] for result in own], 0, 1000),
         ]
         for name, own in by_network(results).items()

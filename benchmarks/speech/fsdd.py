@@ -33,11 +33,12 @@ def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
     """How attention is aligned with the true times of the digits."""
     from pathlib import Path
 
-    from alignments import alignment_of
+    from alignments import alignment_of, delay_of
 
     data = bundle.recipe.data
-    records = bundle.task.load(data, Path(), 1).test
-    return alignment_of(bundle.task, bundle.network, records, data.features.hop * bundle.network.pooling)
+    splits, seconds = bundle.task.load(data, Path(), 1), data.features.hop * bundle.network.pooling
+    delay = delay_of(bundle.task, bundle.network, splits.valid, seconds)
+    return alignment_of(bundle.task, bundle.network, splits.test, seconds, delay)
 
 
 def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
@@ -52,7 +53,7 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
         [
             name, len(own), mean_of([result["test"]["cer"] for result in own], 2, 100),
             mean_of([result["test"]["exact_match"] for result in own], 1, 100),
-            mean_of([result["on_symbol"] for result in own], 1, 100),
+            mean_of([result["found"] for result in own], 1, 100),
         ]
         for name, own in by_network(results).items()
     ]  # fmt: skip

@@ -32,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The error rate and the alignment at every length, with each remedy."""
-    from alignments import alignment_of
+    from alignments import alignment_of, delay_of
 
     from saccade.nn.listener import Focus
 
     task, network, data = bundle.task, bundle.network, bundle.recipe.data
     seconds, found = data.features.hop * network.pooling, {}
+    delay = delay_of(task, network, task.load(data, Path(), 1).valid, seconds)
     for times in TIMES:
         least, most = data.tones.symbols
         tones = replace(data.tones, train=1, valid=1, test=STRINGS[times], symbols=(times * least, times * most))
@@ -45,7 +46,7 @@ def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
         for remedy, settings in REMEDIES.items():
             focus = Focus(**settings)
             figures = bundle.evaluate(records, metrics="cer", search=replace(bundle.recipe.search, focus=focus))
-            aligned = alignment_of(task, network.focused(focus), records, seconds)
+            aligned = alignment_of(task, network.focused(focus), records, seconds, delay)
             found[f"{remedy}|{times}"] = {"cer": figures["cer"], **aligned}
     return {"lengths": found}
 
@@ -54,8 +55,8 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
     lines = heading("Tones: strings longer than those of training", options)
     groups = by_network(results)
     for title, name in (
-        ("Error rate, %", "cer"), ("Symbols with their attention on them (± 2 frames), %", "on_symbol"),
-        ("Boundaries within 2 frames, %", "boundaries"),
+        ("Error rate, %", "cer"), ("Symbols with their attention on them (± 2 frames), %", "found"),
+        ("Symbols whose start is found within 2 frames, %", "starts"),
     ):  # fmt: skip
         rows = [
             [
@@ -95,7 +96,7 @@ def draw(file: Path, groups: dict[str, list[Result]]) -> None:
     styles = {"content": "--", "hybrid": "-"}
     for network, own in groups.items():
         for number, remedy in enumerate(REMEDIES):
-            for axes, name in ((left, "cer"), (right, "on_symbol")):
+            for axes, name in ((left, "cer"), (right, "starts")):
                 columns = [[100 * value for value in values(own, remedy, times, name)] for times in TIMES]
                 means = [sum(column) / len(column) for column in columns]
                 axes.plot(
@@ -108,7 +109,7 @@ def draw(file: Path, groups: dict[str, list[Result]]) -> None:
                     label=named(network, remedy),
                 )
                 axes.fill_between(TIMES, [*map(min, columns)], [*map(max, columns)], color=f"C{number}", alpha=0.12)
-    for axes, title in ((left, "characters wrong, %"), (right, "symbols with their attention on them, %")):
+    for axes, title in ((left, "characters wrong, %"), (right, "starts of symbols within 2 frames, %")):
         axes.set_xscale("log", base=2)
         axes.set_xticks(TIMES, [f"{times}×" for times in TIMES])
         axes.set_xlabel("length of the strings, of those of training")
