@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from runs import Network, Result, by_network, heading, main, mean_of, table
@@ -29,7 +30,7 @@ def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
     """What a run is measured on beside its test set: with CTC, the test set read with CTC's scores in the beam."""
     if not bundle.recipe.model.ctc:
         return {}
-    return {"with_ctc": bundle.evaluate(**{"search.ctc": 0.3})}
+    return {"with_ctc": bundle.evaluate(search=replace(bundle.recipe.search, ctc=0.3))}
 
 
 def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
