@@ -43,12 +43,21 @@ def test_a_symbol_has_its_pitch_at_every_rate(rate: int) -> None:
     np.testing.assert_allclose(pitches, expected, atol=6)
 
 
-def test_equal_tones_in_a_row_are_separated_by_a_dip_at_their_boundary() -> None:
-    sound = ToneString((Tone("d", 9), Tone("d", 11)), noise=0.0).draw(16_000)
+def test_a_tone_is_silent_at_its_ends_so_that_boundaries_are_heard() -> None:
+    sound = ToneString((Tone("d", 9), Tone("e", 11)), noise=0.0).draw()
     boundary = round(0.09 * 16_000)
     assert (
         np.abs(sound[boundary - 16 : boundary + 16]).max() < 0.3 * np.abs(sound[boundary + 200 : boundary + 400]).max()
     )
+
+
+def test_between_equal_tones_there_is_always_a_pause_and_between_others_sometimes() -> None:
+    pauses = {True: [], False: []}
+    for string in generate(Tones(train=201, valid=1, test=1, alphabet=3, pauses=0.3, pause_frames=(2, 3)))["train"]:
+        for tone, following in zip(string.tones, string.tones[1:]):
+            pauses[tone.symbol == following.symbol].append(tone.pause)
+    assert set(pauses[True]) == {2, 3} and set(pauses[False]) == {0, 2, 3}
+    assert np.mean(np.array(pauses[False]) > 0) == pytest.approx(0.3, abs=0.05)
 
 
 def test_a_split_depends_on_its_seed_and_not_on_the_size_of_another() -> None:

@@ -2,8 +2,8 @@
 
     "cafeb"  →  five tones one after the other, each 50 to 150 ms long, some with a pause after them, in noise
 
-Every symbol has a pitch and a timbre of its own; each tone of it is a little out of tune, louder or softer, and decays, so
-that two equal tones in a row are heard as two. Symbols are drawn independently: they repeat, and most of all in long strings.
+Every symbol has a pitch and a timbre of its own; each tone of it is a little out of tune, louder or softer, and decays.
+Symbols are drawn independently: they repeat, and most of all in long strings. Between two equal tones there is always a pause.
 To listen to strings longer than those of training, set ``data.tones.symbols: [50, 100]``.
 
 A string is a description, a few numbers that compare equal where the sounds are equal; :meth:`ToneString.draw` makes the
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 import numpy as np
 from jaxtyping import Float32
@@ -47,8 +47,8 @@ class Tones:
     symbols: tuple[int, int] = (5, 10)  # per string, from and to
     frames: tuple[int, int] = (5, 15)  # of 10 ms per tone, from and to
     alphabet: int = 12  # different symbols
-    pauses: float = 0.2  # share of tones that a pause follows
-    pause_frames: tuple[int, int] = (1, 5)
+    pauses: float = 0.2  # share of tones that a pause follows, beside those between equal tones
+    pause_frames: tuple[int, int] = (2, 5)
     spread: float = 6.0  # dB that tones are louder or softer, at most
     noise: float = 0.15  # its root mean square as a share of a tone's
     rate: int = 16_000  # samples per second
@@ -126,15 +126,16 @@ def generate(settings: Tones) -> dict[str, list[ToneString]]:
 
 
 def _string(draw: random.Random, settings: Tones) -> ToneString:
+    text = [SYMBOLS[draw.randrange(settings.alphabet)] for _ in range(draw.randint(*settings.symbols))]
     tones = tuple(
         Tone(
-            SYMBOLS[draw.randrange(settings.alphabet)],
+            symbol,
             draw.randint(*settings.frames),
-            draw.randint(*settings.pause_frames) if draw.random() < settings.pauses else 0,
+            draw.randint(*settings.pause_frames) if draw.random() < settings.pauses or symbol == following else 0,
             round(draw.uniform(-settings.spread, settings.spread), 2),
             round(draw.uniform(-DETUNE, DETUNE), 4),
         )
-        for _ in range(draw.randint(*settings.symbols))
+        for symbol, following in zip_longest(text, text[1:])
     )
     return ToneString(tones, settings.alphabet, settings.noise, settings.rate, draw.randrange(2**32))
 
@@ -157,6 +158,7 @@ EXAMPLES = (
         (Tone("c", 12), Tone("a", 7, pause=3), Tone("f", 15, loudness=-4.0), Tone("e", 5), Tone("b", 9, detune=0.01))
     ),
     ToneString(
-        (Tone("d", 6), Tone("d", 11, pause=2), Tone("d", 8), Tone("k", 14), Tone("l", 5), Tone("d", 10)), grain=7
+        (Tone("d", 6, pause=3), Tone("d", 11, pause=2), Tone("d", 8), Tone("k", 14), Tone("l", 5), Tone("d", 10)),
+        grain=7,
     ),
 )
