@@ -123,7 +123,8 @@ def measure(options: argparse.Namespace) -> list[str]:
     about = (
         f"`listen_attend`, hybrid: {config.layers} layers of {config.hidden} per direction, pooling "
         f"{list(network.encoder.steps)}, state {config.state}, alignment {config.alignment}, {config.filters} filters of "
-        f"{2 * config.reach + 1} taps; batches of 16 recordings of {mean:.0f} frames of {width} values in the mean, {torch.get_num_threads()} threads of the CPU."
+        f"{2 * config.reach + 1} taps; batches of 16 recordings of {mean:.0f} frames of {width} values in the mean, "
+        f"{torch.get_num_threads()} threads of the CPU."
     )
     head = ["", "training, frames/s", "×", *(f"real-time factor of greedy decoding, {n} at a time" for n in DECODED)]
     return [
