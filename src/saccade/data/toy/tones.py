@@ -48,7 +48,7 @@ class Tones:
     frames: tuple[int, int] = (5, 15)  # of 10 ms per tone, from and to
     alphabet: int = 12  # different symbols
     pauses: float = 0.2  # share of tones that a pause follows, beside those between equal tones
-    pause_frames: tuple[int, int] = (2, 5)
+    pause_frames: tuple[int, int] = (3, 6)
     spread: float = 6.0  # dB that tones are louder or softer, at most
     noise: float = 0.15  # its root mean square as a share of a tone's
     rate: int = 16_000  # samples per second
