@@ -321,7 +321,7 @@ class _Writer:
             elif isinstance(axis, Frames) and field.name == "audio":
                 written["audio"] = sound_address(content, axis.rate)
             else:
-                written[field.name] = self.blocks.add(content, "f32")
+                written[field.name] = self.blocks.add(content, "u8" if content.dtype is torch.uint8 else "f32")
         if isinstance(axis, Tokens):
             written["words"] = words_in(axis)
             written["spans"] = spans_in(axis) or ()
