@@ -33,6 +33,7 @@ from starlette.requests import ClientDisconnect
 
 from saccade.errors import InputError, SaccadeError
 from saccade.explain import erasure
+from saccade.kinds import InputKind
 from saccade.plugins import blame
 from saccade.server.budget import CHEAPER, Budget, Pace
 from saccade.server.host_guard import LOCAL, HostGuard
@@ -169,7 +170,8 @@ class LandingPage:
         examples = ready or []
         shown = self.inputs or tuple(examples[:1])
         measures = isinstance(self.bundle.task, Scores)
-        live = {"model": self.name, "api": API, "examples": examples, "measures": measures}
+        kind = self.bundle.task.input.name
+        live = {"model": self.name, "api": API, "examples": examples, "measures": measures, "input": kind}
         made = await self.worker.do(lambda: self._make(shown, live))
         if ready is not None:
             self._page = made
@@ -191,8 +193,13 @@ class LandingPage:
     def _traces(self, inputs: Sequence[str]) -> list[Trace]:
         if not inputs:
             return []
+        kind = self.bundle.task.input
         try:
-            predictions = predict(self.bundle, Ask(tuple(inputs), trace=True), self.limits)
+            ask = Ask(tuple(inputs), trace=True)
+            if kind.largest is None:
+                predictions = predict(self.bundle, ask, self.limits)
+            else:
+                predictions = self.bundle.predict(_files(kind, inputs), lens=ask.lens(self.limits, kind))
         except (SaccadeError, Refusal) as error:
             if self.inputs:  # the user asked for these
                 raise
@@ -274,8 +281,14 @@ def _check_names(bundles: Mapping[str, Bundle]) -> None:
 def _check_inputs(bundles: Mapping[str, Bundle], inputs: Sequence[str]) -> None:
     """Refuse inputs that the models cannot read now, not when the page is opened."""
     for bundle in bundles.values():
-        for refused in bundle.refusals(inputs).values():
+        kind = bundle.task.input
+        for refused in bundle.refusals(inputs if kind.largest is None else _files(kind, inputs)).values():
             raise refused
+
+
+def _files(kind: InputKind, inputs: Sequence[str]) -> list[Any]:
+    """The files that a page shows first, by their names on the command line."""
+    return [kind.from_argument(name, f"input {number}") for number, name in enumerate(inputs, start=1)]
 
 
 def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, Worker], limits: Limits) -> None:
