@@ -42,7 +42,9 @@ LETTERS = "abc d"
 
 
 def text(draw: np.random.Generator, least: int = 2, most: int = 7) -> str:
-    return "".join(draw.choice(list("abcd")) for _ in range(draw.integers(least, most))) + " " + draw.choice(["ad", "ca"])
+    return (
+        "".join(draw.choice(list("abcd")) for _ in range(draw.integers(least, most))) + " " + draw.choice(["ad", "ca"])
+    )
 
 
 def frames_of(said: str, draw: np.random.Generator) -> np.ndarray:
@@ -221,7 +223,13 @@ def test_a_recording_is_the_same_in_every_form(tmp_path: Path) -> None:
     content, path = wav(samples), tmp_path / "a.wav"
     path.write_bytes(content)
     stored = (samples * 32767).astype("<i2") / 32768
-    forms = [path, str(path), content, {"base64": base64.b64encode(content).decode()}, (stored.astype(np.float32), RATE)]
+    forms = [
+        path,
+        str(path),
+        content,
+        {"base64": base64.b64encode(content).decode()},
+        (stored.astype(np.float32), RATE),
+    ]
     found = [task.predict(network, task.inputs(form), how=Search(), lens=Lens())[0] for form in forms]
     assert len({one.value for one in found}) == 1
     for one in found:
@@ -297,7 +305,9 @@ def test_what_if_it_had_looked_there(data: SpeechData) -> None:
     given = splits.test[1].source
     (plain,) = task.predict(network, [given], how=Search(), lens=Lens())
     there = [float(place == 5) for place in range(len(plain.trace.axes["sound"]))]
-    (told,) = task.predict(network, [given], how=Search(), lens=Lens(edits=[Set(there, site="decoder.attention", step=1)]))
+    (told,) = task.predict(
+        network, [given], how=Search(), lens=Lens(edits=[Set(there, site="decoder.attention", step=1)])
+    )
     assert told.trace.maps[0].weights[1, 5] == 1 and told.log_prob != plain.log_prob
     second = told.trace.maps[0].weights[2] - plain.trace.maps[0].weights[2]
     assert bool(second.abs().max() > 1e-4), "where it looked last goes into where it looks next"
@@ -337,7 +347,9 @@ def test_a_language_model_is_found_by_its_tokens(data: SpeechData, tmp_path: Pat
     both = task.predict(Ensemble([network, network]), [splits.test[0].source], how=how)[0]
     assert both.value == found[0].value and both.score == pytest.approx(found[0].score, abs=1e-4)
     without = bundle_of_language_model(tmp_path, ["abc ab"] * 9)
-    with pytest.raises(InputError, match=r"lm: tokenizer.json: expected every token of the transcripts, found 1 of 9 missing, 'd'"):
+    with pytest.raises(
+        InputError, match=r"lm: tokenizer.json: expected every token of the transcripts, found 1 of 9 missing, 'd'"
+    ):
         made(data)[0].predict(network, [splits.test[0].source], how=Search(lm=Fusion(str(without))))
     with pytest.raises(SaccadeError, match=r"search\.ctc: expected a network that was trained with model\.ctc"):
         task.predict(made(data, PLAIN)[1], [splits.test[0].source], how=Search(ctc=0.3))
