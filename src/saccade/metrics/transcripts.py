@@ -38,9 +38,7 @@ def folded(text: str) -> str:
     return " ".join(into for phone in text.split() if (into := FOLDED.get(phone, phone)))
 
 
-def transcript_scores(
-    names: Sequence[str], predictions: Sequence[str], references: Sequence[str]
-) -> dict[str, Score]:
+def transcript_scores(names: Sequence[str], predictions: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
     """The named metrics of :data:`PAIRED_TRANSCRIPT_METRICS`."""
     found = {name: transcript_statistics(name, predictions, references) for name in names}
     return {name: Score(name, each.value, each.higher_is_better) for name, each in found.items()}
