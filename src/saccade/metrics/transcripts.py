@@ -88,7 +88,7 @@ class Errors:
                     errors.inserted.update(after)
         return errors
 
-    def by_unit(self) -> dict[str, dict[str, float]]:
+    def by_unit(self) -> dict[str, dict[str, int]]:
         """Counts of every unit, the one with most errors first: how often it is true (``count``), and was substituted,
         deleted and inserted. ``all`` is their sum."""
         substituted = Counter[str]()

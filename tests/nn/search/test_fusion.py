@@ -120,16 +120,20 @@ def test_every_way_to_search_gives_the_same() -> None:
                 assert [each.log_prob for each in ours] == pytest.approx([each.log_prob for each in theirs], abs=1e-5)
 
 
-def test_a_language_model_of_a_stream_reads_the_end_of_a_text_first() -> None:
-    lm = language_model("recurrent")
-    together = fused(listener(), 0.0, lm, 1.0, opening=EOS)
+def test_a_language_model_with_other_tokens_and_another_opening_reads_its_own() -> None:
+    torch.manual_seed(4)
+    lm = recurrent_lm.RecurrentLM(recurrent_lm.Config(embedding=3, hidden=4), 9).eval()
+    theirs = torch.tensor([0, EOS, 2, 3, 8, 5])  # for our first token it reads the end of another text
+    together = fused(listener(), 0.0, lm, 1.0, tokens=theirs)
+    alone = fused(listener(), 0.0)
+    scores = []
     with torch.no_grad():
-        memory = together.encode(sound(), LENGTHS)
-        scores, _ = together.step(torch.tensor([BOS, BOS]), together.start(memory), memory, offset=0)
-        alone = fused(listener(), 0.0)
-        plain, _ = alone.step(torch.tensor([BOS, BOS]), alone.start(memory), memory, offset=0)
-        expected = lm(torch.tensor([[EOS], [EOS]])).log_softmax(-1)[:, 0]
-    torch.testing.assert_close(scores - plain, expected)
+        for network in (together, alone):
+            memory = network.encode(sound(), LENGTHS)
+            _, state = network.step(torch.tensor([BOS, BOS]), network.start(memory), memory, offset=0)
+            scores.append(network.step(torch.tensor([4, 5]), state, memory, offset=1)[0])
+        expected = lm(torch.tensor([[EOS, 8], [EOS, 5]])).log_softmax(-1)[:, 1, theirs]
+    torch.testing.assert_close(scores[0] - scores[1], expected)
 
 
 @pytest.mark.parametrize(

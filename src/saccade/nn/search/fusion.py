@@ -55,9 +55,12 @@ class Fused(EncoderDecoder):
 
     Args:
         labels: the log-probabilities of CTC's labels from the decoder's memory; needed where ``ctc``, the weight w, is not 0.
-        lm: a language model of the same vocabulary, its weight β, and the token that it reads first.
+        lm: a language model, and its weight β. ``tokens``: its token for each of the decoder's; the one for ``bos`` is what it
+            reads first.
         bos, eos: the token before the first one, and the end.
     """
+
+    tokens: Tensor | None
 
     def __init__(
         self,
@@ -69,12 +72,12 @@ class Fused(EncoderDecoder):
         labels: Callable[[Any], Tensor] | None = None,
         lm: LanguageModel | None = None,
         weight: float = 0.0,
-        opening: int | None = None,
+        tokens: Int[Tensor, " V"] | None = None,
     ) -> None:
         super().__init__()
         self.decoder, self.lm = decoder, lm
-        self.bos, self.eos, self.opening = bos, eos, bos if opening is None else opening
-        self.ctc, self.labels, self.weight = ctc, labels, weight
+        self.bos, self.eos, self.ctc, self.labels, self.weight = bos, eos, ctc, labels, weight
+        self.register_buffer("tokens", tokens, persistent=False)
 
     @property
     def writes_on(self) -> str:  # type: ignore[override]
@@ -103,9 +106,10 @@ class Fused(EncoderDecoder):
             prefix = self._extended(prefix, token, memory.labels)
             scores = (1 - self.ctc) * scores + self.ctc * ctc.next_log_probs(prefix, memory.labels, self.eos)
         if self.lm is not None:
-            given = torch.where(token == self.bos, self.opening, token)
-            following, read = self.lm.step(given, state.lm, (given,), offset=offset)
-            scores = scores + self.weight * torch.log_softmax(following.float(), dim=-1)
+            given = token if self.tokens is None else self.tokens[token]
+            logits, read = self.lm.step(given, state.lm, (given,), offset=offset)
+            following = self.lm.log_probs(logits)
+            scores = scores + self.weight * (following if self.tokens is None else following[:, self.tokens])
         return scores, FusedState(own, prefix, read)
 
     def log_probs(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
