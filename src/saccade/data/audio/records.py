@@ -39,6 +39,8 @@ from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, read_records
 from saccade.data.splits import Splits
 from saccade.data.tokenizers.tokenizer import TokenizerConfig
+from saccade.data.toy.digits import Digits
+from saccade.data.toy.tones import Tones
 from saccade.errors import InputError
 from saccade.storage import decoded, read_bytes
 
@@ -112,17 +114,22 @@ class SpeechColumns(ColumnNames):
 class SpeechData(DataConfig):
     """The ``data`` part of a recipe for recordings with transcripts."""
 
-    paths: ClassVar[tuple[str, ...]] = (*DataConfig.paths, "recordings", "features.archive", "features.cache")
+    paths: ClassVar[tuple[str, ...]] = (
+        *DataConfig.paths, "recordings", "features.archive", "features.cache", "digits.file",
+    )  # fmt: skip
     rereads: ClassVar[tuple[str, ...]] = (
         *DataConfig.rereads, "recordings", "columns", "max_length", "too_long", "features.archive",
     )  # fmt: skip
 
+    source: Literal["tones", "digits"] | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "kaldi", "librispeech", "commonvoice", "folder"] | None = None
     columns: SpeechColumns = field(default_factory=SpeechColumns)
     recordings: str | None = None  # the folder in which paths start; beside the file unless given
     audio: AudioConfig = field(default_factory=AudioConfig)
     features: SoundFeatures = field(default_factory=SoundFeatures)
     augment: SoundAugment = field(default_factory=SoundAugment)
+    tones: Tones = field(default_factory=Tones)
+    digits: Digits = field(default_factory=Digits)
     tokens: TokenizerConfig = field(default_factory=TokenizerConfig)
     max_length: int = 400  # tokens of a transcript
     too_long: TooLong = "error"
