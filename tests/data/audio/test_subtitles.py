@@ -77,6 +77,12 @@ def test_words_without_length_get_a_millisecond_each() -> None:
     ]  # fmt: skip
 
 
+def test_scripts_without_spaces_break_anywhere() -> None:
+    letters = tuple(Piece("字", place / 20, (place + 1) / 20, place / 20) for place in range(100))
+    lines = srt(Transcript("x", 5.0, letters)).split("\n")
+    assert [lines[2], lines[3], lines[7]] == ["字" * 42, "字" * 42, "字" * 16]
+
+
 @pytest.mark.parametrize("write", [srt, vtt, text_grid])
 def test_silence_is_a_file_without_words(write) -> None:
     assert "-->" not in write(Transcript("x", 2.0, ()))

@@ -141,6 +141,11 @@ class TestWords:
         assert [word.text for word in words_of([Piece("of the", 0.0, 0.4, 0.2)])] == ["of", "the"]
         assert words_of([]) == words_of([Piece(" ", 0, 1, 0.5)]) == []
 
+    def test_without_any_spaces_every_piece_is_a_word_unless_all_of_it_is_one(self) -> None:
+        assert [word.text for word in words_of(spoken("hello"))] == ["hello"]
+        found = words_of(spoken("深い森の中" * 9))
+        assert len(found) == 45 and found[7] == Stretch("森", pytest.approx(0.7), pytest.approx(0.8))
+
 
 class TestSegments:
     def words(self, text: str, start: float = 0.0, each: float = 0.3) -> list[Stretch]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from saccade.data.audio.windows import Piece, Stretch, lines_of, segments_of, words_of
+from saccade.data.audio.windows import LINE, Piece, Stretch, has_words, lines_of, segments_of, words_of
 from saccade.errors import SaccadeError
 from saccade.storage import write_bytes
 
@@ -37,7 +37,7 @@ class Transcript:
     @cached_property
     def segments(self) -> list[Stretch]:
         """Its words as subtitles show them, some seconds at a time."""
-        return segments_of(self.words)
+        return segments_of(self.words, " " if has_words(self.pieces) else "")
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ def srt(transcript: Transcript) -> str:
     """SubRip: numbered segments of two lines at most."""
     parts = []
     for number, (segment, start, end) in enumerate(_shown(transcript), start=1):
-        text = "\n".join(lines_of(segment.text.split())).replace("-->", "→")
+        text = "\n".join(_lines(segment.text)).replace("-->", "→")
         parts.append(f"{number}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n")
     return "\n".join(parts)
 
@@ -84,7 +84,7 @@ def vtt(transcript: Transcript) -> str:
     """WebVTT, in which <, > and & are written as HTML writes them."""
     parts = ["WEBVTT\n"]
     for segment, start, end in _shown(transcript):
-        text = "\n".join(lines_of(segment.text.split()))
+        text = "\n".join(_lines(segment.text))
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         parts.append(f"{_clock(start, '.')} --> {_clock(end, '.')}\n{text}\n")
     return "\n".join(parts)
@@ -121,6 +121,14 @@ def _intervals(stretches: Sequence[Stretch], length: int) -> list[tuple[int, int
         found.append((start, end, stretch.text))
         at = end
     return [*found, (at, length, "")] if at < length else found
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a segment; a text without spaces is cut anywhere."""
+    words = text.split()
+    if len(words) != 1 or len(text) <= LINE:
+        return lines_of(words)
+    return [text[place : place + LINE] for place in range(0, len(text), LINE)]
 
 
 LEAST = 0.3  # seconds that a subtitle is seen

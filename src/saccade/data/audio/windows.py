@@ -137,8 +137,18 @@ class Stretch:
     end: float
 
 
+def has_words(pieces: Sequence[Piece]) -> bool:
+    """Whether there are spaces between words, or no more than one word."""
+    return any(map(_has_space, pieces)) or sum(len(piece.text) for piece in pieces) <= LINE
+
+
 def words_of(pieces: Sequence[Piece]) -> list[Stretch]:
-    """The words of a transcript. One ends where its last piece was heard, at most where the next one begins."""
+    """The words of a transcript. One ends where its last piece was heard, at most where the next one begins.
+
+    Where a script has no spaces, or a model writes none, every piece is a word.
+    """
+    if not has_words(pieces):
+        return _apart([(Stretch(piece.text, piece.start, piece.end), piece.at, piece.at) for piece in pieces])
     letters = [(letter, piece) for piece in pieces for letter in piece.text]
     groups: list[list[tuple[str, Piece]]] = [[]]
     for letter, piece in letters:
@@ -167,26 +177,27 @@ def _apart(found: Sequence[tuple[Stretch, float, float]]) -> list[Stretch]:
     ]
 
 
-def segments_of(words: Sequence[Stretch]) -> list[Stretch]:
-    """Words as segments of at most two lines and six seconds, parted at pauses and at the ends of sentences."""
+def segments_of(words: Sequence[Stretch], gap: str = " ") -> list[Stretch]:
+    """Words as segments of at most two lines and six seconds, parted at pauses and at the ends of sentences; ``gap`` stands
+    between words."""
     groups: list[list[Stretch]] = []
     for word in words:
         last = groups[-1] if groups else None
-        if last is None or _parts(last, word):
+        if last is None or _parts(last, word, gap):
             groups.append([word])
         else:
             last.append(word)
-    return [Stretch(" ".join(word.text for word in group), group[0].start, group[-1].end) for group in groups]
+    return [Stretch(gap.join(word.text for word in group), group[0].start, group[-1].end) for group in groups]
 
 
-def _parts(group: Sequence[Stretch], word: Stretch) -> bool:
-    length = sum(len(each.text) + 1 for each in group) + len(word.text)
+def _parts(group: Sequence[Stretch], word: Stretch, gap: str) -> bool:
+    length = sum(len(each.text) + len(gap) for each in group) + len(word.text)
     sentence = group[-1].text[-1:] in (".", "!", "?", "。") and length > LINE
     return (
         sentence
         or word.start - group[-1].end >= PAUSE
         or word.end - group[0].start > LONGEST
-        or len(lines_of([*(each.text for each in group), word.text])) > 2
+        or (len(lines_of([*(each.text for each in group), word.text])) > 2 if gap else length > 2 * LINE)
     )
 
 
