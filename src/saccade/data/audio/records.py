@@ -189,7 +189,7 @@ class Finder:
             if isinstance(audio, str)
             else f"{Path(self.where).name} {fields.place or f'row {fields.line}'}"
         )
-        if audio is None or audio == "":
+        if audio is None or (isinstance(audio, str) and not name):
             return fields.fault(MISSING, self.where, self.column, "a recording", "nothing")
         try:
             source = self._source(audio, name)
