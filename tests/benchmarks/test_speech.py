@@ -92,7 +92,7 @@ class Looking:
 
     def scorer(self, network: Any, record: Any, target: str) -> Any:
         def score(lens: Any) -> Any:
-            found = SimpleNamespace(weights=self.weights[target].unsqueeze(0))
+            found = SimpleNamespace(weights=self.weights[target])
             return SimpleNamespace(trace=SimpleNamespace(map=lambda site: found))
 
         return score
