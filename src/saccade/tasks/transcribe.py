@@ -152,6 +152,10 @@ class Transcribe(Steers, Scores, Decodes):
             {"base64": base64.b64encode(_file_of(record.source, self.data.audio.rate)).decode()} for record in test[:10]
         ]
 
+    @property
+    def sample(self) -> str:
+        return "frames.npy" if self.data.features.kind == "given" else str(self.input.sample)
+
     @classmethod
     def learn(cls, data: SpeechData, train: Sequence[Spoken]) -> Transcribe:
         """The task of these training records: its vocabulary and the scale of its features are learnt from them alone."""
@@ -373,10 +377,9 @@ class Transcribe(Steers, Scores, Decodes):
     def _bands(self, samples: Float[Tensor, " n"]) -> Float[Tensor, "N M"]:
         """Log-mel bands of samples, whatever features the network reads, a row per frame."""
         features = self.data.features
-        bands = min(BANDS, features.mels)
-        plain = replace(features, kind="log_mel", mels=bands, deltas=0, energy=False, archive=None)
-        found, _ = Features(plain, self.data.audio.rate)(samples.unsqueeze(0), torch.tensor([len(samples)]))
-        return found[0]
+        plain = replace(features, kind="log_mel", mels=min(BANDS, features.mels), deltas=0, energy=False, archive=None)
+        frames: Tensor = Features(plain, self.data.audio.rate)(samples.unsqueeze(0), torch.tensor([len(samples)]))[0]
+        return frames[0]
 
     def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
         """The probability of a transcript, token by token."""
