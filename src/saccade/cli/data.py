@@ -65,6 +65,13 @@ Backbone = Annotated[
 ]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")]
+Make = Annotated[
+    str | None,
+    typer.Option(
+        metavar="espeak",
+        help="Make a set of spoken sentences in the folder FILE, with the times of all phonemes. espeak-ng must be installed.",
+    ),
+]
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
@@ -110,6 +117,7 @@ def data(
     backbone: Backbone = None,
     save: Save = None,
     force: Force = False,
+    make: Make = None,
     as_json: Json = False,
 ) -> None:
     """Report what is in a file and whether it would train. Texts, pairs, tagged words, rankings, pictures or visits.
@@ -128,6 +136,7 @@ def data(
     saccade data photos --recipe my.yaml
     saccade data photos.csv --column image=file --column caption=title
     saccade data visits.csv --column patient=pid --column outcome=died
+    saccade data speech --make espeak
     """
     from saccade.data.survey.columns import UnknownColumns
     from saccade.recipes.schema import dump_yaml
@@ -136,6 +145,9 @@ def data(
     path, tests, columns = _recipe_path(files), test or [], _columns(column or [])
     options = {"--column": column, "--format": format, "--encoding": encoding, "--test": tests}
     options["--backbone"] = backbone
+    if make is not None:
+        _make(files, make, {**options, "--recipe": save, "--force": force}, as_json)
+        return
     _check_outputs(save, force, path)
     try:
         survey = (
@@ -167,6 +179,32 @@ def data(
     _print(plain or page(survey, recipe, save, following))
     if survey.problems:
         raise typer.Exit(1)
+
+
+def _make(files: Sequence[str], what: str, options: Mapping[str, Any], as_json: bool) -> None:
+    """Make a data set in a folder and print what is in it."""
+    from saccade.data.audio import espeak
+
+    taken = next((name for name, value in options.items() if value), None)
+    if taken is not None:
+        raise SaccadeError(f"{taken}: expected no other option beside --make, found it")
+    if what != "espeak" or len(files) != 1:
+        found = repr(what) if what != "espeak" else f"{len(files)} names"
+        raise SaccadeError(f"--make: expected espeak and one folder, found {found}")
+    folder = Path(files[0])
+    with _bar() as progress:
+        seconds = espeak.make(folder, progress=progress)
+    shown = shlex.quote(str(folder))
+    parts = " ".join(f"data.{split}={shown}/{split}.jsonl" for split in seconds)
+    following = [f"saccade data {shown}/train.jsonl", f"saccade train listen_phonemes {parts}"]
+    if as_json:
+        print(json.dumps({"folder": str(folder), "seconds": seconds, "next": following}, ensure_ascii=False))
+        return
+    for split, length in seconds.items():
+        print(f"{folder}/{split}.jsonl: {length / 60:.0f} minutes of speech")
+    print("\nNext:")
+    for command in following:
+        print(f"  {command}")
 
 
 # What is read ---------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ STRETCH = re.compile(r"(.+)#(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)?")
 # the shape of its Kaiser window; aliases are about 80 dB down.
 CROSSINGS, ROLLOFF, BETA = 32, 0.945, 8.0
 MANY_PHASES = 1000
+MP3_AHEAD = 16 * 1152  # samples
 
 
 class DamagedRecording(InputError):
@@ -545,14 +546,16 @@ def _decoder(file: BinaryIO, where: str | Path) -> Iterator[Any]:
         raise
     except Exception as error:
         words = " ".join(str(error).split())
-        found = f"a damaged one: {words[-100:] or type(error).__name__}"
+        found = f"a damaged one: {words.rpartition(': ')[2][:100] or type(error).__name__}"
         raise DamagedRecording(where, expected=EXPECTED, found=found) from None
 
 
 def _other_header(file: BinaryIO, where: str | Path) -> SoundHeader:
     with _decoder(file, where) as sound:
         name = "mp3" if sound.format == "MPEG" else str(sound.format).lower()
-        frames = max(0, int(sound.frames))
+        frames = int(sound.frames)
+        if frames < 1:
+            raise DamagedRecording(where, expected="at least one sample", found="none: it is empty or truncated")
         return SoundHeader(name, int(sound.samplerate), int(sound.channels), frames, frames)
 
 
@@ -581,15 +584,20 @@ def _decoded_by_soundfile(
 ) -> Float32[ndarray, " n"]:
     samples = np.empty(count, np.float32)
     filled = 0
+    # After a seek, which soundfile does after every block too, an mp3 decoder is silent until it has met what earlier blocks
+    # hold of later ones.
+    ahead = MP3_AHEAD if header.format == "mp3" else 0
     with _decoder(file, where) as sound:
-        if start:
-            sound.seek(start)
         while filled < count:
-            block = sound.read(min(BLOCK, count - filled), dtype="float32", always_2d=True)
+            place = start + filled
+            before = min(place, ahead)
+            if before or not filled:
+                sound.seek(place - before)
+            block = sound.read(before + min(BLOCK, count - filled), dtype="float32", always_2d=True)[before:]
             if not len(block):
                 break
             values = _mixed(block)
-            _check_values(values, header, start + filled, where)
+            _check_values(values, header, place, where)
             samples[filled : filled + len(values)] = values
             filled += len(values)
     if filled < count:
