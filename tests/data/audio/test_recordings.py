@@ -296,11 +296,15 @@ def test_mutated_files_are_used_or_refused_in_one_line_and_no_decoder_prints_a_t
         file = io.BytesIO()
         soundfile.write(file, sound(2000), 8000, format=format)
         contents.append(file.getvalue())
+    file = io.BytesIO()
+    soundfile.write(file, sound(9000), 8000, format="aiff")
+    before_its_start = bytearray(file.getvalue())  # where libsndfile then seeks
+    before_its_start[39:43] = b"\xff" * 4
     random = np.random.RandomState(1)
     used = 0
-    for number in range(240):
-        content = bytearray(contents[number % len(contents)])
-        for place in random.randint(0, (100, len(content))[number // 8 % 2], 1 + number % 9):
+    for number in range(241):
+        content = bytearray(contents[number % len(contents)]) if number else before_its_start
+        for place in random.randint(0, (100, len(content))[number // 8 % 2], number and 1 + number % 9):
             content[place] = random.randint(256)
         try:
             check_whole(Recording.in_memory(bytes(content), "given"))
