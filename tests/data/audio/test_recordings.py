@@ -289,7 +289,8 @@ def test_a_truncated_compressed_file_is_refused(suffix, tmp_path):
     assert "damaged" in message or "truncated" in message
 
 
-def test_mutated_files_are_used_or_refused_in_one_line_and_no_decoder_prints_a_traceback(capfd):
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # what a callback raises
+def test_mutated_files_are_used_or_refused_in_one_line_and_no_callback_raises():
     soundfile = pytest.importorskip("soundfile", reason="soundfile is not installed: pip install 'saccade[audio]'")
     contents = [wav(sound(2000)), sph(sound(2000).tobytes())]
     for format in ("flac", "ogg", "mp3", "aiff", "caf", "w64"):
@@ -311,7 +312,7 @@ def test_mutated_files_are_used_or_refused_in_one_line_and_no_decoder_prints_a_t
             used += 1
         except InputError as error:
             assert "\n" not in str(error)  # noqa: PT017 (any of two endings is right)
-    assert 20 < used < 220 and "Traceback" not in capfd.readouterr().err
+    assert 20 < used < 220
 
 
 def test_an_ogg_file_whose_last_pages_are_missing_is_read_as_far_as_it_goes():
