@@ -67,14 +67,14 @@ def main() -> None:
             if faults and faults[-1].startswith(f"{way}: {name}:"):
                 print(f"- {faults[-1]}", file=sys.stderr, flush=True)
         for way, results in tried.items():
-            _print_row(way, results)
+            print_row(way, results)
     finally:
         shutil.rmtree(home)
     print("".join(f"\n- {fault}" for fault in faults))
     sys.exit(1 if faults else 0)
 
 
-def _print_row(way: str, results: list[dict[str, Any]]) -> None:
+def print_row(way: str, results: list[dict[str, Any]]) -> None:
     ends = Counter(result["end"] for result in results)
     other = len(results) - ends["used"] - ends["refused"]
     seconds, memory = (max(result[name] for result in results) for name in ("seconds", "memory"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from saccade.api import Bundle, Prediction, load, recipe_for, train
+    from saccade.api import Bundle, Prediction, load, recipe_for, train, transcribe
     from saccade.attention.core import attend, explain_choice, read, weigh
     from saccade.errors import InputError, SaccadeError
     from saccade.foreign import look
@@ -29,6 +29,7 @@ _HOMES = {
     "train": "saccade.api",
     "load": "saccade.api",
     "recipe_for": "saccade.api",
+    "transcribe": "saccade.api",
     "look": "saccade.foreign",
     "SaccadeError": "saccade.errors",
     "InputError": "saccade.errors",
@@ -36,7 +37,7 @@ _HOMES = {
 
 __all__ = [
     "Bundle", "InputError", "Lens", "Prediction", "SaccadeError", "Trace", "attend", "explain_choice", "load", "look", "read",
-    "recipe_for", "train", "weigh",
+    "recipe_for", "train", "transcribe", "weigh",
 ]  # fmt: skip
 
 PACKAGES = (

@@ -47,6 +47,7 @@ from saccade.trace.maps import Trace
 
 Progress = Callable[[int, int], None]  # inputs done, inputs in total
 
+FUSED_SETTINGS = ("focus", "ctc", "lm")  # of a search, for tasks that fuse scores
 UNBEATEN = "the network does not beat the trivial baseline"  # how a note on it begins
 
 
@@ -255,6 +256,7 @@ class Task(ABC):
         alternatives: whether there is a second-best output (``n_best``).
         draws: whether outputs are drawn at random: ``Search.sample`` has the seed, ``Search.n_best`` says how many are drawn.
         aligns: whether source and target are both tokens, so that attention is an alignment of words.
+        fuses: whether a search may change the attention of the network, and add scores of CTC and of a language model.
         not_scored: why a task that does not :class:`Scores` cannot say how likely an output is.
         untrained: parts of the network that were never trained; set by the bundle.
         length_setting: what bounds a record's length, as an error names it.
@@ -274,6 +276,7 @@ class Task(ABC):
     alternatives: ClassVar[bool] = True
     draws: ClassVar[bool] = False
     aligns: ClassVar[bool] = False
+    fuses: ClassVar[bool] = False
     not_scored: ClassVar[str] = "its outputs are not chosen one by one"
     length_setting: ClassVar[str] = "the length of records"
     baseline_names: ClassVar[tuple[str, ...]] = ()
@@ -559,9 +562,11 @@ class Task(ABC):
     def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
         """The settings of a :class:`saccade.nn.Search` in ``given`` that this task has no use for, each with what it may be. A
         task without a search takes ``n_best``, if it has alternatives, and a beam of that size."""
-        if issubclass(cls, Searches):
-            return {}
         usual, count = vars(Search()), given.get("n_best")
+        if issubclass(cls, Searches):
+            asked = () if cls.fuses else FUSED_SETTINGS
+            why = f"nothing: the task {cls.name} does not listen"
+            return {name: why for name in asked if given.get(name) not in (None, usual[name])}
         unused = {name: value for name, value in given.items() if name in usual and value not in (None, usual[name])}
         if cls.alternatives:
             unused.pop("n_best", None)
@@ -575,7 +580,7 @@ class Task(ABC):
 
     def check_search(self, how: Search) -> None:
         """Raise if the search asks for outputs that this task does not have."""
-        asked = {name: getattr(how, name) for name in ("sample", "diverse", "n_best")}
+        asked = {name: getattr(how, name) for name in ("sample", "diverse", "n_best", *FUSED_SETTINGS)}
         for name, expected in self.unused_settings(asked).items():
             raise SaccadeError(f"search.{name}: expected {expected}")
 

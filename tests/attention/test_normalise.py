@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax
+from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax, top
 from saccade.errors import SaccadeError
 
-ALL = [softmax, sharpened(2.0), sharpened(0.5), sparsemax, entmax15]
+ALL = [softmax, sharpened(2.0), sharpened(0.5), top(3), top(2, sharpened(0.5)), sparsemax, entmax15]
 every_normaliser = pytest.mark.parametrize("normalise", ALL, ids=repr)
 
 
@@ -56,6 +56,20 @@ def test_smoothed_hides_what_is_not_visible_and_gives_zeros_to_a_row_that_sees_n
     assert scores.grad[0, 3].item() == 0.0
     assert repr(smoothed) == "smoothed"
     assert smoothed(torch.empty(2, 0)).shape == (2, 0)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_top_keeps_the_largest_weights_and_renormalises_them() -> None:
+    scores = torch.randn(2, 3, 5, dtype=torch.float64)
+    for of in (softmax, sharpened(3.0), smoothed):
+        weights, whole = top(2, of)(scores), of(scores)
+        kept = torch.zeros_like(whole).scatter(-1, whole.topk(2).indices, 1.0) * whole
+        torch.testing.assert_close(weights, kept / kept.sum(-1, keepdim=True))
+        assert torch.equal(top(7, of)(scores), softmax(of.logits(scores))), "all of five keys"
+    assert top(2)(row(1.0, 1.0, 1.0)).count_nonzero() == 2, "of equal weights some"
+    assert repr(top(2)) == "top(2)" and repr(top(3, smoothed)) == "top(3, smoothed)"
+    with pytest.raises(SaccadeError, match=r"top: expected softmax, sharpened\(β\) or smoothed, found sparsemax"):
+        top(2, sparsemax)  # type: ignore[arg-type]
 
 
 def test_sparsemax_by_hand() -> None:
@@ -143,6 +157,8 @@ def test_normalisers_are_values_that_print_and_compare() -> None:
         "softmax",
         "sharpened(2.0)",
         "sharpened(0.5)",
+        "top(3)",
+        "top(2, sharpened(0.5))",
         "sparsemax",
         "entmax15",
     ]

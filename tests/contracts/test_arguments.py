@@ -40,7 +40,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"query": KEY[0], "key": KEY[0], "value": KEY[0], "graph": EDGES, "a": None, "act": "tanh", "dropout": 0.1},
     ),
     "Graph.of": (graph.Graph.of, {"edges": [[0, 3], [1, 6]], "receivers": 7, "senders": 7}),
-    "around": (recent.around, {"weights": WEIGHTS, "radius": 1}),
+    "around": (recent.around, {"weights": WEIGHTS, "radius": 1, "centre": "mean"}),
     "padding": (windows.padding, {"keep": LENGTHS}),
     "mask": (windows.mask, {"seen": torch.ones(3, 7) > 0}),
     "band": (windows.band, {"radius": 2, "centre": torch.zeros(2, 3)}),
@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         for name in ("softmax", "smoothed", "sparsemax", "entmax15")
     },
     "sharpened": (normalise.sharpened, {"beta": 2.0}),
+    "top": (normalise.top, {"keep": 2, "of": normalise.smoothed}),
     "dot": (scores.dot, {"query": QUERY, "key": KEY}),
     "general": (scores.general, {"weight": torch.randn(6, 6)}),
     "additive": (scores.additive, {"v": VECTOR, "query_weight": MATRIX, "key_weight": MATRIX}),

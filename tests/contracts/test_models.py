@@ -19,6 +19,7 @@ from saccade.models import MODELS, luong, network_class, pointer, rnnsearch, seq
 from saccade.nn.captioner import Captioner
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.language import LanguageModel
+from saccade.nn.listener import Listener
 from saccade.nn.search.beam_search import Hypothesis, Search, search
 from saccade.testing import check_model
 from saccade.trace import Lens, Mask, Trace, assemble
@@ -168,7 +169,7 @@ def test_every_model_is_here() -> None:
     networks = {name: network_class(name) for name in MODELS}
     names = {name for name, network in networks.items() if issubclass(network, EncoderDecoder)}
     assert {case.name.split()[0] for case in CASES} == {
-        name for name in names if not issubclass(networks[name], LanguageModel | Captioner)
+        name for name in names if not issubclass(networks[name], LanguageModel | Captioner | Listener)
     }
     for name in names:
         network = networks[name]

@@ -50,7 +50,7 @@ def test_the_page_shows_a_held_out_input_and_is_live(bundle, explorer, monkeypat
     assert data["traces"][0]["about"]["input"] == examples[0]
     assert data["traces"][0]["about"]["output"] == bundle.predict(examples[0])[0].value
     assert {"decoder.state", "decoder.context"} & set(data["traces"][0]["signals"]) or data["traces"][0]["outputs"]
-    assert data["live"] == {"model": "my", "api": "/v1", "examples": examples, "measures": True}
+    assert data["live"] == {"model": "my", "api": "/v1", "examples": examples, "measures": True, "input": "text"}
 
 
 def test_another_model_has_a_page_of_its_own(bundle, explorer) -> None:
@@ -67,7 +67,7 @@ def test_inputs_that_were_asked_for_come_first(bundle, explorer) -> None:
 def test_without_examples_the_page_is_empty_and_still_live(bundle, explorer) -> None:
     data = shown(first_page(Without(bundle)).text)
     assert data["traces"] == []
-    assert data["live"] == {"model": "my", "api": "/v1", "examples": [], "measures": True}
+    assert data["live"] == {"model": "my", "api": "/v1", "examples": [], "measures": True, "input": "text"}
 
 
 def read_examples() -> None:

@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 import saccade
 from saccade.cli import app
 from saccade.data.images.pictures import png_of
+from saccade.errors import InputError
 from saccade.recipes.recipe import read_recipe
 from saccade.server import create_app
 
@@ -69,6 +70,21 @@ def test_what_is_no_picture_is_a_bad_request(client: TestClient) -> None:
     ):
         response = client.post(ADDRESS, json={"inputs": [given]})
         assert response.status_code == 422 and response.json()["error"]["field"] == field, response.text
+
+
+def test_a_page_begins_with_the_files_of_the_command_line(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saccade.views.html.page.asset", lambda name: f"/* {name} */")
+    (tmp_path / "photo.png").write_bytes(PHOTO)
+    bundle = saccade.load(run)
+    with TestClient(
+        create_app({"shapes": bundle}, inputs=[str(tmp_path / "photo.png")]), base_url="http://localhost"
+    ) as client:
+        page = client.get("/").text
+    assert "data:image/png;base64," in page and '"input":"image"' in page
+    with pytest.raises(InputError, match=r"none\.png"):
+        create_app({"shapes": bundle}, inputs=[str(tmp_path / "none.png")])
 
 
 def test_the_command_line_takes_files(run: Path, tmp_path: Path) -> None:

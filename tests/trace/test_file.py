@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,6 +54,16 @@ def axes() -> dict[str, Axis]:
         ),
         "sound": Frames(
             ["0", "1", "2"], seconds=0.01, spectrogram=torch.randn(4, 3), audio=torch.randn(480), rate=16_000
+        ),
+        "small sound": Frames.of(
+            3,
+            0.02,
+            samples=torch.rand(971) * 2 - 1,
+            rate=16_000,
+            features=torch.randn(7, 5),
+            pooling=2,
+            start=1.5,
+            segments=[("a", 1.5, 1.54), ("", 1.54, 1.54)],
         ),
         "graph": Nodes(["a", "b"], places=torch.randn(2, 2)),
         "patient": Visits(["flu"], times=("2009-05-05",)),
@@ -181,6 +192,9 @@ class TestRefusal:
             {"axes": {"x": {"kind": "smells", "labels": []}}},
             {"axes": {"x": {"kind": ["tokens"]}}},
             {"axes": {"x": {"kind": "grid", "labels": ["a"], "height": 3, "width": 3}}},
+            {"axes": {"x": {"kind": "frames", "labels": [], "segments": [["a", 0.5, 0.25]]}}},
+            {"axes": {"x": {"kind": "frames", "labels": [], "segments": [["a", 0.5]]}}},
+            {"axes": {"x": {"kind": "frames", "labels": [], "segments": [["a", 0.5, math.nan]]}}},
             {"axes": {"x": {"kind": "nodes", "labels": [], "places": {"tensor": "absent"}}}},
             {"signals": {"x": {"axis": "words"}}},
             {"outputs": {"labels": 3}},
@@ -195,6 +209,31 @@ class TestRefusal:
         with pytest.raises(InputError, match=rf"x\.trace: {next(iter(change))}[.:\[].*expected .*, found ") as told:
             load(tmp_path / "x.trace")
         assert "smells" not in str(change) or "tokens" in str(told.value)  # the kinds that there are
+
+    @pytest.mark.parametrize(
+        ("change", "found"),
+        [
+            ({"audio": torch.zeros(7, dtype=torch.int64)}, r"axes\.x\.audio: expected int16 or .*, found int64"),
+            ({"audio": torch.zeros(3, 5)}, r"axes\.x\.audio: expected shape s, found 3 × 5"),
+            ({"spectrogram": torch.zeros(4, 3).short()}, r"axes\.x\.spectrogram: expected uint8 or .*, found int16"),
+            (
+                {"spectrogram": torch.zeros(0, 3).byte()},
+                r"axes\.x\.spectrogram: expected one value or more, found none",
+            ),
+            ({"audio": torch.zeros(16_000 * 3600 + 1, dtype=torch.int16)}, r"audio\.size: expected at most 57,600,000"),
+            ({"rate": 192_001}, r"axes\.x\.rate: expected at most 192,000, found 192,001"),
+            ({"seconds": math.inf}, r"axes\.x\.seconds: expected a number of at least 0, found inf"),
+            ({"seconds": 1e300}, r"axes\.x\.seconds: expected at most 10,000,000, found 1e\+300"),
+            ({"start": -0.5}, r"axes\.x\.start: expected a number of at least 0, found -0\.5"),
+            ({"start": 1e300}, r"axes\.x\.start: expected at most 10,000,000, found 1e\+300"),
+        ],
+    )
+    def test_frames_of_a_sound_that_cannot_be_shown_are_refused(
+        self, change: dict[str, Any], found: str, tmp_path: Path
+    ) -> None:
+        save(Trace({"x": replace(Frames(["0", "1", "2"]), **change)}), tmp_path / "x.trace")
+        with pytest.raises(InputError, match=found):
+            load(tmp_path / "x.trace")
 
     @pytest.mark.parametrize("shape", [(), (5,), (5, 3, 2, 1)])
     def test_a_signal_that_is_no_vector_a_position_is_refused(self, shape: tuple[int, ...], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from saccade.trace.axes import Frames, Grid, Nodes, Tokens
 from saccade.trace.lens import Lens, Site
 from saccade.trace.maps import AttentionMap, Signal, Trace
-from saccade.views.panels import Limits, is_ruled, panels, part
+from saccade.views.panels import Limits, is_ruled, panels, part, tick_step
 
 WIDE = Limits(maps=4, labelled=(100, 100), ruled=(100, 100))
 NARROW = Limits(maps=4, labelled=(5, 5), ruled=(3, 4))
@@ -150,3 +150,19 @@ def test_a_block_of_queries_has_no_gate() -> None:
     (panel,) = panels(trace, Limits(1, (9, 9), (9, 9)))
     assert panel.block[0] > 1
     assert panel.gate is None
+
+
+def test_blocks_of_frames_keep_their_seconds_under_their_spectrogram() -> None:
+    frames = Frames.of(7, 0.1, features=torch.rand(14, 3), pooling=2, start=0.5, segments=[("a", 0.5, 1.0)])
+    columns = panels(trace(dense(torch.rand(2, 7)), k=frames), Limits(1, (9, 9), (9, 9), heard=3))[0].columns
+    assert isinstance(columns, Frames) and columns.spectrogram is not None
+    assert (len(columns), columns.seconds, columns.start) == (3, pytest.approx(0.3), 0.5)
+    assert columns.spectrogram.shape == (3, 18), "two columns per frame, and nine frames in the blocks"
+    assert columns.segments == (("a", 0.5, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "room", "step"), [(2.1, 10.5, 0.2), (60, 7, 10), (1, 1, 1), (0.3, 100, 0.005), (0, 5, 1)]
+)
+def test_ticks_are_round_numbers_that_fit(seconds: float, room: float, step: float) -> None:
+    assert tick_step(seconds, room) == pytest.approx(step)

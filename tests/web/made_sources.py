@@ -178,8 +178,9 @@ def sound() -> Trace:
     """A transcript of speech, letter by letter, each looking at frames of the sound."""
     heard = voice()
     bands = spectrogram(heard)
-    middles, letters, time = [], [], 0.0
+    middles, letters, segments, time = [], [], [], 0.0
     for phone in PHRASE:
+        segments.append((phone.letters, time, time + phone.seconds))
         for number, letter in enumerate(phone.letters):
             letters.append(letter)
             middles.append(time + phone.seconds * (number + 0.5) / len(phone.letters))
@@ -191,12 +192,13 @@ def sound() -> Trace:
     scores = scores.clamp(min=-2.0) + 0.3 * torch.randn(scores.shape, generator=_random(4))
     axes: dict[str, Axis] = {
         "target": Tokens(tuple(letters), text="".join(letters[:-1]), special=(len(letters) - 1,)),
-        "frame": Frames(
-            tuple(f"{HOP * frame:.2f} s" for frame in range(bands.shape[1])),
-            seconds=HOP,
-            spectrogram=torch.from_numpy(bands),
-            audio=torch.from_numpy(heard),
+        "frame": Frames.of(
+            bands.shape[1],
+            HOP,
+            samples=torch.from_numpy(heard),
             rate=RATE,
+            features=torch.from_numpy(bands).T,
+            segments=segments,
         ),
     }
     labels = tuple((letter, *[other for other in "etaoi" if other != letter][:2]) for letter in letters)

@@ -118,7 +118,7 @@ export function App({ page, traces: given }: { page: PageData; traces: LoadedTra
                 {failed
                   ? "The model gave no answer to this, so there is no picture of it."
                   : live
-                    ? "Write something above and run it."
+                    ? "Nothing was asked yet: ask the model above."
                     : "This page holds no trace."}
               </p>
             )}

@@ -1,6 +1,7 @@
 // The line that asks a model: text, examples, and what went wrong.
 import { useEffect, useState } from "preact/hooks";
 import { askedIn, recorded } from "./asked";
+import { AskingFile, fileKind } from "./asking_file";
 import { short } from "./labels";
 import { worded } from "./look";
 import { Picker } from "./parts";
@@ -21,9 +22,13 @@ export interface AskingProps {
 }
 
 /** Asks the model, and says whether it is at work and what went wrong. */
-function useRun({ live, trace, state, named, set, fail }: AskingProps) {
+export function useRun({ live, trace, state, named, set, fail }: AskingProps) {
   const [busy, work] = useState(false);
   const [problem, tell] = useState<string | null>(null);
+  const failed = (message: string) => {
+    tell(message);
+    fail(true);
+  };
   const during = async (asked: Promise<void>) => {
     work(true);
     tell(null);
@@ -31,8 +36,7 @@ function useRun({ live, trace, state, named, set, fail }: AskingProps) {
       await asked;
       fail(false);
     } catch (error) {
-      tell(worded(error));
-      fail(true);
+      failed(worded(error));
     }
     work(false);
   };
@@ -49,10 +53,21 @@ function useRun({ live, trace, state, named, set, fail }: AskingProps) {
     tell(null);
     fail(false);
   };
-  return { busy, problem, forget, run: (text: string) => void (busy || !text.trim() || during(live.run(text))) };
+  return {
+    busy,
+    problem,
+    forget,
+    fail: failed,
+    ask: (asking: () => Promise<void>) => (busy ? Promise.resolve() : during(asking())),
+    run: (text: string) => void (busy || !text.trim() || during(live.run(text))),
+  };
 }
 
 export function Asking(props: AskingProps) {
+  return fileKind(props.live.info.input) ? <AskingFile {...props} /> : <AskingText {...props} />;
+}
+
+function AskingText(props: AskingProps) {
   const { live, trace, input } = props;
   const [text, write] = useState(input);
   const { busy, problem, run, forget } = useRun(props);
@@ -94,16 +109,21 @@ export function Asking(props: AskingProps) {
           pick={(value) => value && take(value)}
         />
       )}
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-          {trace && (
-            <button type="button" class="quiet" onClick={back}>
-              back to the last answer
-            </button>
-          )}
-        </p>
-      )}
+      <Problem problem={problem} back={trace && back} />
     </form>
+  );
+}
+
+export function Problem({ problem, back }: { problem: string | null; back?: () => void }) {
+  if (!problem) return null;
+  return (
+    <p class="problem" role="alert">
+      {problem}
+      {back && (
+        <button type="button" class="quiet" onClick={back}>
+          back to the last answer
+        </button>
+      )}
+    </p>
   );
 }

@@ -3,6 +3,7 @@ import type { FunctionComponent } from "preact";
 import type { AskingProps } from "./asking";
 import type { Show } from "./live";
 import type { MeasuringProps } from "./measuring";
+import type * as recording from "./recording";
 import type { SheetProps } from "./sheet";
 import type { Live, LiveInfo, LoadedTrace, ViewProps } from "./types";
 import type { Hand } from "./what_if_hand";
@@ -20,6 +21,7 @@ export interface Asking {
 
 export const carried: {
   asking?: Asking;
+  sound?: Pick<typeof recording, "Recorder" | "readable">;
   Sheet?: FunctionComponent<SheetProps>;
   Tour?: FunctionComponent<Pick<ViewProps, "trace" | "state" | "set">>;
 } = {};

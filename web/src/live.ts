@@ -23,6 +23,8 @@ const KEPT = 16; // answers: going back to one asks nobody
 /** `given` are the page's own traces, `place` that of the trace in front. */
 export function liveOf(info: LiveInfo, given: LoadedTrace[], place: () => number, shown: Show): Live {
   const answers = new Map<string, LoadedTrace>();
+  // What the address cannot name: the answers to files, by their places.
+  const files = new Map<number, LoadedTrace>();
   const ask = async (question: Question, again = false): Promise<LoadedTrace> => {
     const name = JSON.stringify(question);
     const known = answers.get(name);
@@ -47,14 +49,20 @@ export function liveOf(info: LiveInfo, given: LoadedTrace[], place: () => number
     info,
     measure: (trace, told, signal) => measured(info, askedOf(trace), told, signal),
     apply: (session) => apply(session),
-    async run(input) {
+    async run(input, name) {
       const at = place();
-      const base = await ask({ inputs: [input] }, true);
-      show(base, at, { base, input, changes: [], prefix: null, before: null }, true);
+      const text = typeof input === "string";
+      const base = text ? await ask({ inputs: [input] }, true) : await answerOf(info, { inputs: [input] });
+      if (!text) {
+        base.about.asked = input;
+        base.about.input = name;
+        files.set(at, base);
+      }
+      show(base, at, { base, input: text ? input : null, changes: [], prefix: null, before: null }, true);
     },
     async restore(asked) {
       const at = place();
-      const base = asked.input === null ? given[at] : await ask({ inputs: [asked.input] });
+      const base = asked.input === null ? (files.get(at) ?? given[at]) : await ask({ inputs: [asked.input] });
       if (base) await apply({ ...asked, base, before: null }, at);
     },
   };

@@ -93,6 +93,10 @@ export interface PageAxis {
   box?: [number, number, number, number];
   seconds?: number;
   rate?: number;
+  /** when the first frame begins, in seconds of the recording */
+  start?: number;
+  /** stretches of the recording that are known to be right: symbol, start, end */
+  segments?: [string, number, number][];
   spectrogram?: Block;
   audio?: string;
   places?: Block;
@@ -166,6 +170,8 @@ export interface LiveInfo {
   examples?: string[];
   /** whether it can be measured how faithful its weights are */
   measures?: boolean;
+  /** the kind of its inputs: "text", "audio", … */
+  input?: string;
 }
 
 export type Numbers = Float32Array | Uint8Array | Int32Array;
@@ -246,7 +252,8 @@ export interface EditJson {
 /** A model that answers, and shows its answer in place of the trace in front. What was asked stands in the address. */
 export interface Live {
   info: LiveInfo;
-  run(input: string): Promise<void>;
+  /** asks about a text, or about the content of a file, which goes by a name */
+  run(input: string | { base64: string }, name?: string): Promise<void>;
   /** what it writes under these changes; without any, what was there before */
   apply(session: Session): Promise<void>;
   /** what an address names */

@@ -198,8 +198,11 @@ export function isChanged({ changes, prefix }: Asked): boolean {
   return changes.length > 0 || prefix !== null;
 }
 
-/** What the model is to be asked about a trace; null where that cannot be sent: a picture, a sound. */
-export function askedOf({ about }: LoadedTrace): unknown {
-  const asked = about.asked ?? about.input;
+/** What the model is to be asked about a trace; null where that cannot be sent: a picture. */
+export function askedOf({ about, axes }: Pick<LoadedTrace, "about" | "axes">): unknown {
+  const heard = Object.values(axes).find((axis) => axis.kind === "frames");
+  // A sound is asked about as the page plays it.
+  const sound = heard?.audio && { base64: heard.audio.slice(heard.audio.indexOf(",") + 1) };
+  const asked = about.asked ?? (heard ? sound : about.input);
   return typeof asked === "string" || (typeof asked === "object" && asked !== null) ? asked : null;
 }

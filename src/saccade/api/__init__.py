@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from saccade.api.surveying import recipe_for
     from saccade.api.sweeps import Sweep, resume_sweep, sweep
     from saccade.api.training import Verdict, new_folder, resume, train, verdict
+    from saccade.api.transcripts import transcribe
     from saccade.api.vectors import save_vectors
     from saccade.data.memory import IN_MEMORY
     from saccade.task import Prediction
@@ -32,6 +33,7 @@ _HOMES = {
     "saccade.api.bundle": ("Bundle", "load"),
     "saccade.data.memory": ("IN_MEMORY",),
     "saccade.api.training": ("Verdict", "new_folder", "resume", "train", "verdict"),
+    "saccade.api.transcripts": ("transcribe",),
     "saccade.api.vectors": ("save_vectors",),
     "saccade.task": ("Prediction",),
 }
@@ -40,7 +42,7 @@ __all__ = [
     "IN_MEMORY", "Alignment", "Bundle", "Calibrated", "Comparison", "Plan", "Prediction", "Run", "Sweep", "Verdict",
     "align", "align_both_ways", "alignment_error", "calibrate", "compare", "find_runs", "from_huggingface",
     "import_huggingface", "load", "new_folder", "plan", "read_run", "recipe_for", "resume", "resume_sweep", "save_vectors",
-    "sweep", "to_huggingface", "train", "undo_calibration", "verdict",
+    "sweep", "to_huggingface", "train", "transcribe", "undo_calibration", "verdict",
 ]  # fmt: skip
 
 

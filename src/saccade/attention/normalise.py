@@ -6,6 +6,7 @@ gets zeros, never NaN, in the result and in the gradient.
 | ``softmax`` | exp zₛ / Σ exp z | |
 | ``sharpened(β)`` | softmax(β z) | β > 1 sharpens (Graves et al. 2014; Chorowski et al. 2015) |
 | ``smoothed`` | σ(zₛ) / Σ σ(z) | spreads over many keys (Chorowski et al. 2015) |
+| ``top(k)`` | softmax of the k largest scores | the other weights are 0 (Chorowski et al. 2015) |
 | ``sparsemax`` | the point of the simplex nearest to z | Martins & Astudillo 2016 |
 | ``entmax15`` | [z/2 − τ]²₊ | Peters, Niculae & Martins 2019; between the two |
 """
@@ -21,7 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.attention.checks import check_beta, check_scores
+from saccade.attention.checks import check_beta, check_parts, check_scores, check_size
+from saccade.errors import SaccadeError
 from saccade.kernels.entmax import reference as entmax_reference
 
 
@@ -91,6 +93,38 @@ smoothed = Smoothed()
 
 
 @dataclass(frozen=True)
+class Top:
+    """The ``keep`` largest weights of a softmax, sharpened or not, or of ``smoothed``, renormalised; the others are 0."""
+
+    keep: int
+    of: Softmax | Smoothed = softmax
+
+    def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        check_scores(scores)
+        return softmax(self.logits(scores))
+
+    def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
+        """The logits of ``of`` at the kept keys, −inf elsewhere."""
+        logits = self.of.logits(scores)
+        if self.keep >= scores.shape[-1]:
+            return logits
+        kept = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, logits.topk(self.keep).indices, True)
+        return logits.masked_fill(~kept, -math.inf)
+
+    def __repr__(self) -> str:
+        return f"top({self.keep})" if self.of == softmax else f"top({self.keep}, {self.of!r})"
+
+
+def top(keep: int, of: Softmax | Smoothed = softmax) -> Top:
+    """Keep the ``keep`` largest weights of ``of`` and renormalise them; of equal ones at the edge only some are kept."""
+    check_size(keep=keep)
+    check_parts(normalise=of)
+    if not isinstance(of, Softmax | Smoothed):
+        raise SaccadeError(f"top: expected softmax, sharpened(β) or smoothed, found {of!r:.60}")
+    return Top(keep, of)
+
+
+@dataclass(frozen=True)
 class Sparsemax:
     """The Euclidean projection of z on the simplex: many weights are exactly 0."""
 
@@ -122,4 +156,4 @@ entmax15 = Entmax15()
 
 def logits_of(normalise: Normaliser, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"] | None:
     """Numbers whose :data:`softmax` is ``normalise(scores)``; None for normalisers that are no softmax, and users' own."""
-    return normalise.logits(scores) if type(normalise) in (Softmax, Smoothed) else None  # type: ignore[attr-defined]
+    return normalise.logits(scores) if type(normalise) in (Softmax, Smoothed, Top) else None  # type: ignore[attr-defined]

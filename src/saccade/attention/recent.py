@@ -1,6 +1,7 @@
-"""A window around the median of the previous query's weights (Chorowski et al. 2015, section 2.4).
+"""A window around the median of the previous query's weights (Chorowski et al. 2015, section 2.4), or around their mean.
 
     visible(s)  =  |s − p| ≤ radius,    p = median of the previous query's weights: the first key up to which they sum to half
+                                        p = their mean position, rounded, with ``centre="mean"``
 
 Long inputs cost no more than short ones, and similar keys far away are not confused with the right one.
 
@@ -10,21 +11,26 @@ Legend: B batch, H heads, T queries, S keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from saccade.attention.checks import check_radius, check_states
+from saccade.attention.checks import check_one_of, check_radius, check_states
 from saccade.attention.windows import Extent, Window
 from saccade.errors import SaccadeError
+
+Centre = Literal["median", "mean"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Around(Window):
-    """Keys at most ``radius`` away from the median of the previous query's weights. The median has no gradient."""
+    """Keys at most ``radius`` away from the centre of the previous query's weights. The centre has no gradient."""
 
     weights: Float[Tensor, "*batch T S"]
     radius: int
+    centre: Centre = "median"
 
     def visible(self, extent: Extent) -> Tensor:
         T, S = self.weights.shape[-2:]
@@ -33,15 +39,18 @@ class Around(Window):
                 f"around: expected the last weights of {extent.queries} queries over {extent.keys} keys, "
                 f"found {T} over {S}: pass what weigh() returned for the query before"
             )
-        distance = extent.key_positions - median(self.weights).unsqueeze(-1)
+        centre = median(self.weights) if self.centre == "median" else mean_position(self.weights)
+        distance = extent.key_positions - centre.unsqueeze(-1)
         return distance.abs() <= self.radius  # [B, (H,) T, S]
 
     def __repr__(self) -> str:
-        return f"around(weights={list(self.weights.shape)}, radius={self.radius})"
+        about = "" if self.centre == "median" else f", centre={self.centre}"
+        return f"around(weights={list(self.weights.shape)}, radius={self.radius}{about})"
 
 
-def around(weights: Float[Tensor, "*batch T S"], radius: int) -> Around:
-    """Attend within ``radius`` keys of the median of ``weights`` [B, (H,) T, S], those of the previous query.
+def around(weights: Float[Tensor, "*batch T S"], radius: int, centre: Centre = "median") -> Around:
+    """Attend within ``radius`` keys of the median of ``weights`` [B, (H,) T, S], those of the previous query, or of their mean
+    position.
 
     >>> import torch
     >>> from saccade.attention.core import weigh
@@ -52,7 +61,8 @@ def around(weights: Float[Tensor, "*batch T S"], radius: int) -> Around:
     """
     check_states(weights=weights)
     check_radius(radius, 0)
-    return Around(weights, radius)
+    check_one_of(get_args(Centre), centre=centre)
+    return Around(weights, radius, centre)
 
 
 def median(weights: Float[Tensor, "*batch S"]) -> Int[Tensor, "*batch"]:
@@ -60,3 +70,12 @@ def median(weights: Float[Tensor, "*batch S"]) -> Int[Tensor, "*batch"]:
     reached = weights.detach().float().cumsum(-1)
     half = reached[..., -1:] / 2
     return (reached < half).sum(-1)
+
+
+def mean_position(weights: Float[Tensor, "*batch S"]) -> Int[Tensor, "*batch"]:
+    """The mean of the positions under the weights, rounded; 0 where there are none."""
+    shares = weights.detach().float()
+    positions = torch.arange(shares.shape[-1], dtype=shares.dtype, device=shares.device)
+    total = shares.sum(-1)
+    mean = (shares * positions).sum(-1) / total.masked_fill(total == 0, 1.0)
+    return mean.round().long()

@@ -33,14 +33,15 @@ Columns = Annotated[
         metavar="ROLE=NAME",
         help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
         "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); image, label, caption "
-        "(pictures); patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
+        "(pictures); audio, text, speaker, times, split (recordings); "
+        "patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         help="The format, unless the file's name tells: tsv, csv, jsonl, parquet, lines (a label, its text), aspects, "
-        "relations, conll, conllu, toks, coco, flickr, idx, omop or mimic."
+        "relations, conll, conllu, toks, coco, flickr, idx, kaldi, librispeech, commonvoice, omop or mimic."
     ),
 ]
 Encoding = Annotated[
@@ -65,10 +66,17 @@ Backbone = Annotated[
 ]
 Save = Annotated[Path | None, typer.Option("--recipe", metavar="YAML", help="Write the recipe for it, ready to train.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")]
+Make = Annotated[
+    str | None,
+    typer.Option(
+        metavar="espeak",
+        help="Make a set of spoken sentences in the folder FILE, with the times of all phonemes. espeak-ng must be installed.",
+    ),
+]
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
-    "image", "caption", "patient", "time", "code", "outcome", "visits",
+    "image", "caption", "audio", "speaker", "times", "split", "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 
@@ -110,9 +118,10 @@ def data(
     backbone: Backbone = None,
     save: Save = None,
     force: Force = False,
+    make: Make = None,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train. Texts, pairs, tagged words, rankings, pictures or visits.
+    """Report what is in a file and whether it would train. Texts, pairs, tags, rankings, pictures, recordings or visits.
 
     \b
     saccade data pairs.tsv
@@ -127,7 +136,9 @@ def data(
     saccade data answers.tsv --column question=q --column candidate=a --column relevance=right
     saccade data photos --recipe my.yaml
     saccade data photos.csv --column image=file --column caption=title
+    saccade data speech.tsv --column speaker=reader
     saccade data visits.csv --column patient=pid --column outcome=died
+    saccade data speech --make espeak
     """
     from saccade.data.survey.columns import UnknownColumns
     from saccade.recipes.schema import dump_yaml
@@ -136,6 +147,9 @@ def data(
     path, tests, columns = _recipe_path(files), test or [], _columns(column or [])
     options = {"--column": column, "--format": format, "--encoding": encoding, "--test": tests}
     options["--backbone"] = backbone
+    if make is not None:
+        _make(files, make, {**options, "--recipe": save, "--force": force}, as_json)
+        return
     _check_outputs(save, force, path)
     try:
         survey = (
@@ -167,6 +181,32 @@ def data(
     _print(plain or page(survey, recipe, save, following))
     if survey.problems:
         raise typer.Exit(1)
+
+
+def _make(files: Sequence[str], what: str, options: Mapping[str, Any], as_json: bool) -> None:
+    """Make a data set in a folder and print what is in it."""
+    from saccade.data.audio import espeak
+
+    taken = next((name for name, value in options.items() if value), None)
+    if taken is not None:
+        raise SaccadeError(f"{taken}: expected no other option beside --make, found it")
+    if what != "espeak" or len(files) != 1:
+        found = repr(what) if what != "espeak" else f"{len(files)} names"
+        raise SaccadeError(f"--make: expected espeak and one folder, found {found}")
+    folder = Path(files[0])
+    with _bar() as progress:
+        seconds = espeak.make(folder, progress=progress)
+    shown = shlex.quote(str(folder))
+    parts = " ".join(f"data.{split}={shown}/{split}.jsonl" for split in seconds)
+    following = [f"saccade data {shown}/train.jsonl", f"saccade train listen_phonemes {parts}"]
+    if as_json:
+        print(json.dumps({"folder": str(folder), "seconds": seconds, "next": following}, ensure_ascii=False))
+        return
+    for split, length in seconds.items():
+        print(f"{folder}/{split}.jsonl: {length / 60:.0f} minutes of speech")
+    print("\nNext:")
+    for command in following:
+        print(f"  {command}")
 
 
 # What is read ---------------------------------------------------------------------------------------------------------

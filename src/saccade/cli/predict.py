@@ -38,6 +38,8 @@ EVERY = 1.0  # seconds between two reports of progress on a terminal
 TOGETHER = 256  # rows of a table that are predicted and written at a time
 ADDED = ("prediction", "score")  # the columns that a table gets
 
+RECORDINGS = "Recordings"
+TRANSCRIPTS = (".srt", ".vtt", ".json", ".textgrid")  # endings of files with a recording's transcript and its times
 DRAWS = 8  # pictures per input in a grid, unless --n-best says otherwise
 
 
@@ -72,6 +74,23 @@ def predict(
             help="After an input that cannot be read or predicted: print an empty line and continue, or stop."
         ),
     ] = "continue",
+    chunk_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--chunk",
+            metavar="SECONDS",
+            help="Of a recording: transcribe it in windows of this length; default 20.",
+            rich_help_panel=RECORDINGS,
+        ),
+    ] = None,
+    overlap: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="What neighbouring windows share; default a fifth of one.",
+            rich_help_panel=RECORDINGS,
+        ),
+    ] = None,
     as_json: Json = False,
     force: Force = False,
     *,
@@ -88,6 +107,9 @@ def predict(
     saccade predict runs/my "a text" --with runs/other
     saccade predict runs/my texts.csv --column text --out labelled.csv
     saccade predict runs/my circle square --seed 7 --out samples.png
+    saccade predict runs/my talk.wav --out talk.srt
+
+    A recording of any length becomes subtitles (.srt, .vtt) or a file with the times of words (.json, .TextGrid).
 
     Outputs are written in order, some lines at a time, and flushed. Pictures are written as one grid (.png), a row per input;
     without INPUT a row per class.
@@ -98,6 +120,10 @@ def predict(
         found = "--json, which prints inputs without their rows" if as_json else f"{len(inputs or ())} of them"
         raise SaccadeError(f"--column: expected one table as INPUT, found {found}")
     bundle = options.load(run)
+    if _is_transcribed(bundle, out, chunk_seconds, overlap):
+        _refuse_with_times(options, {"--column": column, "--n-best": n_best, "--json": as_json})
+        _write_transcript(bundle, inputs or [], options.search(bundle), out, chunk_seconds, overlap, force=force)
+        return
     weights = [current_file(folder, "model.safetensors") for folder in (run, *(options.together or ()))] if out else []
     if column and inputs:
         table = PredictedTable(bundle, Path(inputs[0]), column, out, encoding)
@@ -161,6 +187,63 @@ def _write_pictures(
         drawn = len(prediction.alternatives) + 1
         print(f"{prediction.label}: {drawn} picture{'s' * (drawn > 1)}, seed {prediction.seed}")
     print(out)
+
+
+def _is_transcribed(bundle: Any, out: Path | None, chunk: float | None, overlap: float | None) -> bool:
+    """Whether a recording is to be transcribed with times, window by window."""
+    heard = bundle.task.input.name == "audio"
+    asked = next((name for name, given in (("--chunk", chunk), ("--overlap", overlap)) if given is not None), None)
+    if asked is not None and not heard:
+        raise SaccadeError(f"{asked}: expected a model that reads recordings, found one of the task {bundle.task.name}")
+    return heard and (asked is not None or (out is not None and out.suffix.lower() in TRANSCRIPTS))
+
+
+def _refuse_with_times(options: Steering, wanted: Mapping[str, Any]) -> None:
+    """Raise on options that transcripts with times do not take."""
+    constraints = {f"--{name}": getattr(options, name) for name in ("prefix", "require", "forbid", "dictionary")}
+    given = next((name for name, value in {**wanted, **constraints}.items() if value), None)
+    if given is not None:
+        raise SaccadeError(f"command line: {given} cannot be combined with --chunk, nor with --out of a transcript")
+
+
+def _write_transcript(
+    bundle: Any,
+    inputs: list[str],
+    search: Any,
+    out: Path | None,
+    chunk: float | None,
+    overlap: float | None,
+    *,
+    force: bool,
+) -> None:
+    """Write one recording's transcript with its times, or print its text."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from saccade.api import transcribe
+
+    if len(inputs) != 1:
+        raise SaccadeError(f"command line: expected one recording as INPUT, found {len(inputs)}")
+    if out is not None and out.suffix.lower() not in TRANSCRIPTS:
+        raise SaccadeError(f"--out: expected FILE.srt, .vtt, .json or .TextGrid, found {out.name!r}")
+    if out is not None and out.exists() and not force:
+        hint = "add --force to overwrite it"
+        raise InputError(out, field="--out", expected="a new file", found="an existing one", hint=hint)
+    file = bundle.task.input.from_argument(inputs[0], "input 1")
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("transcribing", total=1.0)
+        transcript = transcribe(
+            bundle, file, chunk=chunk, overlap=overlap, search=search,
+            progress=lambda share: bar.update(line, completed=share),
+        )  # fmt: skip
+    for note in transcript.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if out is None:
+        print(printable(transcript.text))
+        return
+    transcript.save(out)
+    print(f"{len(transcript.words):,} words in {transcript.seconds:.1f} s  {out}")
 
 
 def _write_table(

@@ -16,7 +16,18 @@ from saccade.cli.options import Beam, Trust, trained_runs
 from saccade.errors import SaccadeError
 
 SEARCH, CONSTRAINTS, SAMPLING, DIVERSITY = "Search", "Constraints", "Sampling", "Diverse beams"
-SEARCHED = ("beam", "length_penalty", "coverage", "stop", "block_ngrams", "unknown")  # settings of a search
+SPEECH = "Speech"
+SEARCHED = (
+    "beam",
+    "length_penalty",
+    "coverage",
+    "stop",
+    "block_ngrams",
+    "unknown",
+    "ctc",
+    "lm",
+)  # settings of a search
+FOCUS = {"sharpen": "sharpen", "top_frames": "top", "window": "window"}  # option → setting of search.focus
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,32 @@ class SearchOptions:
         float | None, typer.Option(min=0, help="λ: strength of the diversity; default 0.5.", rich_help_panel=DIVERSITY)
     ] = None
 
+    ctc: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Weight of CTC's probabilities of prefixes.", rich_help_panel=SPEECH),
+    ] = None
+    lm: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A language model with the same tokens; its scores are added.",
+                     rich_help_panel=SPEECH, autocompletion=trained_runs),
+    ] = None  # fmt: skip
+    lm_weight: Annotated[
+        float | None, typer.Option(help="Weight of the language model; default 0.3.", rich_help_panel=SPEECH)
+    ] = None
+    sharpen: Annotated[
+        float | None,
+        typer.Option(help="β: above 1 concentrates the attention on fewer frames.", rich_help_panel=SPEECH),
+    ] = None
+    top_frames: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="K", help="Read the K frames with the greatest weights.", rich_help_panel=SPEECH),
+    ] = None
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="W", help="See W frames to each side of the last ones read.",
+                     rich_help_panel=SPEECH),
+    ] = None  # fmt: skip
+
     def load(self, run: Path) -> Any:
         """The run's bundle, or the ensemble of all runs named."""
         from saccade.api import load
@@ -101,7 +138,8 @@ class SearchOptions:
                 if sample is None and diverse is not None:
                     beam += -beam % diverse.groups
             changes = {"length_penalty": self.length_penalty, "coverage": self.coverage, "stop": self.stop,
-                       "block_ngrams": self.block_ngrams, "unknown": self.unknown}  # fmt: skip
+                       "block_ngrams": self.block_ngrams, "unknown": self.unknown, "ctc": self.ctc,
+                       "lm": self._language_model(start.lm), "focus": self._focus(start.focus)}  # fmt: skip
             given = {name: value for name, value in changes.items() if value is not None}
             return replace(start, beam=beam, n_best=n_best, sample=sample, diverse=diverse, **given)
         except ValueError as error:
@@ -110,8 +148,26 @@ class SearchOptions:
     def _check_searched(self, task: Any, n_best: int) -> None:
         """Raise on options that the task has no use for."""
         given = {name: getattr(self, name) for name in SEARCHED} | {"n_best": n_best, "sample": self.sample or None}
-        for name, expected in task.unused_settings(given).items():
-            raise SaccadeError(f"command line: --{name.replace('_', '-')}: expected {expected}")
+        focus = next((name for name in FOCUS if getattr(self, name) is not None), None)
+        named = {"focus": focus or "focus"}
+        for name, expected in task.unused_settings({**given, "focus": focus}).items():
+            raise SaccadeError(f"command line: --{named.get(name, name).replace('_', '-')}: expected {expected}")
+
+    def _language_model(self, start: Any) -> Any:
+        from saccade.nn.search.fusion import Fusion
+
+        if self.lm is None and self.lm_weight is None:
+            return None  # the recipe's
+        if self.lm is None and start is None:
+            raise SaccadeError("command line: --lm-weight needs --lm RUN")
+        given = {"run": None if self.lm is None else str(self.lm.resolve()), "weight": self.lm_weight}
+        return replace(start or Fusion("run"), **{name: value for name, value in given.items() if value is not None})
+
+    def _focus(self, start: Any) -> Any:
+        from saccade.nn.listener import Focus
+
+        given = {setting: value for name, setting in FOCUS.items() if (value := getattr(self, name)) is not None}
+        return replace(start or Focus(), **given) if given else None
 
     def _sampling(self, start: Any, task: Any) -> Any:
         from saccade.nn.search.beam_search import Sampling

@@ -202,7 +202,7 @@ def _argument(bundle: Any, example: Any, number: int) -> str:
     """An example as the command line takes it: of a file, the name under which it is written into the run's folder."""
     if not (isinstance(example, Mapping) and set(example) == {"base64"}):
         return str(example)
-    path = bundle.folder / f"example-{number}{Path(bundle.task.input.sample).suffix}"
+    path = bundle.folder / f"example-{number}{Path(bundle.task.sample).suffix}"
     write_bytes(path, bundle.task.input.from_json(example, path.name))
     return str(path)
 

@@ -36,6 +36,7 @@ MODELS: dict[str, str] = {
     "bert_tagger": "saccade.models.bert:BertTagger",
     "retain": "saccade.models.retain:Retain",
     "show_attend_tell": "saccade.models.show_attend_tell:ShowAttendTell",
+    "listen_attend": "saccade.models.listen_attend:ListenAttend",
     "visit_gru": "saccade.models.visit_baselines:VisitGru",
     "visit_logistic": "saccade.models.visit_baselines:VisitLogistic",
     "sagan": "saccade.models.sagan:Sagan",

@@ -70,6 +70,10 @@ class EncoderDecoder(nn.Module):
         """One step: the previous token and state → logits of the next token, the new state."""
         raise NotImplementedError
 
+    def log_probs(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """log p of the next token from what a step returned, or the score that a search ranks it by."""
+        return torch.log_softmax(logits.float(), dim=-1)
+
     def teach(self, memory: Any, target: Int[Tensor, "B T"], *, lens: Lens | None = None) -> Float[Tensor, "B T V"]:
         """Logits of every step under teacher forcing (``target`` starts with BOS)."""
         state, logits = self.start(memory), []

@@ -61,6 +61,7 @@ RUN_FILES = (
     "sweep.json",
 )  # beside a recipe that a run saved
 BACKBONE = "data.features.backbone"  # a folder, or the name of a network
+LANGUAGE_MODEL = "search.lm.run"  # the folder of a run
 TOKEN_FILES = ("tokens.vocabulary", "vectors.file")  # of every kind of data that has tokens
 
 
@@ -500,7 +501,7 @@ def _paths_of(root: Located) -> list[str]:
     shipped = named is not None and named.text in TASKS
     config = data_class(str(named.text)) if named is not None and shipped else DataConfig
     fields = [f"data.{field}" for field in (*config.paths, *TOKEN_FILES)]
-    return [field for field in fields if field != BACKBONE or _backbone_is_folder(root)]
+    return [field for field in fields if field != BACKBONE or _backbone_is_folder(root)] + [LANGUAGE_MODEL]
 
 
 def _backbone_is_folder(root: Located) -> bool:
@@ -509,12 +510,12 @@ def _backbone_is_folder(root: Located) -> bool:
 
 
 def with_vocabulary(root: Located, folder: Path) -> Located:
-    """The tree with ``data.tokens.vocabulary``, ``data.vectors``, ``data.judge`` and the paths of ``data.features`` made
-    absolute: the code that learns tokens, measures pictures and computes features does not know the recipe's folder."""
+    """The tree with ``data.tokens.vocabulary``, ``data.vectors``, ``data.judge``, the paths of ``data.features`` and
+    ``search.lm.run`` made absolute: the code that uses them does not know the recipe's folder."""
     paths = ["tokens.vocabulary", "vectors", "vectors.file", "features.weights", "features.cache", "judge"]
     if _backbone_is_folder(root):
         paths.append("features.backbone")
-    for keys in (["data", *path.split(".")] for path in paths):
+    for keys in (*(["data", *path.split(".")] for path in paths), LANGUAGE_MODEL.split(".")):
         root = _under(root, keys, folder)
     return root
 

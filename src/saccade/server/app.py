@@ -33,6 +33,7 @@ from starlette.requests import ClientDisconnect
 
 from saccade.errors import InputError, SaccadeError
 from saccade.explain import erasure
+from saccade.kinds import InputKind
 from saccade.plugins import blame
 from saccade.server.budget import CHEAPER, Budget, Pace
 from saccade.server.host_guard import LOCAL, HostGuard
@@ -153,7 +154,7 @@ class LandingPage:
     def __init__(self, name: str, bundle: Bundle, worker: Worker, limits: Limits, inputs: Sequence[str]) -> None:
         self.name, self.bundle, self.worker, self.limits = name, bundle, worker, limits
         self.inputs = tuple(inputs)
-        self._reading: Future[list[str]] | None = None
+        self._reading: Future[list[Any]] | None = None
         self._page: Page | None = None
 
     @property
@@ -166,33 +167,40 @@ class LandingPage:
         if self._page is not None:
             return self._page
         ready = await self._examples()
-        examples = ready or []
-        shown = self.inputs or tuple(examples[:1])
+        # The page offers texts; files are too large for it, but the first may be shown.
+        examples = [example for example in ready or [] if isinstance(example, str)]
+        shown = self.inputs or tuple((ready or [])[:1])
         measures = isinstance(self.bundle.task, Scores)
-        live = {"model": self.name, "api": API, "examples": examples, "measures": measures}
+        kind = self.bundle.task.input.name
+        live = {"model": self.name, "api": API, "examples": examples, "measures": measures, "input": kind}
         made = await self.worker.do(lambda: self._make(shown, live))
         if ready is not None:
             self._page = made
         return made
 
-    async def _examples(self) -> list[str] | None:
+    async def _examples(self) -> list[Any] | None:
         """The examples, or None if they are not ready in time; the next request may have them."""
         if self._reading is None:
             self._reading = _read_examples(self.bundle)
         await asyncio.wait([asyncio.wrap_future(self._reading)], timeout=PATIENCE)
         return self._reading.result() if self._reading.done() else None
 
-    def _make(self, shown: Sequence[str], live: Mapping[str, Any]) -> Page:
+    def _make(self, shown: Sequence[Any], live: Mapping[str, Any]) -> Page:
         traces = self._traces(shown)
         page = html.page(traces, title=self.name, live=live)
         # frame-ancestors works only as a header, not in the page.
         return Page(page, f"{html.policy_of(page)}; frame-ancestors 'none'")
 
-    def _traces(self, inputs: Sequence[str]) -> list[Trace]:
+    def _traces(self, inputs: Sequence[Any]) -> list[Trace]:
         if not inputs:
             return []
+        kind = self.bundle.task.input
         try:
-            predictions = predict(self.bundle, Ask(tuple(inputs), trace=True), self.limits)
+            ask = Ask(tuple(inputs), trace=True)
+            if self.inputs and kind.largest is not None:
+                predictions = self.bundle.predict(_files(kind, self.inputs), lens=ask.lens(self.limits, kind))
+            else:
+                predictions = predict(self.bundle, ask, self.limits)
         except (SaccadeError, Refusal) as error:
             if self.inputs:  # the user asked for these
                 raise
@@ -201,22 +209,23 @@ class LandingPage:
         return [trace for trace in map(noted, predictions) if trace is not None]
 
 
-def _read_examples(bundle: Bundle) -> Future[list[str]]:
+def _read_examples(bundle: Bundle) -> Future[list[Any]]:
     """Read the examples in a daemon thread, which does not delay the server's shutdown."""
-    examples: Future[list[str]] = Future()
+    examples: Future[list[Any]] = Future()
     examples.set_running_or_notify_cancel()
     Thread(target=lambda: examples.set_result(examples_of(bundle)), name="saccade-examples", daemon=True).start()
     return examples
 
 
-def examples_of(bundle: Bundle) -> list[str]:
-    """Example inputs of the model's data that are texts; none if the data is missing."""
+def examples_of(bundle: Bundle) -> list[Any]:
+    """Example inputs of the model's data that are texts or files; none if the data is missing."""
     try:
         examples = bundle.examples(EXAMPLES)
     except BaseException as error:  # the page works without examples, however a user's own task or a tokenizer fails
         log.info("no examples: %s", error)
         return []
-    return [text for text in examples if isinstance(text, str)]
+    files = bundle.task.input.largest is not None
+    return [example for example in examples if isinstance(example, str) or (files and isinstance(example, dict))]
 
 
 # The app --------------------------------------------------------------------------------------------------------------
@@ -274,8 +283,14 @@ def _check_names(bundles: Mapping[str, Bundle]) -> None:
 def _check_inputs(bundles: Mapping[str, Bundle], inputs: Sequence[str]) -> None:
     """Refuse inputs that the models cannot read now, not when the page is opened."""
     for bundle in bundles.values():
-        for refused in bundle.refusals(inputs).values():
+        kind = bundle.task.input
+        for refused in bundle.refusals(inputs if kind.largest is None else _files(kind, inputs)).values():
             raise refused
+
+
+def _files(kind: InputKind, inputs: Sequence[str]) -> list[Any]:
+    """The files that a page shows first, by their names on the command line."""
+    return [kind.from_argument(name, f"input {number}") for number, name in enumerate(inputs, start=1)]
 
 
 def _serve_models(app: FastAPI, bundles: dict[str, Bundle], workers: dict[str, Worker], limits: Limits) -> None:

@@ -280,6 +280,9 @@ def search_of(ask: Ask, bundle: Bundle, limits: Limits) -> Search | None:
     given = dict(ask.search)
     if not given:
         return None
+    if "lm" in given:
+        expected = "nothing: the recipe names the run of a language model, a request cannot"
+        raise InputError(WHERE, field="search.lm", expected=expected, found=json_name(given["lm"]))
     own = to_plain(bundle.recipe.search)
     wanted = given.get("n_best", own["n_best"])
     for name, expected in bundle.task.unused_settings({"n_best": wanted, **given}).items():

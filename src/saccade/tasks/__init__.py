@@ -33,6 +33,7 @@ TASKS: dict[str, Spec] = {
     "pretrain": Spec("pretrain:Pretrain", "texts.records:PretrainData", "text:MASKED_METRICS"),
     "vectors": Spec("vectors:WordVectors", "texts.records:WordData", "text:VECTOR_METRICS"),
     "caption": Spec("caption:Caption", "images.records:CaptionData", "captions:CAPTION_METRICS"),
+    "transcribe": Spec("transcribe:Transcribe", "audio.records:SpeechData", "transcripts:TRANSCRIPT_METRICS"),
     "visits": Spec("visits:VisitTask", "visits.records:VisitData", "outcomes:OUTCOME_METRICS"),
     "classify_images": Spec(
         "classify_images:ClassifyImages", "images.records:LabelledImageData", "labels:IMAGE_METRICS"

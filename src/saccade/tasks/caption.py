@@ -133,7 +133,7 @@ class Caption(Steers, Scores, Surveys, Decodes):
     @classmethod
     def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
         usual = vars(Search())
-        return {
+        return super().unused_settings(given) | {
             name: f"{usual[name]}: a picture has no words to cover or to copy"
             for name in WORDS_OF_THE_SOURCE
             if given.get(name, usual[name]) not in (None, usual[name])

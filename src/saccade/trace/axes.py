@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+import torch
+from jaxtyping import Float, Int16, UInt8
 from torch import Tensor
 
 from saccade.errors import SaccadeError
@@ -17,6 +19,8 @@ from saccade.storage import same_bits
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of a grid over all of its image
 FARTHEST = 1e3  # how many times its image a box may be
+LATEST = 1e7  # seconds into a recording
+PLAYED = 16_000  # Hz that a sound is kept at to be played, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +110,66 @@ class Grid(Axis):
 
 @dataclass(frozen=True, eq=False)
 class Frames(Axis):
-    """Frames of a recording, ``seconds`` apart; ``spectrogram`` [bands, frames], ``audio`` [samples] at ``rate`` Hz."""
+    """Frames of a recording, ``seconds`` apart; the first begins at second ``start`` of the recording.
+
+    Both begin with the first frame: ``spectrogram`` [bands, columns] (uint8 or floating-point, the lowest band first; its
+    columns span all frames, so there may be several per frame), and ``audio`` [samples] (int16, or floating-point from −1 to 1)
+    at ``rate`` Hz. ``segments`` are stretches of the recording that are known to be right: symbol, start and end in seconds.
+    """
 
     seconds: float = 0.0
     spectrogram: Tensor | None = None
     audio: Tensor | None = None
     rate: int = 0
+    start: float = 0.0
+    segments: tuple[tuple[str, float, float], ...] = ()
     kind: ClassVar[str] = "frames"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expected = f"symbol, start and end with 0 ≤ start ≤ end ≤ {LATEST:g} seconds"
+        for number, segment in enumerate(self.segments):
+            if not _is_segment(segment):
+                raise SaccadeError(f"segments[{number}]: expected {expected}; found {segment!r:.100}")
+
+    @classmethod
+    def of(
+        cls,
+        frames: int,
+        seconds: float,
+        *,
+        samples: Tensor | None = None,
+        rate: int = 0,
+        features: Float[Tensor, "F D"] | None = None,
+        pooling: int = 1,
+        start: float = 0.0,
+        segments: Iterable[tuple[str, float, float]] = (),
+    ) -> Frames:
+        """Frames with a small copy of their sound and of its features: int16 at 16 kHz or less, and uint8.
+
+        Args:
+            samples: from −1 to 1, at ``rate`` Hz.
+            features: log-mel features, the lowest band first. Without Δ and energy, which are no bands.
+            pooling: rows of the features per frame, where a network pools what it reads over time.
+        """
+        labels = tuple(f"{start + frame * seconds:.2f} s" for frame in range(frames))
+        audio = None
+        if samples is not None:
+            audio, rate = _for_playing(samples.detach().float().cpu(), rate)
+        picture = None
+        if features is not None and features.numel() and frames:
+            bands = features.detach().float().cpu().T[:, : frames * pooling]
+            missing = frames * pooling - bands.shape[1]  # rows that the last frame lacks
+            picture = torch.nn.functional.pad(_as_bytes(bands), (0, missing))
+        return cls(
+            labels,
+            seconds=seconds,
+            spectrogram=picture,
+            audio=audio,
+            rate=rate if audio is not None else 0,
+            start=start,
+            segments=tuple(segments),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +210,30 @@ def _is_box(box: Any) -> bool:
     left, top, right, bottom = box
     inside = left < 1 and top < 1 and right > 0 and bottom > 0
     return left < right and top < bottom and inside and all(abs(side) <= FARTHEST for side in box)
+
+
+def _for_playing(samples: Float[Tensor, "n"], rate: int) -> tuple[Int16[Tensor, "m"], int]:
+    """Samples in 16 bits, averaged in groups where there are more than 16,000 per second, and their rate."""
+    divisors = range(max(1, -(-rate // PLAYED)), 13)
+    group = next((number for number in divisors if rate % number == 0), 1)
+    grouped = samples[: len(samples) // group * group].view(-1, group).mean(1)
+    return (torch.nan_to_num(grouped).clamp(-1, 1) * 32767).round().short(), rate // group
+
+
+def _as_bytes(bands: Float[Tensor, "D F"]) -> UInt8[Tensor, "D F"]:
+    """Features as bytes, from nearly the lowest to nearly the highest: single odd numbers do not set the scale."""
+    numbers = torch.nan_to_num(bands)
+    some = numbers.flatten()[:: max(1, numbers.numel() // 100_000)].sort().values
+    low, high = some[len(some) // 1000], some[-1 - len(some) // 1000]
+    return ((numbers - low) / (high - low).clamp(min=1e-9)).clamp(0, 1).mul(255).round().byte()
+
+
+def _is_segment(segment: Any) -> bool:
+    if not isinstance(segment, tuple) or len(segment) != 3 or not isinstance(segment[0], str):
+        return False
+    if not all(isinstance(second, int | float) and not isinstance(second, bool) for second in segment[1:]):
+        return False
+    return bool(0 <= segment[1] <= segment[2] <= LATEST)
 
 
 def _tuples(part: Iterable[Any]) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from torch import Tensor
 from saccade.documents import checked
 from saccade.errors import InputError, SaccadeError
 from saccade.storage import load_tensors, same_bits, save_tensors
-from saccade.trace.axes import AXES, Axis, Frames, Grid, Nodes, Reviews, Tokens, Visits
+from saccade.trace.axes import AXES, LATEST, Axis, Frames, Grid, Nodes, Reviews, Tokens, Visits
 from saccade.trace.maps import AttentionMap, Outputs, Signal, Trace, Tree
 
 FORMAT = "saccade-trace"
@@ -151,6 +151,9 @@ def _with_output_kind(about: dict[str, Any]) -> dict[str, Any]:
 # ---- What types do not say: shapes, kinds of numbers, and positions --------------------------------------------------------
 
 MOST_POSITIONS = 1_000_000  # of an axis without labels
+FASTEST = 192_000  # Hz
+MOST_SAMPLES = 16_000 * 3600  # an hour of sound at 16 kHz
+MOST_PIXELS = 2**26  # of a spectrogram: an hour of 100 columns a second has 360,000 columns
 
 # The tensors of each kind of map with their shapes, and those that hold positions; scores are there only if recorded.
 SHAPES: dict[str, dict[str, str]] = {
@@ -196,8 +199,16 @@ def _check_axis(where: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
         _check_least(where, height=axis.height, width=axis.width)
         tensors = {"image": (axis.image, "rc3")}
     elif isinstance(axis, Frames):
-        _check_least(where, seconds=axis.seconds, rate=axis.rate)
+        _check_least(where, seconds=axis.seconds, rate=axis.rate, start=axis.start)
+        _check_most(where, seconds=(axis.seconds, LATEST), rate=(axis.rate, FASTEST), start=(axis.start, LATEST))
+        _check_most(where, segments=(len(axis.segments), MOST_POSITIONS))
         tensors = {"spectrogram": (axis.spectrogram, "bf"), "audio": (axis.audio, "s")}
+        for name, dtype, most in (("spectrogram", torch.uint8, MOST_PIXELS), ("audio", torch.int16, MOST_SAMPLES)):
+            tensor = tensors[name][0]
+            if tensor is not None and tensor.dtype is not dtype and not tensor.is_floating_point():
+                names = [str(kind).removeprefix("torch.") for kind in (dtype, tensor.dtype)]
+                raise SaccadeError(f"{where}.{name}: expected {names[0]} or floating-point numbers, found {names[1]}")
+            _check_most(f"{where}.{name}", size=(0 if tensor is None else tensor.numel(), most))
     elif isinstance(axis, Nodes):
         tensors = {"places": (axis.places, "n2")}
     elif isinstance(axis, Visits):
@@ -211,7 +222,9 @@ def _check_axis(where: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
         parent = axes.get(axis.parent or "")
         _check_range(f"{where}.within", axis.within, 0, None if parent is None else len(parent))
     given = {name: tensor for name, (tensor, _) in tensors.items() if tensor is not None}
-    _check_shape(where, given, {name: shape for name, (_, shape) in tensors.items()}, {"n": n}, whole=("image",))
+    heard = (name for name in ("spectrogram", "audio") if name in given and not given[name].is_floating_point())
+    whole = ("image", *heard)
+    _check_shape(where, given, {name: shape for name, (_, shape) in tensors.items()}, {"n": n}, whole=whole)
     for name in given.keys() & {"image", "spectrogram"} if n else ():
         _check_not_empty(f"{where}.{name}", given[name])
 
@@ -299,6 +312,12 @@ def _check_least(where: str, **numbers: float) -> None:
     for name, number in numbers.items():
         if not (number >= 0 and math.isfinite(number)):
             raise SaccadeError(f"{where}.{name}: expected a number of at least 0, found {number}")
+
+
+def _check_most(where: str, **numbers: tuple[float, float]) -> None:
+    for name, (number, most) in numbers.items():
+        if number > most:
+            raise SaccadeError(f"{where}.{name}: expected at most {most:,.0f}, found {number:,.10g}")
 
 
 def _check_range(where: str, places: Sequence[int], least: int, size: int | None) -> None:

@@ -23,6 +23,7 @@ from saccade.trace.maps import AttentionMap, Signal, Trace
 
 Keep = Literal["all", "top", "statistics"]
 DETAILS = ("scores", "context", "state", "outputs", "beam")
+LARGE_DETAILS = ("features",)  # of location-aware scores: filters × keys per query, which no view shows
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Lens:
             maximum and its place, mass received by each key).
         k: number of weights to keep per row with ``keep="top"``.
         edits: :class:`Mask`, :class:`Boost`, :class:`Set`, :class:`Even` values, applied in this order.
-        detail: what to record besides the weights: any of ``scores, context, state, outputs, beam``.
+        detail: what to record besides the weights: any of ``scores, context, state, outputs, beam``, and ``features``, what
+            the filters of location-aware scores make of the previous weights.
 
     >>> lens = Lens()
     >>> # context = attend(query, key, value, score=scaled_dot, lens=lens, site="self")
@@ -98,9 +100,9 @@ class Lens:
             if not isinstance(edit, Edit):
                 raise SaccadeError(f"edits must be values of Mask, Boost, Set and Even: got {edit!r}")
         names: tuple[str, ...] = _several(detail)
-        unknown = [name for name in names if not isinstance(name, str) or name not in DETAILS]
+        unknown = [name for name in names if not isinstance(name, str) or name not in (*DETAILS, *LARGE_DETAILS)]
         if unknown:
-            raise SaccadeError(f"detail must be any of {', '.join(DETAILS)}: got {unknown[0]!r:.60}")
+            raise SaccadeError(f"detail must be any of {', '.join((*DETAILS, *LARGE_DETAILS))}: got {unknown[0]!r:.60}")
         self.keep, self.k = keep, k
         self.edits, self.detail = listed, frozenset(names)
         self.records: list[Record] = []

@@ -84,17 +84,19 @@ class Panel:
 @dataclass(frozen=True)
 class Limits:
     """How much fits: maps before heads are averaged; labelled rows and columns; ruled rows and columns (numbers, seconds),
-    which can be cut into blocks of any size."""
+    which can be cut into blocks of any size; columns of sound, where they have a limit of their own."""
 
     maps: int
     labelled: tuple[int, int]
     ruled: tuple[int, int]
+    heard: int | None = None
 
     def block(self, axis: Axis, side: int) -> int:
         """How many positions of this axis a cell stands for (side 0: rows, 1: columns)."""
         if isinstance(axis, Grid) or (not is_ruled(axis) and len(axis) <= self.labelled[side]):
             return 1
-        return max(1, ceil(len(axis) / self.ruled[side]))
+        heard = self.heard if side == 1 and isinstance(axis, Frames) and axis.seconds else None
+        return max(1, ceil(len(axis) / (heard or self.ruled[side])))
 
 
 def is_ruled(axis: Axis) -> bool:
@@ -219,6 +221,13 @@ def _array(tensor: Tensor) -> ndarray:
     return np.asarray(tensor.detach().cpu().numpy())
 
 
+def tick_step(seconds: float, room: float) -> float:
+    """1, 2 or 5 times a power of ten, so that at most ``room`` ticks fit on a line of so many seconds."""
+    rough = seconds / max(1.0, room)
+    power = 10.0 ** np.floor(np.log10(rough)) if rough > 0 else 1.0
+    return float(next((times * power for times in (1, 2, 5) if times * power >= rough), 10 * power))
+
+
 def part(axis: Axis | None, start: int, size: int) -> Axis:
     """``size`` positions of an axis from ``start`` on; positions without a label are numbered."""
     if axis is None:
@@ -231,7 +240,7 @@ def part(axis: Axis | None, start: int, size: int) -> Axis:
         special = tuple(position - start for position in axis.special if start <= position < start + size)
         return Tokens(labels, words=axis.words[start : start + size], special=special)
     if isinstance(axis, Frames):
-        return Frames(labels, seconds=axis.seconds)
+        return Frames(labels, seconds=axis.seconds, start=axis.start + start * axis.seconds, segments=axis.segments)
     return Positions(labels)
 
 
@@ -241,8 +250,11 @@ def _blocks(axis: Axis, size: int) -> Axis:
         return axis
     starts = range(0, len(axis), size)
     if isinstance(axis, Frames):
-        picture = axis.spectrogram
-        return Frames(axis.labels[::size], seconds=axis.seconds * size, spectrogram=picture)
+        picture, labels = axis.spectrogram, axis.labels[::size]
+        if picture is not None:  # its columns span the frames that the last block lacks, too
+            missing = (len(labels) * size - len(axis)) * picture.shape[1] // max(1, len(axis))
+            picture = torch.nn.functional.pad(picture, (0, missing), value=float(picture.min()))
+        return replace(axis, labels=labels, seconds=axis.seconds * size, spectrogram=picture, audio=None, rate=0)
     return Positions(tuple(f"{start}–{min(start + size, len(axis)) - 1}" for start in starts))
 
 

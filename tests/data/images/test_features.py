@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from saccade.data import feature_cache
 from saccade.data.images import features as module
 from saccade.data.images.batch import pixels_of
 from saccade.data.images.config import FeatureConfig
@@ -125,11 +126,11 @@ def test_the_folder_says_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_shards_are_written_as_they_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD_BYTES", 6 * 9 * 5 * 2)  # six pictures
+    monkeypatch.setattr(feature_cache, "SHARD_BYTES", 6 * 9 * 5 * 2)  # six pictures
     given, used = pictures(14), backbone()
     found = store(given, tmp_path, used, batch=2)
     assert len(list(kept(used, tmp_path).glob("*.safetensors"))) == 3
-    monkeypatch.setattr(module, "MAPS_OPEN", 1)
+    monkeypatch.setattr(feature_cache, "MAPS_OPEN", 1)
     numbers = [13, 0, 7, 1]
     wanted = expected([given[number] for number in numbers], used)
     torch.testing.assert_close(found.features(numbers), wanted, rtol=1e-3, atol=1e-3)
@@ -163,7 +164,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from tests.data.images import test_features as tests
-tests.module.SHARD_BYTES = 4 * 9 * 5 * 2
+tests.feature_cache.SHARD_BYTES = 4 * 9 * 5 * 2
 def done(ready, total):
     print(ready, flush=True)
     if ready >= 8:
@@ -243,7 +244,7 @@ class Scene:
     def __repr__(self): return f"scene {self.number}"
     def draw(self): return np.full((256, 256, 3), self.number % 256, np.uint8)
 count, cache = int(sys.argv[1]), Path(sys.argv[2])
-tests.module.SHARD_BYTES = 1 << 20
+tests.feature_cache.SHARD_BYTES = 1 << 20
 used = tests.Backbone(tests.nn.Conv2d(3, 64, 8, stride=8))
 given = [Picture.of_scene(Scene(number)) for number in range(count)]
 found = tests.FeatureStore(given, tests.ImageConfig(size=64), used, cache, batch=16, progress=False, device="cpu")
@@ -291,7 +292,7 @@ def test_paths_of_the_settings_start_at_the_recipes_folder(tmp_path: Path, monke
 
 
 def test_computing_is_timed_so_that_little_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD_SECONDS", 0.0)
+    monkeypatch.setattr(feature_cache, "SHARD_SECONDS", 0.0)
     used = backbone()
     store(pictures(6), tmp_path, used, batch=2)
     assert len(list(kept(used, tmp_path).glob("*.safetensors"))) == 3

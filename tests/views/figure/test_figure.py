@@ -413,6 +413,18 @@ class TestOtherAxes:
         heights = [draw(look(torch.rand(3, 9), Tokens("abc"), axis)).get_size_inches()[1] for axis in (frames, bare)]
         assert heights[0] == pytest.approx(heights[1] + 0.55)
 
+    def test_true_segments_are_named_over_the_spectrogram_and_end_in_lines(self) -> None:
+        segments = [("early", 0.0, 1.0), ("he", 1.9, 2.3), ("", 2.3, 2.5), ("l", 2.5, 2.51), ("o", 2.51, 9.0)]
+        frames = Frames.of(9, 0.1, features=torch.rand(9, 4), start=2.0, segments=segments)
+        trace = look(torch.rand(3, 9), Tokens("abc"), frames)
+        texts = written(trace)
+        assert {"he", "o"} <= set(texts)
+        assert any("red lines: true boundaries" in text for text in texts)
+        assert not {"early", "l"} & set(texts), "one lies before the frames, one is narrower than its name"
+        block = Heatmap(*self.blocks(trace), (0.2, 0.2), 1.0, "alone")
+        inches = [(symbol, round(left, 3), round(right, 3)) for symbol, left, right in block.known]
+        assert inches == [("he", 0.0, 0.6), ("", 0.6, 1.0), ("l", 1.0, 1.02), ("o", 1.02, 1.8)]
+
     def test_graphs_are_drawn_with_their_lonely_nodes(self) -> None:
         lens = Lens()
         lens.observe_edges(Site("gat", "n", "n"), torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 1), keys=3)

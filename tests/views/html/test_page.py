@@ -18,7 +18,7 @@ import torch
 
 from saccade.errors import SaccadeError
 from saccade.trace import AttentionMap, Trace
-from saccade.trace.axes import Positions, Sentences, Tokens
+from saccade.trace.axes import Frames, Positions, Sentences, Tokens
 from saccade.views.html import page as html
 
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "]]>", "&amp;", "'\"", "\u2028",
@@ -66,7 +66,7 @@ def assets(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "explorer.js").write_text(SCRIPT, encoding="utf-8")
     (folder / "explorer.css").write_text(STYLE, encoding="utf-8")
-    for name in ("heads", "sources", "beam", "sheet", "tour", "live", "judging"):
+    for name in ("heads", "sources", "sound", "beam", "sheet", "tour", "live", "judging"):
         (folder / f"{name}.js").write_text(f"{name}()", encoding="utf-8")
         (folder / f"{name}.css").write_text("", encoding="utf-8")
     monkeypatch.setattr(html, "ASSETS", folder)
@@ -230,3 +230,7 @@ def test_a_page_carries_the_scripts_of_the_views_that_its_traces_need(trace):
     assert carried(tested) == ["sheet", "judging"]
     live = {"model": "m", "api": "/v1"}
     assert carried(tokens, live=live) == ["heads", "sources", "beam", "sheet", "tour", "live", "judging"]
+    heard = replace(tokens, axes={**tokens.axes, map.key: Frames.of(len(trace.axes[map.key]), 0.1)})
+    assert carried(heard) == ["sound", "sheet"]
+    assert "sound" in carried(tokens, live={**live, "input": "audio"})
+    assert "sound" not in carried(tokens, live={**live, "input": "text"})

@@ -20,6 +20,7 @@ from saccade.trace import AttentionMap, Lens, Signal, Trace
 from saccade.trace.axes import Frames, Grid, Nodes, Reviews, Tokens
 from saccade.trace.lens import Site
 from saccade.trace.maps import Outputs, Tree
+from saccade.views.html import payload
 from saccade.views.html.payload import page_data
 from saccade.views.html.weights import EXACT, LEVELS, ROOM, quantised, thumbnail
 
@@ -313,6 +314,17 @@ ODD = {
     "a sound at no rate": {"source": Frames(("a",), audio=torch.rand(7))},
     "a picture without pixels": {"source": Grid(("a",), height=1, width=1, image=torch.zeros(0, 5, 3).byte())},
 }
+
+
+def test_of_a_long_sound_pairs_of_samples_become_their_mean(monkeypatch):
+    monkeypatch.setattr(payload, "MOST_SAMPLES", 3)
+    axis = Frames(
+        tuple("ab"), seconds=0.25, audio=torch.tensor([10, 20, 30, 50, -4, -8, 9], dtype=torch.int16), rate=8000
+    )
+    content = base64.b64decode(only(page_data(Trace({"x": axis})))["axes"]["x"]["audio"].partition(";base64,")[2])
+    with wave.open(io.BytesIO(content)) as file:
+        assert file.getframerate() == 4000
+        assert np.frombuffer(file.readframes(9), "<i2").tolist() == [15, 40, -6]
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -129,7 +129,7 @@ class TestAlignment:
 
     def test_frames_are_measured_with_a_ruler(self) -> None:
         frames = Frames([f"{frame * 0.04:.2f}" for frame in range(40)], seconds=0.04)
-        drawn = text(look(torch.eye(40)[::4], Tokens("abcdefghij"), frames))
+        drawn = text(look(torch.eye(40)[::4], Tokens("abcdefghij"), frames), unicode=False)
         assert "  0.00 0.20 0.40 0.60" in drawn
 
     def test_a_long_map_is_shown_in_blocks_and_says_so(self) -> None:
@@ -137,6 +137,47 @@ class TestAlignment:
         assert "a cell is the greatest of 47 × 47 weights" in drawn
         assert len(drawn.split("\n")) < 80
         assert "Σ" not in drawn
+
+
+class TestSound:
+    """Seven outputs, the last of them silent, that look at 20 frames of 0.05 s, from second 3 on."""
+
+    LOOKED = (1, 4, 8, 8, 13, 18)
+
+    def trace(self, **more: Any) -> Trace:
+        frames = Frames.of(20, 0.05, start=3.0, **more)
+        weights = torch.nn.functional.one_hot(torch.tensor(self.LOOKED), 20).float()
+        return look(torch.cat([weights, torch.zeros(1, 20)]), Tokens("hello!x"), frames)
+
+    def test_a_staircase_has_two_outputs_per_line_in_half_blocks_and_their_times(self) -> None:
+        assert text(self.trace(), 48).split("\n")[:6] == [
+            "cross",
+            "    3.0 s     3.5 s",
+            "h e  ▀  ▄                3.08 3.23 s",
+            "l l         █            3.42 3.42 s",
+            "o !              ▀    ▄  3.67 3.92 s",
+            "  x                      – s",
+        ]
+
+    def test_more_room_repeats_frames_and_less_keeps_the_greatest(self) -> None:
+        wide = text(self.trace(), 120).split("\n")[2]
+        assert wide.startswith("h e" + " " * 6 + "▀" * 5 + " " * 10 + "▄" * 5 + " ")
+        narrow = text(self.trace(), 20).split("\n")  # 16 cells for 20 frames
+        assert [line.rstrip() for line in narrow[2:5]] == ["h e  ▀ ▄", "l l        █", "o !            ▀   ▄"]
+
+    def test_true_segments_stand_under_the_ruler(self) -> None:
+        segments = [("he", 3.0, 3.25), ("", 3.25, 3.5), ("llo", 3.5, 3.6), ("o", 3.6, 4.0), ("far", 4.5, 5.0)]
+        assert text(self.trace(segments=segments), 48).split("\n")[2] == "    │he  │    │ │o"
+
+    def test_the_spectrogram_stands_over_coloured_stairs(self) -> None:
+        features = torch.zeros(20, 8)
+        features[:10, :4] = 1.0  # low tones first
+        drawn = text(self.trace(features=features), 48, colour="truecolor", background="dark").split("\n")
+        pixel, ground = "38;2;217;217;217;48;2;217;217;217", "38;2;0;0;0;48;2;0;0;0"
+        assert [line.count(pixel) for line in drawn[2:6]] == [0, 0, 1, 1]
+        assert all(ground in line for line in drawn[2:6])
+        light = text(self.trace(features=features), 48, colour="truecolor", background="light").split("\n")
+        assert "38;2;38;38;38;48;2;38;38;38" in light[5]
 
 
 class TestStrength:

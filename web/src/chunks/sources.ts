@@ -1,9 +1,8 @@
-// Views of other sources than a sentence: documents, images, sound, graphs, visits and reviews.
+// Views of other sources than a sentence: documents, images, graphs, visits and reviews.
 import { add } from "../views";
-import { audio } from "../views/audio";
 import { documents } from "../views/document";
 import { graph } from "../views/graph";
 import { image } from "../views/image";
 import { timeline } from "../views/timeline";
 
-add(documents, image, audio, graph, timeline);
+add(documents, image, graph, timeline);

@@ -1,19 +1,20 @@
 // Audio: time across, what was written down, the spectrogram above; the sound plays and shows what was written where.
-import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useDrawn } from "../drawn";
 import { Figure, type Table } from "../figure";
 import { useWidth } from "../heatmap";
-import { number } from "../labels";
+import { isSpecial, number, short } from "../labels";
 import { type Look, useLoaded } from "../look";
 import { Waiting } from "../parts";
 import { useSay } from "../readout";
 import { ColourBar, ScalePicker } from "../colour_bar";
 import { type ScaleName, scaleOf, SCALES } from "../scale";
 import { OnSheet, useColours } from "../theme";
-import type { LoadedTrace, PageMap, PageTrace, Part, View, ViewProps } from "../types";
+import type { LoadedTrace, PageAxis, PageMap, PageTrace, Part, View, ViewProps } from "../types";
 import {
   bandsPicture,
   drawSound,
+  lookedAt,
   type Plan,
   planOf,
   type Sound,
@@ -37,6 +38,7 @@ export const audio: View = {
   about: "The sound over time, and which stretch of it each letter was heard in.",
   picks: true,
   serves: serving(fits),
+  front: serving(fits),
   Component: Audio,
 };
 
@@ -71,23 +73,59 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
   const scale = useMemo(() => scaleOf(name, weights), [name, weights]);
   const sound = useMemo((): Sound => ({ axis: key, bands, labels, weights, scale }), [look, bands?.values, scale]);
   const owners = useMemo(() => writtenAt(weights), [weights]);
+  const [asked, ask] = useState<number | null>(null);
+  useEffect(() => ask(null), [look]);
   const playhead = useRef<HTMLDivElement>(null);
   const plan = useRef<Plan | null>(null);
-  const tell = (seconds: number) => {
+  const tell = (seconds: number, whole: boolean) => {
     if (!moveLine(playhead.current, plan.current, seconds / (weights.columns * (key.seconds || 0)))) return;
+    if (!whole) return; // one letter's stretch, in which others may have listened, too
     const row = owners[Math.floor(seconds / key.seconds!)] ?? -1;
     if (row >= 0 && map.step + row !== state.step) set({ step: map.step + row });
   };
   const player = usePlayer(key.audio, tell);
   const play = (spot: Spot) => {
     if (!key.seconds) return;
-    const [from, to] = spot.row < 0 ? [spot.frame, weights.columns] : stretchOf(weights, spot.row, spot.frame);
+    const frame = spot.frame < 0 ? largestOf(weights.row(spot.row)).at : spot.frame;
+    if (frame < 0) return;
+    if (spot.row < 0) return player.play(frame * key.seconds);
+    const [from, to] = stretchOf(weights, spot.row, frame);
     player.play(from * key.seconds, to * key.seconds);
   };
-  const at = (spot: Spot | null) => (spot && spot.row >= 0 ? { step: map.step + spot.row, key: spot.frame } : null);
+  const hear = (row: number) => {
+    ask(null);
+    set({ step: map.step + row, key: null, hover: null });
+    play({ row, frame: -1 });
+  };
+  const at = (spot: Spot | null) =>
+    spot && spot.row >= 0 && spot.frame >= 0 ? { step: map.step + spot.row, key: spot.frame } : null;
+  const [passed, pass] = useState<number | null>(null);
+  const point = (spot: Spot | null) => {
+    pass(spot && spot.row < 0 ? spot.frame : null);
+    set({ hover: at(spot) });
+  };
+  const lock = (spot: Spot | null) => {
+    ask(null);
+    set({ ...at(spot), hover: null, key: spot?.frame ?? null });
+  };
+  const pick = (spot: Spot | null) => {
+    if (spot && spot.row < 0) {
+      ask(spot.frame);
+      player.seek(spot.frame * (key.seconds || 0));
+      return set({ key: null, hover: null });
+    }
+    if (spot && spot.frame < 0) return hear(spot.row);
+    lock(spot);
+    if (spot) play(spot);
+  };
   const hover = state.hover && { row: state.hover.step - map.step, frame: state.hover.key };
   const locked = state.key === null ? null : { row: state.step - map.step, frame: state.key };
-  useSay(said(look, trace, hover ?? { row: state.step - map.step, frame: state.key ?? -1 }));
+  const frame = hover ? null : (passed ?? asked);
+  useSay(
+    frame === null
+      ? said(look, trace, hover ?? { row: state.step - map.step, frame: state.key ?? -1 })
+      : whoLooked(look, labels, frame),
+  );
   return (
     <Figure
       name="audio"
@@ -101,18 +139,54 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
       }
       caption={<Caption look={look} sound={player.can} problem={player.problem} said={scale.said} />}
     >
+      <Transcript query={query} first={map.step} labels={labels} row={state.step - map.step} hear={hear} />
       <Picture
-        {...{ sound, hover, locked, play }}
+        {...{ sound, hover, locked, asked, play, pick, lock, player }}
         row={state.step - map.step}
-        onHover={(spot) => set({ hover: at(spot) })}
-        onPick={(spot) => set({ ...at(spot), hover: null, key: spot?.frame ?? null })}
-        stop={player.stop}
-        playing={player.playing}
+        point={point}
         line={playhead}
-        told={(now) => (plan.current = now)}
+        told={(now) => {
+          plan.current = now;
+          moveLine(playhead.current, now, player.at / (weights.columns * (key.seconds || 0)));
+        }}
       />
       <ColourBar scale={scale} />
     </Figure>
+  );
+}
+
+const MOST_LETTERS = 2000;
+
+/** What was written, to be clicked and heard: by pointer alone, since the picture's rows are the same by keys. */
+function Transcript({
+  query,
+  first,
+  labels,
+  row,
+  hear,
+}: {
+  query: PageAxis;
+  first: number;
+  labels: string[];
+  row: number;
+  hear(row: number): void;
+}) {
+  const text = [...(query.text ?? "")];
+  const piece = (label: string, at: number) => {
+    const span = query.spans?.[first + at];
+    return (span && text.slice(...span).join("")) || label;
+  };
+  const apart = query.text ? "" : " ";
+  return (
+    <p class="transcript" dir="auto" aria-hidden="true" data-export="no">
+      {labels.slice(0, MOST_LETTERS).map((label, at) =>
+        isSpecial(query, first + at) ? null : (
+          <span key={at} class={at === row ? "now" : undefined} onClick={() => hear(at)}>
+            {piece(label, at) + apart}
+          </span>
+        ),
+      )}
+    </p>
   );
 }
 
@@ -129,7 +203,8 @@ const SILENT = "This trace holds no sound to play.";
 function Playing({ look, player }: { look: Look; player: Player }) {
   const { key, weights } = look;
   const { can, playing, problem } = player;
-  const time = key.seconds ? `${number(player.at)} of ${timeOf(key, weights.columns)}` : `${weights.columns} frames`;
+  const now = number((key.start ?? 0) + player.at);
+  const time = key.seconds ? `${now} of ${timeOf(key, weights.columns)}` : `${weights.columns} frames`;
   const toggle = () => (playing ? player.stop() : player.play(player.at));
   return (
     <>
@@ -148,11 +223,13 @@ interface Player {
   at: number;
   problem: string | null;
   play(from: number, to?: number): void;
+  /** where it goes on from */
+  seek(to: number): void;
   stop(): void;
 }
 
-/** Plays what the page carries; `tell` hears where it is at each picture that the screen shows. */
-function usePlayer(address: string | undefined, tell: (seconds: number) => void): Player {
+/** Plays what the page carries; `tell` hears where it is at each picture of the screen, and whether it plays to the end. */
+function usePlayer(address: string | undefined, tell: (seconds: number, whole: boolean) => void): Player {
   const [playing, setPlaying] = useState(false);
   const [at, setAt] = useState(0);
   const [problem, setProblem] = useState<string | null>(null);
@@ -169,7 +246,7 @@ function usePlayer(address: string | undefined, tell: (seconds: number) => void)
     [element],
   );
   useFollowing(playing ? element : null, (now, ended) => {
-    told.current(now);
+    told.current(now, until.current === Infinity);
     setAt(Math.round(now * 10) / 10);
     if (!ended && now < until.current) return true;
     element?.pause();
@@ -190,6 +267,11 @@ function usePlayer(address: string | undefined, tell: (seconds: number) => void)
         () => setPlaying(true),
         (error: Error) => error.name !== "AbortError" && setProblem("This browser cannot play the sound in this page."),
       );
+    },
+    seek(to) {
+      element?.pause();
+      setPlaying(false);
+      if (element) setAt(to);
     },
     stop() {
       element?.pause();
@@ -216,38 +298,45 @@ interface PictureProps {
   row: number;
   hover: Spot | null;
   locked: Spot | null;
-  onHover(spot: Spot | null): void;
-  onPick(spot: Spot | null): void;
+  asked: number | null;
+  point(spot: Spot | null): void;
+  pick(spot: Spot | null): void;
+  /** as pick, and plays nothing */
+  lock(spot: Spot): void;
   play(spot: Spot): void;
-  stop(): void;
-  playing: boolean;
+  player: Player;
   line: { current: HTMLDivElement | null };
   told(plan: Plan): void;
 }
 
-const AROUND = 366; // pixels of the page above and below the picture
+const AROUND = 400; // pixels of the page above and below the picture
 
 function Picture(props: PictureProps) {
-  const { sound, hover, onHover, onPick, play, playing } = props;
+  const { sound, point, pick, player } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useWidth(box);
   const plan = planOf(sound, width, Math.max(360, window.innerHeight - AROUND));
-  props.told(plan);
+  useLayoutEffect(() => props.told(plan));
   useDrawing(canvas, plan, props);
   const spot = (event: MouseEvent) => {
     const frame = canvas.current!.getBoundingClientRect();
     return spotAt(plan, sound, event.clientX - frame.left, event.clientY - frame.top);
   };
+  const last = useRef<Spot | null>(null);
   const move = (event: PointerEvent) => {
     const next = spot(event);
-    if (next?.row !== hover?.row || next?.frame !== hover?.frame) onHover(next);
+    if (next?.row === last.current?.row && next?.frame === last.current?.frame) return;
+    last.current = next;
+    point(next);
+  };
+  const leave = () => {
+    last.current = null;
+    point(null);
   };
   const click = (event: MouseEvent) => {
     const next = spot(event);
-    if (!next) return;
-    onPick(next);
-    play(next);
+    if (next) pick(next);
   };
   return (
     <div class="audio" ref={box}>
@@ -259,7 +348,7 @@ function Picture(props: PictureProps) {
         tabIndex={0}
         style={{ width: `${plan.width}px`, height: `${plan.height}px`, cursor: "pointer" }}
         onPointerMove={move}
-        onPointerLeave={() => onHover(null)}
+        onPointerLeave={leave}
         onClick={click}
         onKeyDown={(event) => keyed(event, props)}
       />
@@ -267,7 +356,7 @@ function Picture(props: PictureProps) {
         class="playhead"
         data-export="no"
         ref={props.line}
-        style={{ height: `${plan.height - 26}px`, visibility: playing ? "visible" : "hidden" }}
+        style={{ height: `${plan.height - 26}px`, visibility: player.playing || player.at ? "visible" : "hidden" }}
       />
     </div>
   );
@@ -276,7 +365,7 @@ function Picture(props: PictureProps) {
 function useDrawing(
   canvas: { current: HTMLCanvasElement | null },
   plan: Plan,
-  { sound, row, hover, locked }: PictureProps,
+  { sound, row, hover, locked, asked }: PictureProps,
 ): void {
   const colours = useColours();
   const sheet = useContext(OnSheet);
@@ -290,7 +379,7 @@ function useDrawing(
   );
   useDrawn(canvas, plan.width, plan.height, (pen, _, ctx) =>
     drawSound(pen, plan, sound, pictures, {
-      ...(sheet ? { row: -1, locked: null } : { row, locked }),
+      ...(sheet ? { row: -1, locked: null, asked: null } : { row, locked, asked }),
       hover: ctx && !sheet ? hover : null,
       colours,
     }),
@@ -304,7 +393,7 @@ const MOVES: Record<string, [number, number]> = {
   ArrowDown: [1, 0],
 };
 
-function keyed(event: KeyboardEvent, { sound, row, locked, onPick, play, stop, playing }: PictureProps): void {
+function keyed(event: KeyboardEvent, { sound, row, locked, lock, pick, play, player }: PictureProps): void {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const { weights } = sound;
   const move = MOVES[event.key];
@@ -312,7 +401,7 @@ function keyed(event: KeyboardEvent, { sound, row, locked, onPick, play, stop, p
   const strongest = Math.max(0, largestOf(weights.row(Math.max(0, row))).at);
   const here = locked ?? { row: Math.max(0, row), frame: strongest };
   const to = (next: Spot) =>
-    onPick({
+    lock({
       row: Math.max(0, Math.min(weights.rows - 1, next.row)),
       frame: Math.max(0, Math.min(weights.columns - 1, next.frame)),
     });
@@ -325,10 +414,10 @@ function keyed(event: KeyboardEvent, { sound, row, locked, onPick, play, stop, p
   else if (event.key === "Home") to({ ...here, frame: 0 });
   else if (event.key === "End") to({ ...here, frame: weights.columns - 1 });
   else if (event.key === "Enter") play(here);
-  else if (event.key === " ") playing ? stop() : play({ row: -1, frame: here.frame });
+  else if (event.key === " ") player.playing ? player.stop() : play({ row: -1, frame: here.frame });
   else if (event.key === "Escape") {
-    stop();
-    onPick(null);
+    player.stop();
+    pick(null);
   } else return;
   event.preventDefault();
   event.stopPropagation();
@@ -363,6 +452,18 @@ function said(look: Look, trace: LoadedTrace, { row, frame }: Spot): Part[] {
   ];
 }
 
+/** "At 0.82 s h (0.31) and e (0.22) listened." */
+function whoLooked({ key, weights }: Look, labels: string[], frame: number): Part[] {
+  const rows = lookedAt(weights, frame);
+  if (!rows.length) return [`Nothing that was written listened at ${timeOf(key, frame)}.`];
+  const named = rows.flatMap((row, i): Part[] => [
+    i === 0 ? "" : i === rows.length - 1 ? " and " : ", ",
+    { token: short(labels[row] ?? "") },
+    ` (${number(weights.at(row, frame), weights.exact)})`,
+  ]);
+  return [`At ${timeOf(key, frame)} `, ...named, " listened."];
+}
+
 function tableOf({ map, key, weights }: Look, labels: string[]): Table {
   return {
     corner: map.query,
@@ -388,7 +489,10 @@ function Caption({ look, sound, problem, said }: CaptionProps) {
       {`${weights.rows} steps, written from ${key.seconds ? timeOf(key, weights.columns) : `${weights.columns} frames`} of sound. `}
       {key.spectrogram && "Above, low tones are at the bottom, and louder ones stronger in colour. "}
       {`${said} `}
-      {sound ? "Click a cell to hear the stretch that was listened to." : (problem ?? SILENT)}
+      {sound
+        ? "Click a letter or a cell to hear the stretch that it listened to, the spectrogram to see which letters listened there."
+        : (problem ?? SILENT)}
+      {key.segments?.length ? " Lines are true boundaries." : ""}
       {averaged && ` This is the mean of ${heads.length} heads.`}
     </>
   );

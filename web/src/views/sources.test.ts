@@ -3,7 +3,7 @@ import test from "node:test";
 import { dense, fromEdges } from "../matrices";
 import type { Look } from "../look";
 import type { PageAxis, PageMap, PageTrace } from "../types";
-import { stretchOf, tickStep, writtenAt } from "./audio_drawing";
+import { lookedAt, type Sound, spotAt, stretchOf, tickStep, timeOf, writtenAt } from "./audio_drawing";
 import { documents } from "./document";
 import { wordingOf } from "./document_text";
 import { around, fitted, neighboursOf } from "./graph_layout";
@@ -210,4 +210,27 @@ test("marks stand by time, apart, and within the line", () => {
 
 test("stars are only for ratings of five", () => {
   assert.deepEqual([stars(4), stars(0), stars(9), stars(NaN)], ["★★★★☆", "☆☆☆☆☆", "", ""]);
+});
+
+test("the rows that looked at a frame are those that gave it a tenth of their largest weight, the greatest first", () => {
+  const weights = dense(Float32Array.from([0.9, 0.05, 0.05, 0.2, 0.5, 0.3, 0, 0.1, 0.9]), 3, 3);
+  assert.deepEqual(lookedAt(weights, 1), [1, 2]);
+  assert.deepEqual(lookedAt(weights, 2), [2, 1]);
+  assert.deepEqual(lookedAt(dense(Float32Array.from([NaN, Infinity, 0, 0]), 2, 2), 0), []);
+});
+
+test("a pointer is over the spectrogram, over a letter's name, or over a cell", () => {
+  const plan = { width: 210, height: 100, left: 10, span: 200, names: 20, above: 40, top: 68, row: 12 };
+  const weights = dense(new Float32Array(8), 2, 4);
+  const sound = { labels: ["a", "b"], weights } as unknown as Sound;
+  assert.deepEqual(spotAt(plan, sound, 65, 30), { row: -1, frame: 1 });
+  assert.deepEqual(spotAt(plan, sound, 5, 83), { row: 1, frame: -1 });
+  assert.deepEqual(spotAt(plan, sound, 209, 69), { row: 0, frame: 3 });
+  assert.equal(spotAt(plan, sound, 5, 30), null);
+  assert.equal(spotAt(plan, sound, 65, 95), null);
+});
+
+test("seconds are those of the recording, also where the frames begin in its midst", () => {
+  assert.equal(timeOf(axis("frames", [], { seconds: 0.5, start: 10 }), 3), "11.50 s");
+  assert.equal(timeOf(axis("frames", []), 3), "frame 4");
 });

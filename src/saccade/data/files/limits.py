@@ -5,6 +5,7 @@
     SACCADE_MAX_DATA      bytes of one file or folder, unpacked, with 200 more per line, row or text: by default 2 GiB; and
                           unless it is set, at most 50 times what a .gz or .xz file has read of itself
     SACCADE_MAX_PIXELS    pixels of one picture, by default 64M: decoded they take three bytes each
+    SACCADE_MAX_SAMPLES   samples of a recording that are decoded at once, by default 256M: decoded they take four bytes each
 
 All are environment variables, since they depend on the machine; values such as 500MB, 8GB, 200M.
 """
@@ -19,7 +20,8 @@ from typing import BinaryIO
 from saccade.errors import InputError, SaccadeError
 
 MAX_RECORD, MAX_DATA, MAX_PIXELS = "SACCADE_MAX_RECORD", "SACCADE_MAX_DATA", "SACCADE_MAX_PIXELS"
-RECORD, DATA, PIXELS = 64 << 20, 2 << 30, 64 << 20
+MAX_SAMPLES = "SACCADE_MAX_SAMPLES"
+RECORD, DATA, PIXELS, SAMPLES = 64 << 20, 2 << 30, 64 << 20, 256 << 20
 ENTRY = 200  # bytes of memory that a record takes beside its text
 TIGHT = 50  # times smaller than unpacked: text as a person writes it is not, of which SMALL bytes or more are unpacked
 SMALL = 16 << 20
@@ -39,6 +41,11 @@ def max_data() -> int:
 def max_pixels() -> int:
     """The most pixels of one picture."""
     return _set(MAX_PIXELS, PIXELS)
+
+
+def max_samples() -> int:
+    """The most samples of one recording that are decoded at once."""
+    return _set(MAX_SAMPLES, SAMPLES)
 
 
 def raised(name: str, needed: int) -> str:

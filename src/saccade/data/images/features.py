@@ -5,9 +5,7 @@
 
 The folder's digest is taken of the backbone's weights, its layer and normalisation, and of how pictures are framed; a picture's
 is that of its content (:mod:`saccade.data.images.places`). So features are found again under other names, in other runs and
-recipes, and never for another picture or backbone. A shard is written whole or not at all: after a kill, only the pictures
-since the last shard are computed again. Features are read through a memory map. Neither computing nor reading them needs
-memory that grows with the number of pictures, beyond some bytes for each.
+recipes, and never for another picture or backbone. How they are kept is said in :mod:`saccade.data.feature_cache`.
 
 Legend: B batch, L cells of an h × w grid, D width, N pictures of a shard.
 """
@@ -18,10 +16,8 @@ import copy
 import hashlib
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,6 +28,15 @@ import torch
 from jaxtyping import Float16
 from torch import Tensor
 
+from saccade.data.feature_cache import (
+    ABOUT,
+    Done,
+    FeatureShards,
+    ShardWriter,
+    cache_folder,
+    progress_of,
+    read_ahead,
+)
 from saccade.data.images.batch import ImageStore
 from saccade.data.images.config import FeatureConfig
 from saccade.data.images.pictures import ImageConfig
@@ -41,18 +46,11 @@ from saccade.documents import parse
 from saccade.errors import InputError
 from saccade.nn.backbones import Backbone, TunedBackbone, backbone_like, load_backbone
 from saccade.progress import report
-from saccade.storage import save_tensors, stored_header, write_json
+from saccade.storage import write_json
 
-CACHE = Path("~/.cache/saccade/features")
-ABOUT, SUFFIX, FORMAT = "about.json", ".safetensors", 1
+FORMAT = 1
 FILE, TUNED = "features.json", "tuned"  # of a bundle; its part about a backbone that was trained
-HEX = re.compile("(?:[0-9a-f]{2})+")  # digests of pictures
 ON_CPU, ON_GPU = 4, 64  # pictures that go through a backbone together; the values of few fit into a CPU's caches
-SHARD_BYTES = 32 << 20  # of features in memory until they are written …
-SHARD_SECONDS = 30.0  # … and the time after which they are written anyway
-MAPS_OPEN = 256  # shards that are mapped at a time
-
-Done = Callable[[int, int], None]  # pictures with features, pictures in total
 
 
 def backbone_of(config: FeatureConfig, folder: Path = Path()) -> Backbone:
@@ -68,7 +66,7 @@ def backbone_of(config: FeatureConfig, folder: Path = Path()) -> Backbone:
 
 def cache_of(config: FeatureConfig, folder: Path = Path()) -> Path:
     """The folder that features are kept in."""
-    return CACHE.expanduser() if config.cache is None else locate(config.cache, folder)
+    return cache_folder(config.cache, folder)
 
 
 def features_of(backbone: Backbone, pixels: Tensor, where: str = "data.features") -> Float16[Tensor, "B L D"]:
@@ -114,18 +112,17 @@ class FeatureStore:
         digest = backbone.digest
         self.folder = folder_of(backbone.name, digest, image, cache)
         self.grid = _about(self.folder, backbone, digest, image)
-        self._index = _Index(self.folder, (self.grid[0] * self.grid[1], self.grid[2]))
-        self._maps: dict[int, np.ndarray] = {}
-        missing = list({picture.digest: picture for picture in pictures if picture.digest not in self._index}.values())
+        self._shards = FeatureShards(self.folder, (self.grid[0] * self.grid[1], self.grid[2]), "pictures")
+        missing = list({picture.digest: picture for picture in pictures if picture.digest not in self._shards}.values())
         self.computed = len(missing)
         if missing:
             known = len({picture.digest for picture in pictures}) - len(missing)
             chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
             together = batch or (ON_CPU if chosen.type == "cpu" else ON_GPU)
-            show = progress if callable(progress) else None
-            with _bar(known + len(missing)) if progress is True else nullcontext(show) as done:
+            with progress_of(progress, known + len(missing), "pictures") as done:
                 self._compute(missing, image, backbone, chosen, together, done, known)
-        self._places = np.array([self._index.place(picture.digest) for picture in pictures], np.int64).reshape(-1, 2)
+        places = [self._shards.place(picture.digest) for picture in pictures]
+        self._places = np.array(places, np.int64).reshape(-1, 3)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -134,17 +131,9 @@ class FeatureStore:
         """The features of the pictures with these numbers."""
         places = self._places[list(numbers)].tolist()
         rows = np.empty((len(places), self.grid[0] * self.grid[1], self.grid[2]), np.float16)
-        for number, (shard, row) in enumerate(places):
-            rows[number] = self._map(shard)[row]
+        for number, (shard, first, count) in enumerate(places):
+            rows[number] = self._shards.rows(shard, first, count)[0]
         return torch.from_numpy(rows)
-
-    def _map(self, shard: int) -> np.ndarray:
-        found = self._maps.get(shard)
-        if found is None:
-            if len(self._maps) >= MAPS_OPEN:
-                self._maps.pop(next(iter(self._maps)))
-            found = self._maps[shard] = self._index.mapped(shard)
-        return found
 
     def _compute(
         self,
@@ -160,39 +149,26 @@ class FeatureStore:
         total, (rows, columns, width) = known + len(missing), self.grid
         store = ImageStore(missing, image, held=0)
         starts = range(0, len(missing), batch)
-        capacity = max(SHARD_BYTES // (2 * rows * columns * width), batch)
-        # One buffer: small tensors that live until a shard is written would leave holes all over the heap.
-        shard = torch.empty(min(capacity, len(missing)), rows * columns, width, dtype=torch.float16)
-        digests, since = list[str](), time.monotonic()
         before = next(backbone.parameters(), torch.zeros(())).device
         backbone.to(device)
+
+        def read(start: int) -> Tensor:
+            return store.pixels(range(start, min(start + batch, len(missing))))
+
         try:
-            with ThreadPoolExecutor(1, "saccade-features") as reader, _evaluating(backbone):
-
-                def read(start: int) -> Tensor:
-                    return store.pixels(range(start, min(start + batch, len(missing))))
-
-                ahead = reader.submit(read, 0)
-                for start in starts:
-                    pixels = ahead.result()
-                    if start + batch < len(missing):
-                        ahead = reader.submit(read, start + batch)
+            with _evaluating(backbone), ShardWriter(self._shards, len(missing)) as writer:
+                for start, pixels in read_ahead(read, starts):
                     features = features_of(backbone, pixels, f"{missing[start].name} and pictures after it")
-                    if features.shape[1:] != shard.shape[1:]:
+                    if features.shape[1:] != (rows * columns, width):
                         expected, found = f"a grid of {self.grid}", f"{list(features.shape[1:])}"
                         raise InputError(backbone.name, field="layer", expected=expected, found=found)
-                    shard[len(digests) : len(digests) + len(features)] = features
-                    digests += [picture.digest for picture in missing[start : start + batch]]
-                    if len(digests) + batch > capacity or time.monotonic() - since > SHARD_SECONDS:
-                        self._index.add(digests, shard[: len(digests)])
-                        digests, since = [], time.monotonic()
+                    digests = [picture.digest for picture in missing[start : start + batch]]
+                    writer.add(digests, features, [1] * len(digests))
                     ready = known + start + len(pixels)
                     report(ready / total)  # whoever watches may stop it
                     if done is not None:
                         done(ready, total)
         finally:
-            if digests:  # also of an interrupted computation
-                self._index.add(digests, shard[: len(digests)])
             backbone.to(before)
 
 
@@ -330,59 +306,6 @@ def _about(folder: Path, backbone: Backbone, digest: str, image: ImageConfig) ->
     return rows, columns, width
 
 
-class _Index:
-    """Which shard and which row of it has the features of which picture."""
-
-    def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
-        self.folder, self.shape = folder, shape
-        self._shards: list[Path] = []
-        self._offsets: list[tuple[int, int]] = []  # bytes before the features of a shard, and its pictures
-        self._rows: dict[bytes, tuple[int, int]] = {}
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            with suppress(InputError):  # a damaged one: its pictures are computed again
-                self._enter(path)
-
-    def __contains__(self, digest: str) -> bool:
-        return bytes.fromhex(digest) in self._rows
-
-    def place(self, digest: str) -> tuple[int, int]:
-        return self._rows[bytes.fromhex(digest)]
-
-    def add(self, digests: Sequence[str], features: Float16[Tensor, "N L D"]) -> None:
-        """Write a shard. Its name is that of its pictures: two processes that compute the same write the same."""
-        name = hashlib.blake2b("".join(digests).encode(), digest_size=8).hexdigest()
-        path = self.folder / f"{name}{SUFFIX}"
-        save_tensors(path, {"features": features}, {"pictures": list(digests)})
-        self._enter(path)
-
-    def mapped(self, shard: int) -> np.ndarray:
-        """The features of a shard, which the system reads as they are needed."""
-        offset, count = self._offsets[shard]
-        try:
-            found: np.ndarray = np.memmap(self._shards[shard], np.float16, "r", offset, (count, *self.shape))
-            return found.view(np.ndarray)  # a row of a memmap takes twice as long to read
-        except (OSError, ValueError) as error:
-            path = self._shards[shard]
-            raise InputError(path, expected="the features that were here", found=str(error)) from None
-
-    def _enter(self, path: Path) -> None:
-        document, tensors, offset = stored_header(path)
-        pictures = document.get("pictures") if isinstance(document, dict) else None
-        stored = tensors.get("features")
-        if not isinstance(pictures, list) or stored is None or len(tensors) != 1:
-            raise InputError(path, expected="features of pictures", found="another file")
-        if not all(isinstance(digest, str) and HEX.fullmatch(digest) for digest in pictures):
-            raise InputError(path, field="pictures", expected="digests", found="something else")
-        shape = (len(pictures), *self.shape)
-        if stored.dtype != "F16" or tuple(stored.shape) != shape:
-            raise InputError(path, expected=f"F16 {list(shape)}", found=f"{stored.dtype} {list(stored.shape)}")
-        number = len(self._shards)
-        self._shards.append(path)
-        self._offsets.append((offset, len(pictures)))
-        for row, digest in enumerate(pictures):
-            self._rows.setdefault(bytes.fromhex(digest), (number, row))
-
-
 @contextmanager
 def _evaluating(backbone: Backbone) -> Iterator[None]:
     training = backbone.training
@@ -391,26 +314,3 @@ def _evaluating(backbone: Backbone) -> Iterator[None]:
         yield
     finally:
         backbone.train(training)
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Done]:
-    """A progress bar on the terminal, with pictures per second; nothing where there is none."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("features"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task, started, first = bar.add_task("features", total=total, rate=""), time.monotonic(), None
-
-        def done(ready: int, of: int) -> None:
-            nonlocal first
-            first = ready if first is None else first
-            seconds = time.monotonic() - started
-            rate = f"{(ready - first) / seconds:.1f} pictures/s" if ready > first else ""
-            bar.update(task, completed=ready, total=of, rate=rate)
-
-        yield done

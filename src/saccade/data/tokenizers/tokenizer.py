@@ -151,6 +151,17 @@ class Tokenizer:
             return (" " if self.config.kind == "words" else "").join(written)
         return "".join(written).removeprefix(" ")
 
+    @property
+    def raw_tokens(self) -> list[str]:
+        """The tokens of the vocabulary in order, as it spells them: those of subwords with the marks of their kind."""
+        return [str(self._pipeline.id_to_token(index)) for index in range(self.size)]
+
+    @property
+    def merges(self) -> Any:
+        """What subwords are made by: the merges of BPE, the scores of unigram pieces; nothing of other kinds."""
+        model = json.loads(self._pipeline.to_str())["model"]
+        return model.get("merges") or (model["vocab"] if isinstance(model["vocab"], list) else None)
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """A label for each id: its text as a reader sees it, without the space before a subword's word."""
         texts = [self._texts[index] for index in self._checked(ids)]

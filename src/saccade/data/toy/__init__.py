@@ -48,6 +48,9 @@ TOYS = {
     # pictures with a label
     "dots": "saccade.data.toy.dots",
     "twins": "saccade.data.toy.twins",
+    # sound with a transcript
+    "tones": "saccade.data.toy.tones",
+    "digits": "saccade.data.toy.digits",
 }
 
 
@@ -61,7 +64,7 @@ def generated(data: Any, folder: Path) -> Mapping[str, Sequence[Any]]:
     settings = getattr(data, data.source, data)  # points have their settings beside the source
     _check_size(settings, data.source)
     module = toy(data.source)
-    if data.source == "spelling":  # the only one that may read a file of the user's
+    if data.source in ("spelling", "digits"):  # those that read a file of the user's
         return module.generate(settings, folder)  # type: ignore[no-any-return]
     return module.generate(settings)  # type: ignore[no-any-return]
 

@@ -38,9 +38,11 @@ from torch import Tensor
 from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder, keep_outputs
+from saccade.nn.listener import Focus
 from saccade.nn.search.constraints import Constraints, Required, rules_of
 from saccade.nn.search.course import Course
 from saccade.nn.search.fast_beam import FastBeamLoop, Goal, Recorder, Stepping, device_of, machine_of, policy_of
+from saccade.nn.search.fusion import Fusion
 from saccade.nn.search.history import Ended, History, Stopped
 from saccade.nn.search.selection import Choose, Diverse, Draws, Groups, Sampling, likeliest, select
 from saccade.trace.flow import Flow
@@ -84,6 +86,8 @@ class Search:
         unknown: what to do with an unknown word in an output: ``keep``, or ``copy`` the source word with the largest weight.
         sample: draw random outputs instead of searching for the best.
         diverse: split the beam into groups that differ.
+        focus: how attention differs from training. ``ctc``: the weight of CTC's probabilities of prefixes. ``lm``: a language
+            model whose log-probabilities are added. These three are for networks that listen (the task ``transcribe``).
 
     >>> Search(beam=5, length_penalty=1.0).rank(log_prob=-2.0, length=7)  # −2 / 2
     -1.0
@@ -98,6 +102,9 @@ class Search:
     unknown: Literal["keep", "copy"] = "keep"
     sample: Sampling | None = None
     diverse: Diverse | None = None
+    focus: Focus | None = None
+    ctc: float = 0.0
+    lm: Fusion | None = None
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best"):
@@ -105,7 +112,8 @@ class Search:
             if isinstance(size, int) and size > LARGEST_BEAM:
                 raise ValueError(f"{name} must be at most {LARGEST_BEAM:,}: got {size}")
         check(self, "beam", "n_best", "block_ngrams")
-        for name, kind in (("sample", Sampling), ("diverse", Diverse)):
+        parts = (("sample", Sampling), ("diverse", Diverse), ("focus", Focus), ("lm", Fusion))
+        for name, kind in parts:
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
                 raise ValueError(f"{name} must be a value of {kind.__name__}: got {part!r:.60}")
@@ -123,6 +131,8 @@ class Search:
                 raise ValueError(f"{name} must be a number: got {number!r}")
             if not 0 <= number < math.inf:
                 raise ValueError(f"{name} must not be negative: got {number}")
+        if not 0 <= self.ctc <= 1:
+            raise ValueError(f"ctc must be from 0 to 1: got {self.ctc}")
 
     @property
     def lanes(self) -> int:
@@ -289,10 +299,11 @@ class _BeamLoop:
         attention = SourceAttention(lens) if self.looked is not None else None
         position, outer = self.begun + step, lens if attention is None else attention
         logits, self.state = self.network.step(self.token, self.state, self.memory, offset=position, lens=outer)
-        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        log_probs = self.network.log_probs(logits)
         if lens is not None:
             if lens.wants("outputs"):
-                keep_outputs(lens, log_probs.unsqueeze(1), position, self.network.writes_on)
+                shares = torch.log_softmax(log_probs, dim=-1)  # fused scores do not sum to 1
+                keep_outputs(lens, shares.unsqueeze(1), position, self.network.writes_on)
             self.history.records.append(lens.records)
         if attention is not None and self.looked is not None:
             weights = attention.weights(type(self.network).__name__, self.how.looks)

@@ -116,7 +116,7 @@ class Stepping:
         """The same step, eagerly."""
         L, W = beams.totals.shape
         logits, state = self.network.step(beams.token, beams.state, beams.memory, offset=offset)
-        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        log_probs = self.network.log_probs(logits)
         if self.forbidden is not None:
             log_probs.index_fill_(1, self.forbidden, -math.inf)
         V = log_probs.shape[-1]

@@ -39,7 +39,8 @@ from saccade.views.timeline import Timeline
 
 CELLS_WITH_NUMBERS = 12
 MOST_PICTURES = 40
-LINE, STRIP, SPECTROGRAM = 0.22, 0.28, 0.55  # inches
+LINE, STRIP, SPECTROGRAM, SYMBOLS = 0.22, 0.28, 0.55, 0.16  # inches
+MOST_SEGMENTS = 1000
 SHARPEST = 480  # pixels along the longer side of an image
 BAR, RED = 0.5, "#c8382f"  # the bar of a sentence: inches, and its colour
 BLUE, NAMED = "#3b6fb6", 8  # what lowers a logit, and how many codes are named in a picture
@@ -80,7 +81,9 @@ class Heatmap:
         self.strip = STRIP if self.alone and len(panel.rows) > 1 and panel.block == (1, 1) else 0.0
         self.rest = 0.0 if panel.residual is None else max(cell[0], 0.12)
         self.left = self.left_labels.depth if self.left_labels else 0.0
-        self.above = (self.top_labels.depth if self.top_labels else 0.0) + self.spectrogram
+        self.known = _known(panel.columns, self.map_width) if self.top_labels else []
+        self.symbols = SYMBOLS if self.known else 0.0
+        self.above = (self.top_labels.depth if self.top_labels else 0.0) + self.symbols + self.spectrogram
         overhang = self.top_labels.overhang if self.top_labels else 0.0
         self.width = self.left + self.map_width + max(1.6 * self.rest, overhang)
         self.height = self.above + self.map_height + (self.strip + 0.06 if self.strip else 0.0)
@@ -94,6 +97,8 @@ class Heatmap:
             notes.append(f"a cell is the greatest of {self.panel.block[0]} × {self.panel.block[1]} weights")
         if self.rest:
             notes.append("hatched: the mass that was not kept")
+        if self.known:
+            notes.append("red lines: true boundaries")
         if np.isnan(_weights(self.panel)).any():
             notes.append("shaded: not a number")
         return tuple(dict.fromkeys(note for note in notes if note))
@@ -106,8 +111,10 @@ class Heatmap:
         page.line(left, top, left, bottom)
         if self.spectrogram:
             self._sound(page, left, top - self.spectrogram)
+        if self.known:
+            self._boundaries(page, left, top - self.spectrogram, bottom)
         if self.top_labels:
-            self.top_labels.draw(page, left, top - self.spectrogram)
+            self.top_labels.draw(page, left, top - self.spectrogram - self.symbols)
         if self.left_labels:
             self.left_labels.draw(page, top, left)
         if self.rest:
@@ -146,11 +153,30 @@ class Heatmap:
         page.image(*place, greys[:, None], cmap="gray", vmin=0.0, vmax=1.0)
         page.box(*place, fill=False, edgecolor="white", hatch="////////")
 
+    def _boundaries(self, page: Page, left: float, top: float, bottom: float) -> None:
+        """The true segments: their symbols above the spectrogram, their ends as lines over it and the map."""
+        for symbol, start, end in self.known:
+            for across in {start, end}:
+                page.box(left + across, top, 0.006, bottom - top, facecolor=RED, alpha=0.55)
+            text, relative = page.typeface.write(symbol)
+            if symbol.strip() and page.typeface.width(text, SMALL * relative) <= end - start:
+                page.text(left + (start + end) / 2, top - SYMBOLS / 2, text, SMALL * relative, INK, ha="center")
+
     def _sound(self, page: Page, left: float, top: float) -> None:
         axis = self.panel.columns
         if isinstance(axis, Frames) and axis.spectrogram is not None:
             picture = axis.spectrogram.detach().float().cpu().numpy()
             page.image(left, top, self.map_width, self.spectrogram - 0.05, picture[::-1], cmap="Greys")
+
+
+def _known(axis: Axis, width: float) -> list[tuple[str, float, float]]:
+    """The true segments of a sound that lie in an axis: symbol, left and right in inches from its first frame."""
+    if not isinstance(axis, Frames) or not axis.seconds or not len(axis):
+        return []
+    inches, total = width / (len(axis) * axis.seconds), len(axis) * axis.seconds
+    within = [(symbol, start - axis.start, end - axis.start) for symbol, start, end in axis.segments]
+    shown = [(symbol, max(0.0, start), min(total, end)) for symbol, start, end in within if end > 0 and start < total]
+    return [(symbol[:24], start * inches, end * inches) for symbol, start, end in shown[:MOST_SEGMENTS]]
 
 
 @dataclass(frozen=True)
@@ -503,7 +529,9 @@ def draw(trace: Trace, *, title: str | None = None) -> Figure:
     drawn = panels(trace, LIMITS)
     heading = title if title is not None else _title(trace, drawn)
     subtitle = _subtitle(trace, drawn) if title is None else ""
-    labels = [label for panel in drawn for axis in (panel.rows, panel.columns) for label in axis.labels]
+    axes = [axis for panel in drawn for axis in (panel.rows, panel.columns)]
+    labels = [label for axis in axes for label in axis.labels]
+    labels += [symbol for axis in axes if isinstance(axis, Frames) for symbol, _, _ in axis.segments[:MOST_SEGMENTS]]
     names = [name for panel in drawn for name in (panel.title, *panel.names)]
     with settings():
         typeface = Typeface([*labels, *names, heading, subtitle, "Σ↓→·×…"])

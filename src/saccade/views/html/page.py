@@ -71,13 +71,14 @@ def save(trace: Traces, path: str | Path, *, title: str | None = None) -> None:
 def chunks(header: Mapping[str, Any]) -> list[str]:
     """The scripts that a page with this header needs: the explorer, and those of rarer views.
 
-    A live page has all of them: its next trace may need any.
+    A live page has all of them: its next trace may need any; that of sound only where the model reads sound.
     """
     traces, live = header["traces"], header["live"] is not None
     needed = {
         "explorer": True,
         "heads": live or any(len(trace["maps"]) > 1 for trace in traces),
         "sources": live or any(map(_has_other_sources, traces)),
+        "sound": _reads_sound(header["live"]) or any("frames" in _kinds(trace) for trace in traces),
         "beam": live or any(trace["tree"] for trace in traces),
         "sheet": live or any(trace["maps"] or trace["outputs"] or trace["signals"] for trace in traces),
         "tour": live or any(trace["outputs"] for trace in traces),
@@ -89,9 +90,19 @@ def chunks(header: Mapping[str, Any]) -> list[str]:
 
 def _has_other_sources(trace: Mapping[str, Any]) -> bool:
     """Whether it has more than texts that are read and written token by token."""
-    kinds = {name: axis["kind"] for name, axis in trace["axes"].items()}
-    pooled = any(map["queries"] == 1 or kinds.get(map["query"]) != "tokens" for map in trace["maps"])
-    return pooled or "labels" in trace["about"] or not {"tokens", "positions"}.issuperset(kinds.values())
+    kinds = _kinds(trace)
+    pooled = any(
+        map["queries"] == 1 or trace["axes"].get(map["query"], {}).get("kind") != "tokens" for map in trace["maps"]
+    )
+    return pooled or "labels" in trace["about"] or not kinds <= {"tokens", "positions", "frames"}
+
+
+def _kinds(trace: Mapping[str, Any]) -> set[str]:
+    return {axis["kind"] for axis in trace["axes"].values()}
+
+
+def _reads_sound(live: Mapping[str, Any] | None) -> bool:
+    return live is not None and live.get("input") == "audio"
 
 
 def policy(scripts: Sequence[str], live: bool = False) -> str:

@@ -50,6 +50,7 @@ from saccade.views.picture import shrunk
 
 LONGEST_SIDE = 1024  # pixels of a picture in a page
 LOUDEST = 32767
+MOST_SAMPLES = 15_500_000  # of a sound: 41 MB of a page
 FASTEST = 2**31 - 1  # the highest sample rate of a WAV
 
 
@@ -64,12 +65,18 @@ def image_address(image: Tensor) -> str | None:
 
 
 def sound_address(audio: Tensor, rate: int) -> str | None:
-    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address; None without a rate."""
+    """A sound [samples], between −1 and 1 or in 16-bit steps, as a WAV in a ``data:`` address; None without a rate.
+
+    Of a long sound (16 minutes at 16 kHz, or more) every two samples become their mean, until it fits into a page.
+    """
     if not 0 < rate <= FASTEST:
         return None
     samples = numbers(audio).reshape(-1)
     if samples.dtype.kind == "f":
         samples = np.rint(np.nan_to_num(samples, posinf=1, neginf=-1).clip(-1, 1) * LOUDEST)
+    while len(samples) > MOST_SAMPLES and rate > 1:
+        pairs = samples[: len(samples) // 2 * 2].reshape(-1, 2)
+        samples, rate = np.rint(pairs.mean(1, dtype=np.float32)), rate // 2
     buffer = io.BytesIO()
     with wave.open(buffer, "wb") as file:
         file.setnchannels(1)
@@ -321,7 +328,7 @@ class _Writer:
             elif isinstance(axis, Frames) and field.name == "audio":
                 written["audio"] = sound_address(content, axis.rate)
             else:
-                written[field.name] = self.blocks.add(content, "f32")
+                written[field.name] = self.blocks.add(content, "u8" if content.dtype is torch.uint8 else "f32")
         if isinstance(axis, Tokens):
             written["words"] = words_in(axis)
             written["spans"] = spans_in(axis) or ()

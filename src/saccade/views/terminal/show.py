@@ -15,14 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy import ndarray
 from rich.cells import cell_len
 
-from saccade.trace.axes import Axis, Grid, Tokens
+from saccade.trace.axes import Axis, Frames, Grid, Tokens
 from saccade.trace.maps import Trace
+from saccade.views.colours import shade
 from saccade.views.document import Document, document_lines
 from saccade.views.labels import DOTTED_CIRCLE, MARKER, MARKERS, is_character, is_complex, is_marker, word_at, words_of
-from saccade.views.panels import Limits, Panel, is_ruled, panels
+from saccade.views.panels import Limits, Panel, is_ruled, panels, tick_step
 from saccade.views.picture import resampled, seen_at, under_veil
 from saccade.views.terminal.style import Background, Colour, Style
 from saccade.views.timeline import timeline_lines
@@ -51,7 +53,9 @@ def render(
 ) -> str:
     """The trace as lines of text. None means as standard output allows."""
     style = Style.of(width, colour, unicode, background)
-    drawn = panels(trace, Limits(MOST_MAPS, labelled=(200, 400), ruled=(64, max(10, style.width - 16))))
+    fine = 16 * style.width if style.unicode else None  # a staircase cuts its own cells
+    limits = Limits(MOST_MAPS, labelled=(200, 400), ruled=(64, max(10, style.width - 16)), heard=fine)
+    drawn = panels(trace, limits)
     parts = [_heading(trace, style)]
     if not drawn:
         parts.append(_wrap(["This trace holds no attention maps."], " ", style))
@@ -92,6 +96,8 @@ def _draw(panel: Panel, style: Style) -> list[str]:
         return [title, *_statistics(panel, style)]
     if isinstance(panel.columns, Grid):
         return [title, *_pictures(panel, style)]
+    if isinstance(panel.columns, Frames) and panel.columns.seconds and style.unicode:
+        return [title, *_staircase(panel, panel.columns, style)]
     if len(panel.rows) == 1 and len(panel.columns) > 1:
         return [title, *_reading(panel, style)]
     return [title, *_heatmap(panel, style)]
@@ -225,6 +231,109 @@ def _wrap(parts: Sequence[str], between: str, style: Style) -> list[str]:
             lines[-1] += between + part
             used += len(between) + size
     return lines
+
+
+# Sound ------------------------------------------------------------------------------------------------------------
+
+BANDS = 8  # pixels of a spectrogram, two per line
+MARKED = 0.5  # of a row's greatest weight: what is marked without colours
+
+
+def _staircase(panel: Panel, axis: Frames, style: Style) -> list[str]:
+    """Seconds across, two outputs per line in half blocks, the spectrogram above; ends: when each was heard most."""
+    _, strengths = _strengths(panel)
+    strengths = np.nan_to_num(strengths[:, : len(axis)], nan=0.0, posinf=1.0).clip(0, 1)
+    R, C = strengths.shape
+    names = [style.short(style.label(label), max(4, style.width // 8)) for label in panel.rows.labels]
+    names += [""] * (R % 2)
+    pairs = [f"{above} {below}".rstrip() for above, below in zip(names[::2], names[1::2], strict=True)]
+    ends = _heard_at(strengths, axis)
+    stub, tail = max(map(cell_len, pairs)), max(map(cell_len, ends))
+    room = style.width - stub - 1
+    tail = tail if room - tail - 1 >= 24 else 0
+    room = max(1, room - (tail + 1 if tail else 0))
+    wide = C * (room // C) if room >= C else room
+    cells = _stretched(strengths, wide)
+    cells = np.concatenate([cells, np.zeros((R % 2, wide))])
+    before = " " * (stub + 1)
+    lines = [before + style.quiet(_ruler(axis, wide, style))]
+    if axis.segments:
+        lines.append(before + _segment_names(axis, wide, style))
+    if style.colour != "none" and axis.spectrogram is not None and axis.spectrogram.numel():
+        bands = axis.spectrogram.detach().cpu().float()[None]
+        picture = np.asarray(torch.nn.functional.adaptive_avg_pool2d(bands, (BANDS, wide))[0].numpy())[::-1]
+        low, high = float(picture.min()), float(picture.max())
+        grey = 0.85 * (picture - low) / ((high - low) or 1.0)
+        grey = grey if style.background == "dark" else 1 - grey
+        lines += [before + line for line in style.pixels(grey[..., None].repeat(3, -1))]
+    drawn = _half_blocks(cells, style)
+    for number, (name, line) in enumerate(zip(pairs, drawn, strict=True)):
+        end = f" {style.quiet(ends[number])}" if tail else ""
+        lines.append(f"{style.fit(name, stub, 'right')} {line}{end}")
+    query, key = (style.label(name) for name in panel.names)
+    parts = [
+        f"{query} ↓ {key} →",
+        "two outputs per line, and when each was heard most" if tail else "two outputs per line",
+    ]
+    if style.colour == "none":
+        parts.append(f"a mark: at least {MARKED:g} of the output's greatest weight")
+    else:
+        parts.insert(1, f"0 {style.scale(8)} {_number(panel.strong_end)}")
+    if panel.block[0] > 1:
+        parts.append(f"an output: the greatest of {panel.block[0]}")
+    return [*lines, "", *_wrap(parts, "   ", style)]
+
+
+def _stretched(rows: ndarray, wide: int) -> ndarray:
+    """Rows in this many cells: each the greatest of what it covers."""
+    edges = np.arange(wide) * rows.shape[1] // wide
+    return np.asarray(np.maximum.reduceat(rows, edges, axis=1))
+
+
+def _heard_at(strengths: ndarray, axis: Frames) -> list[str]:
+    """When each pair of outputs was heard most."""
+    times = [f"{axis.start + (int(row.argmax()) + 0.5) * axis.seconds:.2f}" if row.any() else "–" for row in strengths]
+    return [f"{' '.join(times[place : place + 2])} s" for place in range(0, len(times), 2)]
+
+
+def _ruler(axis: Frames, wide: int, style: Style) -> str:
+    """Seconds, at round numbers of them."""
+    total = len(axis) * axis.seconds
+    step = tick_step(total, wide / 8)
+    digits = max(0, -int(np.floor(np.log10(step) + 1e-9)))
+    line = [" "] * wide
+    for tick in range(int(np.ceil(axis.start / step - 1e-9)), int((axis.start + total) / step + 1e-9) + 1):
+        place = int((tick * step - axis.start) / total * wide)
+        text = f"{tick * step:.{digits}f} s"
+        if place + len(text) <= wide:
+            line[place : place + len(text)] = text
+    return "".join(line)
+
+
+def _segment_names(axis: Frames, wide: int, style: Style) -> str:
+    """The true segments: a line where each begins, and its symbol where there is room."""
+    scale = wide / (len(axis) * axis.seconds)
+    line = [" "] * wide
+    for symbol, start, end in axis.segments:
+        first, last = (int((second - axis.start) * scale) for second in (start, end))
+        if not 0 <= first < wide:
+            continue
+        line[first] = "│"
+        name = style.label(symbol)
+        if symbol.strip() and len(name) == cell_len(name) < min(last, wide) - first:
+            line[first + 1 : first + 1 + len(name)] = name
+    return style.red("".join(line))
+
+
+def _half_blocks(cells: ndarray, style: Style) -> list[str]:
+    """Strengths [2 R, C] in R lines: colours of the scale, or without colours marks where a row is strong."""
+    if style.colour != "none":
+        ramp = np.array([shade(step / 255, style.background == "dark") for step in range(256)]) / 255
+        ramp[:7] = style.paper  # as faint as cells that other maps leave empty
+        return style.pixels(ramp[np.rint(cells * 255).astype(int)])
+    marked = (cells >= MARKED * cells.max(1, keepdims=True)) & (cells > 0)
+    kinds = marked[0::2] + 2 * marked[1::2]
+    return ["".join(" ▀▄█"[kind] for kind in line) for line in kinds.astype(int)]
 
 
 # Other axes -------------------------------------------------------------------------------------------------------
