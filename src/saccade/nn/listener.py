@@ -79,8 +79,7 @@ class Listener(EncoderDecoder):
         return -(-lengths // self.pooling)
 
     def ctc_log_probs(self, memory: Any) -> Float[Tensor, "B L V"]:
-        """log p(label | annotation), of the labels and the blank of :mod:`saccade.nn.ctc`; beyond a row's annotations a blank is
-        certain."""
+        """log p(label | annotation), of :mod:`saccade.nn.ctc`; beyond a row's annotations a blank is certain."""
         raise NotImplementedError
 
     def focused(self, focus: Focus) -> Listener:
