@@ -219,6 +219,11 @@ class Recording:
         """How long it is, by its header."""
         return self.samples[1] / self.header.rate
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether its end is where its file is truncated."""
+        return self.header.truncated and sum(self.samples) >= self.header.frames
+
     def part(self, start: float, end: float | None = None) -> Recording:
         """The stretch from ``start`` to ``end``, in seconds from its beginning."""
         header, (first, count) = self.header, self.samples
@@ -238,7 +243,7 @@ class Recording:
         origin = self.where
         if origin is None:
             raise InputError(self.name, expected="a recording with its samples", found="its name alone")
-        if header.truncated and first + count >= header.frames:
+        if self.is_cut:
             raise _truncated(self.name, header)
         check_samples(count, header, self.name)
         samples = origin.decode(first, count, self.name)
@@ -534,13 +539,21 @@ def _sph_header(file: BinaryIO, size: int, where: str | Path) -> SoundHeader:
     return SoundHeader("sph", rate, channels, min(there, stated), stated, found, int(length))
 
 
+class _Held(io.BytesIO):
+    """Bytes for libsndfile, which seeks before the start of some damaged files: its callbacks may raise nothing."""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        start = (0, self.tell(), len(self.getbuffer()))[whence]
+        return super().seek(max(0, start + offset))
+
+
 @contextmanager
 def _decoder(file: BinaryIO, where: str | Path) -> Iterator[Any]:
     """A file that soundfile decodes; whatever it raises of a damaged one becomes one error."""
     soundfile = need("soundfile", extra="audio", for_=f"reading {where} (not a plain wav or sph file)")
-    file.seek(0)
+    held = _Held(file.getvalue()) if isinstance(file, io.BytesIO) else os.fsencode(file.name)
     try:
-        with soundfile.SoundFile(file) as sound:
+        with soundfile.SoundFile(held) as sound:
             yield sound
     except SaccadeError:
         raise
