@@ -43,6 +43,6 @@ def _places(task: Any, network: Any, records: Sequence[Any], seconds: float) -> 
 
     for record in records:
         scored = task.scorer(network, record, record.target)(Lens())
-        weights = scored.trace.map("decoder.attention").weights.flatten(0, -3)[0]  # [T, L]
+        weights = scored.trace.map("decoder.attention").weights  # [T, L]
         # Rounded: a place on the edge of the tolerance must not depend on how 0.02 is stored.
         yield [round(n * seconds, 6) for n in weights[: len(record.times)].argmax(-1).tolist()], record.times

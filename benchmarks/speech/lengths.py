@@ -23,7 +23,7 @@ REMEDIES: dict[str, dict[str, Any]] = {
     "β = 2, window ± 75": {"sharpen": 2.0, "window": 75},
 }  # fmt: skip
 TIMES = (1, 2, 5, 10)
-STRINGS = {1: 300, 2: 150, 5: 60, 10: 40}
+STRINGS = {1: 200, 2: 100, 5: 40, 10: 20}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -90,9 +90,9 @@ class Looking:
     def __init__(self, weights: dict[str, torch.Tensor]) -> None:
         self.weights = weights
 
-    def scorer(self, network: Any, source: Any, target: str) -> Any:
+    def scorer(self, network: Any, record: Any, target: str) -> Any:
         def score(lens: Any) -> Any:
-            found = SimpleNamespace(weights=self.weights[target].unsqueeze(0))
+            found = SimpleNamespace(weights=self.weights[target])
             return SimpleNamespace(trace=SimpleNamespace(map=lambda site: found))
 
         return score

@@ -47,7 +47,8 @@ class SoundFeatures:
         normalise: to mean 0 and variance 1, as learnt from the training recordings: ``global``, ``speaker`` (each speaker's
             own) or ``none``. A recording of a speaker who is not in training is normalised by itself. Either is mixed with one
             second of the global mean and variance.
-        archive: of given frames, the one file that holds those of all recordings; else every recording is a file of its own.
+        archive: of given frames, the one file that holds those of all recordings, as seen from the file that lists them; else
+            every recording is a file of its own.
         cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.
     """
 

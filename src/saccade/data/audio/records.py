@@ -6,10 +6,10 @@
     commonvoice               a folder with clips/ and train.tsv, dev.tsv, test.tsv
     folder                    a folder with 17.txt beside 17.wav
 
-Paths in a file start at ``recordings``, or at the file's own folder. With ``features.kind: given`` a record has frames in place
-of a recording: a .npy file, or an entry of ``features.archive``. The header of every recording is read with its record, so that
-what is missing, truncated, empty or too long is known before training; with ``faults: drop`` all of it is decoded once, and
-silent and otherwise damaged recordings are dropped too.
+Paths in a file start at ``recordings``, or at the file's own folder, from which ``recordings`` and ``features.archive`` start,
+too. With ``features.kind: given`` a record has frames in place of a recording: a .npy file, or an entry of the archive. The
+header of every recording is read with its record, so that what is missing, truncated, empty or too long is known before
+training; with ``faults: drop`` all of it is decoded once, and silent and otherwise damaged recordings are dropped too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from saccade.data.audio.given import Archive, GivenFrames, archive_of
 from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_whole, is_recording
 from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
-from saccade.data.files.fields import COLUMNAR, Name, columns_of, scan_fields
+from saccade.data.files.fields import COLUMNAR, Name, columns_of, first_row, scan_fields
 from saccade.data.files.fields import format_of as columnar_format
 from saccade.data.files.hub import on_hub
 from saccade.data.files.limits import Total, max_record
-from saccade.data.files.lines import LINE_LIMIT, lines_of
-from saccade.data.files.records import Fault, Fields, fault, label_of
+from saccade.data.files.lines import LINE_LIMIT, Encoding, lines_of
+from saccade.data.files.records import Fault, Fields, fault, label_of, shown_names
 from saccade.data.memory import WHERE, fields_in, names_of, records_in, short
 from saccade.data.paths import locate
 from saccade.data.reading import FaultCounts, load_splits, read_records
@@ -59,6 +59,7 @@ CALLED: dict[str, tuple[str, ...]] = {
     "speaker": ("speaker", "speaker_id", "client_id", "spk", "spk_id"),
     "times": ("times",),
 }  # fmt: skip
+UTTERANCES = ("utt", "utt_id", "utterance", "utterance_id", "id", "key")  # the names of recordings in an archive
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "valid": ("valid", "validation", "dev", "val"),
@@ -147,13 +148,15 @@ class SpeechData(DataConfig):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a file says of one recording: how it names it, or its samples; what is said; by whom; when."""
+    """What a file says of one recording: how it names it, or its samples; what is said; by whom; when. ``name`` is what it is
+    called where ``audio`` does not say."""
 
     audio: Any
     text: Any
     speaker: Any
     times: Any
     fields: Fields
+    name: str = ""
 
 
 class Finder:
@@ -184,11 +187,8 @@ class Finder:
     def source(self, entry: Entry) -> Source | Fault:
         """The recording of an entry, or its given frames, or why there are none."""
         audio, fields = entry.audio, entry.fields
-        name = (
-            audio.strip()
-            if isinstance(audio, str)
-            else f"{Path(self.where).name} {fields.place or f'row {fields.line}'}"
-        )
+        row = f"{Path(self.where).name} {fields.place or f'row {fields.line}'}"
+        name = audio.strip() if isinstance(audio, str) else entry.name or row
         if audio is None or (isinstance(audio, str) and not name):
             return fields.fault(MISSING, self.where, self.column, "a recording", "nothing")
         try:
@@ -268,11 +268,6 @@ def times_in(entry: Entry, where: str | Path) -> Times | Fault | None:
 
 def load_speech(data: SpeechData, folder: Path, seed: int) -> Splits:
     """The records that ``data`` names; relative paths start at ``folder``."""
-    features = data.features
-    if features.archive is not None and data.source is None:
-        data = replace(data, features=replace(features, archive=str(locate(features.archive, folder))))
-    if data.recordings is not None and data.source is None:
-        data = replace(data, recordings=str(locate(data.recordings, folder)))
     return load_splits(data, folder, seed, of_toy, lambda path, split: gather_speech(path, data, split))
 
 
@@ -315,8 +310,8 @@ def changes(path: Any, records: Sequence[Spoken], data: SpeechData) -> list[str]
 def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) -> Iterator[Spoken | Fault]:
     """Every record and every fault of a file, a folder or a dataset of the hub."""
     kind = speech_format(path, data)
-    archive = None if data.features.archive is None else archive_of(Path(data.features.archive))
     folder = Path(path) if kind not in (*COLUMNAR, "hub") else Path(path).parent
+    archive = None if data.features.archive is None else archive_of(locate(data.features.archive, folder))
     base = folder if data.recordings is None else locate(data.recordings, folder)
     finder = Finder(base, path, data, split, archive)
     readers = {"kaldi": _kaldi, "librispeech": _librispeech, "folder": _pairs_in_folder}
@@ -361,22 +356,27 @@ def _below(path: Path, suffix: str) -> Iterator[Path]:
 
 def _table(path: str | Path, data: SpeechData, split: str | None, finder: Finder) -> Iterator[Entry | Fault]:
     """The rows of a table, of JSONL, Parquet or the hub."""
-    roles = data.columns.found(columns_of(path, data.format if data.format in COLUMNAR else None, data.encoding))
+    named = None if on_hub(path) or data.format not in COLUMNAR else data.format
+    names = column_names(path, named, data.encoding)
+    roles = data.columns.found(names)
     archive = finder.archive
     rows = archive is not None and archive.in_order  # recordings are those of the rows
-    if rows:
-        roles.pop("audio", None)
+    if archive is not None and "audio" not in roles:
+        there = {str(name).casefold(): name for name in names}
+        name = next((there[name] for name in UTTERANCES if name in there), None)
+        roles |= {} if name is None else {"audio": name}
     missing = [role for role in ("audio", "text") if role not in roles and not (role == "audio" and rows)]
     if missing:
-        names = ", ".join(map(str, columns_of(path, None if on_hub(path) else data.format, data.encoding)))
         expected = " and ".join(f"a column {role} ({', '.join(CALLED[role][:4])}, …)" for role in missing)
-        raise InputError(path, expected=expected, found=f"the columns {names[:200]}", hint="data.columns names them")
+        raise InputError(
+            path, expected=expected, found=f"the columns {shown_names(names)}", hint="data.columns names them"
+        )
     finder.column = roles.get("audio", "audio")
     order = [role for role in ("audio", "text", "speaker", "times", "split") if role in roles]
     optional = [roles[role] for role in ("speaker", "times") if role in roles]
     wanted = [roles[role] for role in order]
     count = 0
-    for item in scan_fields(path, wanted, format=data.format, encoding=data.encoding, optional=optional):
+    for item in scan_fields(path, wanted, format=named, encoding=data.encoding, optional=optional):
         number, count = count, count + 1
         if isinstance(item, Fault):
             yield item
@@ -384,11 +384,19 @@ def _table(path: str | Path, data: SpeechData, split: str | None, finder: Finder
         value = dict(zip(order, item.values, strict=True))
         if "split" in roles and split is not None and str(value["split"]).strip().casefold() not in SPLIT_NAMES[split]:
             continue
-        audio = number if rows else value["audio"]
-        yield Entry(audio, value["text"], value.get("speaker"), value.get("times"), item)
+        audio, name = (number, str(value.get("audio", ""))) if rows else (value["audio"], "")
+        yield Entry(audio, value["text"], value.get("speaker"), value.get("times"), item, name)
     if rows and archive is not None and count != len(archive):
         expected = f"{len(archive):,} rows, one for each recording of {archive.path}"
         raise InputError(path, expected=expected, found=f"{count:,}")
+
+
+def column_names(path: str | Path, format: str | None, encoding: Encoding = "utf-8") -> list[Name]:
+    """What columns are called: of a table its first row, of other files their keys."""
+    first = None if on_hub(path) else first_row(path, columnar_format(path, format), encoding)
+    if first is None:
+        return columns_of(path, format, encoding)
+    return [cell.strip() or number for number, cell in enumerate(first, start=1)]
 
 
 def _common_voice_file(path: Path, split: str | None) -> Path:
@@ -409,10 +417,8 @@ def _named_lines(path: Path, data: SpeechData) -> Iterator[tuple[str, str, int] 
             yield line.fault
         elif line.text.strip():
             total.add(len(line.text), line.number)
-            name, _, rest = (
-                line.text.strip().partition(" ") if " " in line.text.strip() else line.text.strip().partition("\t")
-            )
-            yield name, rest.strip(), line.number
+            name, *rest = line.text.split(maxsplit=1)
+            yield name, "".join(rest).strip(), line.number
 
 
 def _mapping(path: Path, data: SpeechData) -> dict[str, str]:
@@ -530,10 +536,8 @@ def speech_of(given: Any, data: SpeechData, dropped: FaultCounts | None = None) 
         roles = columns.found(names)
         order[:] = [role for role in ("audio", "text", "speaker", "times") if role in roles]
         if {"audio", "text"} - set(order):
-            listed = ", ".join(map(str, names))
-            raise InputError(
-                WHERE, expected="columns of recordings and transcripts", found=f"the columns {listed[:200]}"
-            )
+            found = f"the columns {shown_names(names)}"
+            raise InputError(WHERE, expected="columns of recordings and transcripts", found=found)
         return [roles[role] for role in order]
 
     def arrange(fields: Fields) -> Fields:
