@@ -26,6 +26,7 @@ from saccade.kernels.edges import blocked as edges_blocked
 from saccade.kernels.edges.graph import Graph
 from saccade.kernels.entmax.reference import entmax15, sparsemax
 from saccade.kernels.local import blocked as local_blocked
+from saccade.kernels.location import blocked as location_blocked
 from saccade.kernels.visibility import Visibility
 from saccade.models.lstmn import Layer, State, Tape
 from saccade.nn.crf import log_partition
@@ -97,6 +98,11 @@ CASES = {
         ("kernels.dot.attention._Before", "kernels.dot.attention._After"),
         lambda q, k, x: dot_attention(q, k, x, scale=0.7, causal=True),
         ((N, T, D), (N, S, D), (N, S, D)),
+    ),
+    "location": Case(
+        ("kernels.location.blocked._Scores",),
+        location_blocked.location_aware_scores,
+        ((N, 1, D), (N, S, D), (D,), (N, 1, S), (2, 3), (D, 2)),
     ),
     "local": Case(
         ("kernels.local.differentiable._LocalAttention",),

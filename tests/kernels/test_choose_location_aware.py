@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from saccade.kernels import launching
 from saccade.kernels.choose import choose_location_aware
-from saccade.kernels.location import reference
+from saccade.kernels.location import blocked, reference
 
 
 def test_a_cpu_is_served_by_the_reference_and_told_why() -> None:
@@ -14,6 +14,15 @@ def test_a_cpu_is_served_by_the_reference_and_told_why() -> None:
     choice = choose_location_aware(*on_cpu)
     assert choice.function is reference.location_aware_scores
     assert str(choice).startswith("location_aware.reference: location_aware.fused cannot serve: the tensors are on cpu")
+
+
+def test_a_cpu_is_served_in_tiles_where_that_pays() -> None:
+    large = [torch.empty(shape, device="cpu") for shape in ((9, 1, 40), (9, 97, 40), (40,), (3, 5))]
+    choice = choose_location_aware(*large)
+    assert choice.function is blocked.location_aware_scores
+    assert str(choice) == "location_aware.blocked: 34,920 numbers in q + k, in tiles in the CPU's cache."
+    several = large[0].expand(9, 2, 40)
+    assert choose_location_aware(several, *large[1:]).kernel == "location_aware.reference"
 
 
 def test_everything_that_stands_in_the_way_is_named() -> None:

@@ -332,7 +332,7 @@ class LocationAware(_Score):
             previous = first.to(projected.dtype).expand(*projected.shape[:-1], -1)
         choice = self._choose(projected, ready)
         inputs: tuple[Tensor, ...] = (projected, ready, self.v, previous, self.filters, self.location_weight)
-        if choice.kernel.endswith(".reference"):  # the fused kernel computes in float32 anyway
+        if not choice.kernel.endswith(".fused"):  # which computes in float32 anyway
             inputs = widened(*inputs)
         with without_autocast(projected):
             scores: Tensor = choice.function(*inputs)
