@@ -33,14 +33,15 @@ Columns = Annotated[
         metavar="ROLE=NAME",
         help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
         "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); image, label, caption "
-        "(pictures); patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
+        "(pictures); audio, text, speaker, times, split (recordings); "
+        "patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         help="The format, unless the file's name tells: tsv, csv, jsonl, parquet, lines (a label, its text), aspects, "
-        "relations, conll, conllu, toks, coco, flickr, idx, omop or mimic."
+        "relations, conll, conllu, toks, coco, flickr, idx, kaldi, librispeech, commonvoice, omop or mimic."
     ),
 ]
 Encoding = Annotated[
@@ -75,7 +76,7 @@ Make = Annotated[
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
-    "image", "caption", "patient", "time", "code", "outcome", "visits",
+    "image", "caption", "audio", "speaker", "times", "split", "patient", "time", "code", "outcome", "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 
@@ -120,7 +121,7 @@ def data(
     make: Make = None,
     as_json: Json = False,
 ) -> None:
-    """Report what is in a file and whether it would train. Texts, pairs, tagged words, rankings, pictures or visits.
+    """Report what is in a file and whether it would train. Texts, pairs, tags, rankings, pictures, recordings or visits.
 
     \b
     saccade data pairs.tsv
@@ -135,6 +136,7 @@ def data(
     saccade data answers.tsv --column question=q --column candidate=a --column relevance=right
     saccade data photos --recipe my.yaml
     saccade data photos.csv --column image=file --column caption=title
+    saccade data speech.tsv --column speaker=reader
     saccade data visits.csv --column patient=pid --column outcome=died
     saccade data speech --make espeak
     """

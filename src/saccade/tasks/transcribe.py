@@ -68,6 +68,7 @@ from saccade.task import (
     Scored,
     Scores,
     Steers,
+    Surveys,
     eval_mode,
 )
 from saccade.tasks.decoding import Decodes, Searched, constrained, read_and_search, recorder_of, trace_of, unfinished
@@ -100,7 +101,7 @@ class TranscribeInput:
     wanted: TokenConstraints = field(default_factory=TokenConstraints)
 
 
-class Transcribe(Steers, Scores, Decodes):
+class Transcribe(Steers, Scores, Surveys, Decodes):
     """The task: the vocabulary of transcripts, and the features of sound."""
 
     name = "transcribe"
@@ -110,6 +111,7 @@ class Transcribe(Steers, Scores, Decodes):
     metrics = TRANSCRIPT_METRICS
     input = AUDIO
     output = "text"
+    survey = "recordings"
     fuses = True
     length_setting = "data.audio.max_seconds"
     baseline_names = ("most frequent transcript",)

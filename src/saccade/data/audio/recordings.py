@@ -219,6 +219,11 @@ class Recording:
         """How long it is, by its header."""
         return self.samples[1] / self.header.rate
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether its end is where its file is truncated."""
+        return self.header.truncated and sum(self.samples) >= self.header.frames
+
     def part(self, start: float, end: float | None = None) -> Recording:
         """The stretch from ``start`` to ``end``, in seconds from its beginning."""
         header, (first, count) = self.header, self.samples
@@ -238,7 +243,7 @@ class Recording:
         origin = self.where
         if origin is None:
             raise InputError(self.name, expected="a recording with its samples", found="its name alone")
-        if header.truncated and first + count >= header.frames:
+        if self.is_cut:
             raise _truncated(self.name, header)
         check_samples(count, header, self.name)
         samples = origin.decode(first, count, self.name)

@@ -213,7 +213,7 @@ class Finder:
                     source.read()
             elif self.whole:
                 check_whole(source)
-            elif source.header.truncated and sum(source.samples) >= source.header.frames:
+            elif source.is_cut:
                 source.read()  # which says so
         except InputError as error:
             error.__traceback__ = error.__context__ = None  # their frames hold the samples

@@ -14,6 +14,7 @@ SURVEYS = {
     "visits": "saccade.data.survey.visits:VisitSurvey",
     "rankings": "saccade.data.survey.rankings:RankingSurvey",
     "tags": "saccade.data.survey.tags:TagSurvey",
+    "recordings": "saccade.data.survey.recordings:RecordingSurvey",
     "captions": "saccade.data.survey.pictures:CaptionSurvey",
     "pictures": "saccade.data.survey.pictures:PictureSurvey",
     "labels": "saccade.data.survey.labels:LabelSurvey",
