@@ -65,8 +65,8 @@ def measure(options: argparse.Namespace) -> list[str]:
         "data.tones.symbols=[15,25]", f"data.tones.train={options.records}", "data.tones.valid=8",
         f"data.tones.test={max(DECODED.values())}",
         f"train.device={options.device}", f"train.epochs={EPOCHS}",
-        "train.watch=loss", "metrics=[perplexity]", "train.stop_after=null", "train.average=0", "train.save_every=null", "expect=null",
-        "train.batch_records=16", *SIZES[options.size],
+        "train.watch=loss", "metrics=[perplexity]", "train.stop_after=null", "train.average=0",
+        "train.save_every=null", "expect=null", "train.batch_records=16", *SIZES[options.size],
     ]  # fmt: skip
     changes += [] if options.threads is None else [f"train.threads={options.threads}"]
     recipe = read_recipe("listen_tones", [*changes, *options.changes])
