@@ -93,7 +93,8 @@ def test_examples_hold_repeated_symbols_and_pauses() -> None:
     [
         ({"test": 0}, "test"), ({"symbols": (9, 5)}, "symbols"), ({"symbols": (0, 5)}, "symbols"),
         ({"frames": (5, 10**6)}, "frames"), ({"pause_frames": (0, 2)}, "pause_frames"), ({"alphabet": 27}, "alphabet"),
-        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"margins": (3, 2)}, "margins"), ({"rate": 10}, "rate"), ({"spread": -1.0}, "spread"),
+        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"margins": (3, 2)}, "margins"),
+        ({"rate": 10}, "rate"), ({"spread": -1.0}, "spread"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(changes: dict[str, object], field: str) -> None:
