@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from machine import cpu_name
 
 TOLERANCE = 0.02  # seconds: two frames
-PER_TONE = 0.12  # seconds of a tone with its pause, roughly
+PER_TONE = 0.112  # seconds of a tone with its pause, roughly
 
 
 def main() -> None:
@@ -131,10 +131,10 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "",
         (
             f"`python benchmarks/speech/long.py --run RUN --minutes {options.minutes} --chunk {options.chunk:g}` on "
-            f"{cpu_name()} (OMP_NUM_THREADS={threads}). RUN is `saccade train listen_tones`, which was trained on strings of 5 to "
-            "10 tones. Each recording is one string of random tones, many of them equal neighbours, in noise, as a .wav file. "
-            "CER: errors per true tone. Heard: of the tones that were written right, those whose attention lies within the true "
-            "tone ± 20 ms. Start: the median distance from where the attention begins to where the tone does. Memory: the "
+            f"{cpu_name()} (OMP_NUM_THREADS={threads}). RUN is `saccade train listen_tones`, trained on strings of 5 to "
+            "10 tones. Each recording is one string of random tones, in noise, as a .wav file. CER: errors per true tone. Heard:"
+            " of the tones that were written right, those whose attention lies within the true tone "
+            "± 20 ms. Start: the median distance from where the attention begins to where the tone does. Memory: the "
             "greatest of the process, after one second was transcribed and after all of it."
         ),
         "",

@@ -72,11 +72,12 @@ def without_repeats(pieces: Sequence[Piece]) -> list[Piece]:
 def join(parts: Iterable[tuple[tuple[float, float], Sequence[Piece]]]) -> list[Piece]:
     """The pieces of a recording from those of its windows, in order: ((start, end), pieces) of each."""
     joined: list[Piece] = []
-    end = 0.0
+    end, sizes = 0.0, [0, 0]
     for (start, stop), written in parts:
         pieces = without_repeats(written)
-        joined = stitch(joined, pieces, start, end) if joined else pieces
-        end = stop
+        last = max(0, len(joined) - sum(sizes[-2:]))  # what two windows wrote: the last one may reach over both
+        joined[last:] = stitch(joined[last:], pieces, start, end) if joined else pieces
+        end, sizes = stop, [sizes[-1], len(pieces)]
     return joined
 
 
