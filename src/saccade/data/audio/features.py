@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,6 +48,7 @@ REACH = 2  # frames on either side that Δ is computed of
 SURE = 1.0  # seconds of the global mean and variance that a speaker's own are mixed with
 LEAST_STD = 1e-3
 TOGETHER = 64 << 4  # thousands of samples that are computed together
+READERS = 4  # threads; decoding and resampling release the interpreter's lock
 FORMAT = 1
 FILE = "sound.json"  # of a bundle
 
@@ -498,8 +501,10 @@ class SoundStore:
             with (
                 progress_of(progress, total, "recordings") as done,
                 ShardWriter(self._shards, rows) as writer,
+                ThreadPoolExecutor(min(READERS, os.cpu_count() or 1), "saccade-recordings") as readers,
             ):
-                for part, samples in read_ahead(partial(self._samples), _parts(missing, seconds, features.rate)):
+                read = partial(self._read_all, readers)
+                for part, samples in read_ahead(read, _parts(missing, seconds, features.rate)):
                     names = [self.records[self.rows[row][0]].source.name for row in part]
                     plain = self.sound.plain_of(samples, names)
                     writer.add([digests[row] for row in part], torch.cat(plain), [len(one) for one in plain])
@@ -510,18 +515,18 @@ class SoundStore:
         finally:
             features.to("cpu")
 
-    def _samples(self, part: Sequence[int]) -> list[ndarray]:
-        found = []
-        for row in part:
-            owner, speed = self.rows[row]
-            recording = self.records[owner].source
-            samples = recording.read(self.sound.rate, speed=speed)
-            if not samples.any():
-                hint = "data.faults: drop leaves such recordings out"
-                found_ = f"{recording.seconds:.2f} s of silence"
-                raise Silent(recording.name, expected="a recording with sound", found=found_, hint=hint)
-            found.append(samples)
-        return found
+    def _read_all(self, readers: ThreadPoolExecutor, part: Sequence[int]) -> list[ndarray]:
+        return list(readers.map(self._read, part))
+
+    def _read(self, row: int) -> ndarray:
+        """The samples of a row, at the rate of the features."""
+        owner, speed = self.rows[row]
+        recording = self.records[owner].source
+        samples: ndarray = recording.read(self.sound.rate, speed=speed)
+        if not samples.any():
+            found, hint = f"{recording.seconds:.2f} s of silence", "data.faults: drop leaves such recordings out"
+            raise Silent(recording.name, expected="a recording with sound", found=found, hint=hint)
+        return samples
 
 
 def _parts(missing: Sequence[int], seconds: Mapping[int, float], rate: int) -> Iterator[list[int]]:

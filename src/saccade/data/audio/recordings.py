@@ -539,13 +539,21 @@ def _sph_header(file: BinaryIO, size: int, where: str | Path) -> SoundHeader:
     return SoundHeader("sph", rate, channels, min(there, stated), stated, found, int(length))
 
 
+class _Held(io.BytesIO):
+    """Bytes for libsndfile, which seeks before the start of some damaged files: its callbacks may raise nothing."""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        start = (0, self.tell(), len(self.getbuffer()))[whence]
+        return super().seek(max(0, start + offset))
+
+
 @contextmanager
 def _decoder(file: BinaryIO, where: str | Path) -> Iterator[Any]:
     """A file that soundfile decodes; whatever it raises of a damaged one becomes one error."""
     soundfile = need("soundfile", extra="audio", for_=f"reading {where} (not a plain wav or sph file)")
-    file.seek(0)
+    held = _Held(file.getvalue()) if isinstance(file, io.BytesIO) else os.fsencode(file.name)
     try:
-        with soundfile.SoundFile(file) as sound:
+        with soundfile.SoundFile(held) as sound:
             yield sound
     except SaccadeError:
         raise
