@@ -83,17 +83,20 @@ def test_large_numbers_give_scores_of_saturated_units_and_not_nan() -> None:
 
 
 def test_a_decoder_in_half_precision_on_a_cpu_computes_in_float32() -> None:
-    torch.manual_seed(1)
-    B, S, D = 7, 97, 51
-    score = location_aware(torch.randn(D), None, None, torch.randn(3, 5), torch.randn(D, 3))
-    query, key = torch.randn(B, 1, D).bfloat16(), torch.randn(B, S, D).bfloat16()
-    assert "location_aware.blocked" in str(score.choice(query, key))
-    lengths = torch.tensor([97, 3, 50, 1, 96, 70, 20])
-    previous = weigh(query, key, score=score, window=padding(lengths))
-    weights = weigh(query, key, score=score.after(previous), window=padding(lengths))
-    exact = weigh(query.double(), key.double(), score=_wide(score).after(previous.double()), window=padding(lengths))
-    assert weights.dtype is torch.bfloat16
-    torch.testing.assert_close(weights.double(), exact, rtol=2e-2, atol=1e-3)
+    with torch.device("cpu"):
+        torch.manual_seed(1)
+        B, S, D = 7, 97, 51
+        score = location_aware(torch.randn(D), None, None, torch.randn(3, 5), torch.randn(D, 3))
+        query, key = torch.randn(B, 1, D).bfloat16(), torch.randn(B, S, D).bfloat16()
+        assert "location_aware.blocked" in str(score.choice(query, key))
+        lengths = torch.tensor([97, 3, 50, 1, 96, 70, 20])
+        previous = weigh(query, key, score=score, window=padding(lengths))
+        weights = weigh(query, key, score=score.after(previous), window=padding(lengths))
+        exact = weigh(
+            query.double(), key.double(), score=_wide(score).after(previous.double()), window=padding(lengths)
+        )
+        assert weights.dtype is torch.bfloat16
+        torch.testing.assert_close(weights.double(), exact, rtol=2e-2, atol=1e-3)
 
 
 def _wide(score: object) -> object:

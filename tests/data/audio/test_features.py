@@ -188,7 +188,10 @@ def test_frames_that_are_kept_are_those_of_a_prediction(tmp_path: Path) -> None:
     records = spoken(3001, 901, 5003)
     kept = KeptSound.learn(config(tmp_path), 8000, records)
     for frames, record in zip(kept.store(records).frames([0, 1, 2]), records):
-        torch.testing.assert_close(kept.frames([(record.source, "")])[0], frames, rtol=0, atol=0)
+        same = (
+            1e-3 if torch.cuda.is_available() else 0.0
+        )  # a GPU sums in an order that depends on what is computed together
+        torch.testing.assert_close(kept.frames([(record.source, "")])[0], frames, rtol=0, atol=same)
 
 
 def test_each_speed_is_a_row_of_its_own_with_sound_that_is_shorter_and_higher(tmp_path: Path) -> None:

@@ -169,13 +169,3 @@ def test_the_examples_are_such_scenes() -> None:
 def test_settings_out_of_range_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(setting))):
         Shapes(**setting)  # type: ignore[arg-type]
-
-
-def test_the_colour_is_named_after_the_noun_where_that_is_asked_for() -> None:
-    before, after = (
-        generate(Shapes(train=7, valid=3, test=5, colour=colour))["train"] for colour in ("before", "after")
-    )
-    for one, other in zip(before, after, strict=True):
-        _, colour, shape, *_ = one.caption.split()
-        assert other.caption.startswith(f"a {shape} in {colour} ") and np.array_equal(one.draw(), other.draw())
-        assert other.places == one.places

@@ -24,7 +24,6 @@ import math
 import random
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -55,10 +54,7 @@ STENCIL = 128  # cells across and down of the drawing of each shape that all siz
 
 @dataclass(frozen=True)
 class Shapes:
-    """How many scenes, of how many pixels, how many things distract at most, and the share of noisy backgrounds.
-
-    ``colour`` is where a caption names it: before the noun, "a red circle", or after it, "a circle in red".
-    """
+    """How many scenes, of how many pixels, how many things distract at most, and the share of noisy backgrounds."""
 
     train: int = 6000
     valid: int = 200
@@ -66,7 +62,6 @@ class Shapes:
     size: int = 64  # pixels across and down
     distractors: int = 3  # at least one, unless this is 0
     noisy: float = 0.5
-    colour: Literal["before", "after"] = "before"
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -84,6 +79,10 @@ class Thing:
     radius: float
 
     @property
+    def name(self) -> str:
+        return f"{self.colour} {self.shape}"
+
+    @property
     def box(self) -> Box:
         half_width, half_height = _reach(self.shape, self.radius)
         return self.x - half_width, self.y - half_height, self.x + half_width, self.y + half_height
@@ -93,14 +92,13 @@ class Thing:
 class Scene:
     """A picture as a description: the two things that are named, largest first, then those that distract.
 
-    ``grain`` seeds the noise of the background; None is a plain one. ``colour`` is where the caption names it.
+    ``grain`` seeds the noise of the background; None is a plain one.
     """
 
     things: tuple[Thing, ...]
     background: tuple[int, int, int] = (236, 236, 232)
     grain: int | None = None
     size: int = 64
-    colour: Literal["before", "after"] = "before"
 
     @property
     def caption(self) -> str:
@@ -110,9 +108,7 @@ class Scene:
             relation = "left of" if across < 0 else "right of"
         else:
             relation = "above" if down < 0 else "below"
-        before = self.colour == "before"
-        names = [f"{it.colour} {it.shape}" if before else f"{it.shape} in {it.colour}" for it in (first, second)]
-        return f"a {names[0]} {relation} a {names[1]}"
+        return f"a {first.name} {relation} a {second.name}"
 
     @property
     def captions(self) -> tuple[str, ...]:
@@ -174,7 +170,7 @@ def _scene(draw: random.Random, settings: Shapes) -> Scene:
     light = draw.randint(205, 245)
     background = (light, light - draw.randint(0, 12), light - draw.randint(0, 18))
     grain = draw.randrange(2**32) if draw.random() < settings.noisy else None
-    return Scene(tuple(things), background, grain, settings.size, settings.colour)
+    return Scene(tuple(things), background, grain, settings.size)
 
 
 def _named(draw: random.Random) -> list[Thing]:

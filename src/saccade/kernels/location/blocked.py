@@ -114,7 +114,8 @@ def _backward(
     for items, sigma in whole:
         rows, g = v[_rows(items, v)].unsqueeze(1), grad_scores[items].unsqueeze(1)  # [n or 1, 1, D], [n, 1, S]
         turned = 2 * (g @ sigma).squeeze(1) - g.sum(-1)  # [n, D]
-        grad_v.index_add_(0, torch.arange(items.start, items.start + len(turned)) % len(v), turned)
+        of = torch.arange(items.start, items.start + len(turned), device=v.device) % len(v)
+        grad_v.index_add_(0, of, turned)
         p = sigma - sigma.square() if grad_key is None else grad_key[items]
         if grad_key is not None:
             torch.addcmul(sigma, sigma, sigma, value=-1, out=p)
@@ -180,4 +181,4 @@ def _together(whole: Float[Tensor, "N S D"]) -> int:
 
 def _rows(items: slice, v: Float[Tensor, "G D"]) -> Any:
     """The rows of v that the items take."""
-    return slice(None) if len(v) == 1 else torch.arange(items.start, items.stop) % len(v)
+    return slice(None) if len(v) == 1 else torch.arange(items.start, items.stop, device=v.device) % len(v)
