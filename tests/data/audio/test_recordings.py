@@ -147,7 +147,7 @@ def test_a_recording_is_the_same_under_another_name_and_in_memory(tmp_path):
     assert Recording.in_memory(first.read_bytes(), "bytes") == a
     changed = bytearray(first.read_bytes())
     changed[len(changed) // 3 + 1000] ^= 1
-    assert Recording.in_memory(bytes(changed[:5000]), "cut").digest != a.digest
+    assert Recording.in_memory(bytes(changed), "changed") != a
 
 
 def test_one_sound_in_every_form_is_read_alike(tmp_path):
