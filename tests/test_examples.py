@@ -21,6 +21,7 @@ ANSWERS = {  # how the first line of output begins
     "point": r".* → \[0\.1, 0\.4, 0\.7, 0\.9\]",
     "pretrain": r"\w+ dogs wait \. \{'",
     "rank": r"my bike is red ",
+    "transcribe": r"([a-d]+) → \1, from 0\.\d s",
     "translate": r"forty-two → 42$",
     "visits": r"risk 0\.[5-9]|risk 1\.0",
     "vectors": r"dog: \{'(?:dogs|horses?|cats?)'",

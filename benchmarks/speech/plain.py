@@ -9,7 +9,7 @@ Legend: B batch, T symbols, L frames, D width of a frame, H hidden per direction
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -157,15 +157,13 @@ def copied(network: Any, vocabulary: int, D: int, *, espnet: bool = False) -> Pl
 
 
 def train(
-    model: Plain, batches: Iterable[tuple[Tensor, ...]], *, device: str, lr: float, clip: float, warm: int
+    model: Plain, batches: Sequence[tuple[Tensor, ...]], *, device: str, lr: float, clip: float
 ) -> tuple[float, int]:
-    """One pass over batches of frames, lengths, tokens and targets; the seconds and the frames of those after ``warm``."""
+    """One pass over batches of frames, lengths, tokens and targets; the seconds and the frames of those after the first."""
     model.to(device).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-    seconds, count, started = 0.0, 0, time.perf_counter()
+    started = time.perf_counter()
     for number, batch in enumerate(batches):
-        if number == warm:
-            count, started = 0, time.perf_counter()
         frames, lengths, tokens, targets = (part.to(device) for part in batch)
         loss = model.loss(frames, lengths, tokens, targets)
         optimiser.zero_grad()
@@ -173,6 +171,6 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimiser.step()
         loss.item()  # for the log
-        count += int(batch[1].sum())
-        seconds = time.perf_counter() - started
-    return seconds, count
+        if not number:
+            started = time.perf_counter()
+    return time.perf_counter() - started, sum(int(batch[1].sum()) for batch in batches[1:])

@@ -209,6 +209,7 @@ def hasten(monkeypatch: Any) -> None:
     from saccade.data.toy.relations import Verbs
     from saccade.data.toy.repeats import Repeats
     from saccade.data.toy.spelling import Spelling
+    from saccade.data.toy.tones import Tones
     from saccade.data.toy.topics import Topics
     from saccade.recipes.recipe import Expect
     from saccade.training.config import Train
@@ -224,6 +225,7 @@ def hasten(monkeypatch: Any) -> None:
     _limit(monkeypatch, Repeats, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, Spelling, {"train": 99, "valid": 7, "test": 7})
     _limit(monkeypatch, Phonemes, {"words": 200})
+    _limit(monkeypatch, Tones, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, Topics, {"train": 60, "valid": 7, "test": 7})
     _limit(monkeypatch, PointData, {"train": 64, "valid": 16, "test": 16}, when=lambda data: data.source is not None)
     monkeypatch.setattr(Expect, "met", lambda self, figure: True)

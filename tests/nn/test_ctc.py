@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from saccade.nn import ctc
-from saccade.nn.listener import BLANK, certain_blanks, ctc_loss
+from saccade.nn.ctc import BLANK, certain_blanks, ctc_loss, loss_by_labels
 
 V, END = 5, 2
 LENGTHS = (5, 3, 1)
@@ -55,6 +55,23 @@ def test_prefixes_and_ends_have_the_probability_of_all_their_alignments(sharp: f
                 expected = sum(p for text, p in known.items() if text[: len(prefix) + 1] == (*prefix, label)) / begins
                 assert float(following[row, label].exp()) == pytest.approx(expected, abs=1e-9)
             assert following[row, BLANK] == -math.inf
+
+
+def test_the_loss_label_by_label_is_pytorchs_and_so_are_its_gradients() -> None:
+    generator = torch.Generator().manual_seed(2)
+    lengths, counts = torch.tensor([17, 9, 4, 1, 30]), torch.tensor([5, 4, 4, 0, 7])
+    texts = torch.randint(1, V, (5, 9), generator=generator)
+    texts[1, :4] = texts[2, :4] = torch.tensor([3, 3, 1, 1])  # the third needs six annotations and has four
+    for dtype, close in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        logits = (3 * torch.randn(5, 30, V, generator=generator)).to(dtype).requires_grad_()
+        losses, gradients = [], []
+        for function in (ctc_loss, loss_by_labels):
+            nll = function(torch.log_softmax(logits, -1), lengths, texts, counts)
+            losses.append(nll.detach())
+            gradients.append(torch.autograd.grad((nll * torch.tensor([1.0, 2.0, 1.0, 0.5, 3.0])).sum(), logits)[0])
+        torch.testing.assert_close(losses[1], losses[0], rtol=close, atol=close)
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=close, atol=close)
+        assert losses[1][2] == 0 and not gradients[1][2].any()
 
 
 def test_the_loss_is_the_probability_of_all_alignments_and_a_text_too_long_has_none() -> None:

@@ -22,7 +22,7 @@ from saccade.errors import InputError, SaccadeError
 from saccade.models.listen_attend import Config, ListenAttend
 from saccade.models.rnnsearch import RNNSearch
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.listener import Focus, Heard
+from saccade.nn.listener import Focus, Heard, monotonic_penalty
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
@@ -152,7 +152,10 @@ def test_training_minimises_the_shares_of_the_decoder_and_of_ctc(data: SpeechDat
         log_probs.transpose(0, 1), batch.target_out, -(-batch.frame_lengths // 2), batch.target_lengths - 1,
         reduction="none",
     )  # fmt: skip
-    assert float(extra.detach()) > float(0.3 * nll.detach().sum()) > 1, "and the penalty"
+    steps = batch.target_out != Tokenizer.PAD
+    penalty = monotonic_penalty(torch.stack(heard.weights, dim=1), steps)
+    assert float(penalty.detach()) > 1
+    torch.testing.assert_close(extra, 0.3 * nll.sum() + 0.2 * penalty)
     plain, trained = task.loss(network, batch), phase.loss(network, batch)
     torch.testing.assert_close(trained.total, 0.7 * plain.total + extra)
     assert trained.count == plain.count == batch.tokens
@@ -316,12 +319,12 @@ def test_what_if_it_had_looked_there(data: SpeechData) -> None:
 # CTC, a language model and sharper attention in the search ------------------------------------------------------------
 
 
-def run_of_language_model(folder: Path, texts: list[str]) -> Path:
+def run_of_language_model(folder: Path, texts: list[str], **data: Any) -> Path:
     folder.mkdir()
     (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     recipe = {
         "task": "language",
-        "data": {"train": str(folder / "texts.txt"), "tokens": {"kind": "characters"}},
+        "data": {"train": str(folder / "texts.txt"), "tokens": {"kind": "characters"}, **data},
         "model": {"name": "recurrent_lm", "hidden": 5, "embedding": 3},
         "train": {"epochs": 1, "device": "cpu"},
     }
@@ -336,6 +339,7 @@ def test_a_language_model_is_found_by_its_tokens(data: SpeechData, tmp_path: Pat
     how = Search(beam=3, ctc=0.3, lm=Fusion(str(run), 0.5), focus=Focus(sharpen=2.0))
     decoder = task.decoder(network, how)
     assert isinstance(decoder, Fused) and decoder.tokens is not None
+    assert decoder.tokens[Tokenizer.BOS] == Tokenizer.BOS
     theirs = Tokenizer.from_json((run / "tokenizer.json").read_text(encoding="utf-8"))
     for letter in "abcd ":
         assert decoder.tokens[task.tokenizer.encode(letter)[0]] == theirs.encode(letter)[0]
@@ -344,6 +348,9 @@ def test_a_language_model_is_found_by_its_tokens(data: SpeechData, tmp_path: Pat
     assert [one.value for one in found] != [one.value for one in plain]
     both = task.predict(Ensemble([network, network]), [splits.test[0].source], how=how)[0]
     assert both.value == found[0].value and both.score == pytest.approx(found[0].score, abs=1e-4)
+    stream = run_of_language_model(tmp_path / "stream", [text(draw) for _ in range(30)], layout="stream", chunk=9)
+    decoder = task.decoder(network, Search(lm=Fusion(str(stream))))
+    assert decoder.tokens[Tokenizer.BOS] == Tokenizer.EOS, "what a stream reads before a text"
     without = run_of_language_model(
         tmp_path / "some", [f"{a}{b}c {c}" for a, b, c in itertools.product("abc", repeat=3)]
     )

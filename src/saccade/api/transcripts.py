@@ -51,6 +51,9 @@ def transcribe(
     if bundle.task.input.name != "audio":
         found = f"the task {bundle.task.name}"
         raise SaccadeError(f"transcribe: expected a model that reads sound, found one of {found}")
+    if bundle.recipe.data.features.kind == "given":
+        found = "one of frames that were computed elsewhere"
+        raise SaccadeError(f"transcribe: expected a model that reads recordings, found {found}")
     sound = Recording.in_memory(recording, "recording")
     longest = bundle.recipe.data.audio.max_seconds
     chunk = min(CHUNK, longest) if chunk is None else chunk

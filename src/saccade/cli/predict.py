@@ -39,6 +39,7 @@ TOGETHER = 256  # rows of a table that are predicted and written at a time
 ADDED = ("prediction", "score")  # the columns that a table gets
 
 RECORDINGS = "Recordings"
+MOST_NOTES = 5  # of a recording's windows
 TRANSCRIPTS = (".srt", ".vtt", ".json", ".textgrid")  # endings of files with a recording's transcript and its times
 DRAWS = 8  # pictures per input in a grid, unless --n-best says otherwise
 
@@ -237,8 +238,10 @@ def _write_transcript(
             bundle, file, chunk=chunk, overlap=overlap, search=search,
             progress=lambda share: bar.update(line, completed=share),
         )  # fmt: skip
-    for note in transcript.notes:
+    for note in transcript.notes[:MOST_NOTES]:
         print(f"note: {note}", file=sys.stderr)
+    if len(transcript.notes) > MOST_NOTES:
+        print(f"note: and {len(transcript.notes) - MOST_NOTES} more", file=sys.stderr)
     if out is None:
         print(printable(transcript.text))
         return

@@ -41,7 +41,8 @@ from saccade.attention.windows import Window, padding
 from saccade.errors import SaccadeError
 from saccade.kernels.location.reference import convolved
 from saccade.nn.config import check
-from saccade.nn.listener import Encoder, Focus, Heard, Listener, certain_blanks, ctc_loss, monotonic_penalty
+from saccade.nn.ctc import certain_blanks, ctc_loss
+from saccade.nn.listener import Encoder, Focus, Heard, Listener, monotonic_penalty
 from saccade.nn.recurrent import Recurrent, init_groundhog, mask_of, maxout
 from saccade.trace.flow import Flow
 from saccade.trace.lens import Lens, Site

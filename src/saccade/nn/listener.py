@@ -1,9 +1,6 @@
-"""Base class of networks that listen to sound, their encoder, and the CTC loss that trains it beside the decoder.
+"""Base class of networks that listen to sound, their encoder, and the penalty on attention that goes back.
 
     p(y | frames) = Πᵢ p(yᵢ | y₍<ᵢ₎, h₁ … h_L)        h₁ … h_L the annotations: one per frame, or per few frames
-
-    CTC (Graves et al. 2006)    p(y | h) = Σ_π Πⱼ p(πⱼ | hⱼ),   π a label or a blank per annotation; y is π without repeats
-                                and then without blanks
 
 Legend: B batch, N frames, D features per frame, L annotations, T target, V vocabulary, n hidden width.
 """
@@ -24,9 +21,6 @@ from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent
 from saccade.trace.lens import Lens
-
-BLANK = 0  # CTC's blank is the token of padding, which no text has
-IMPOSSIBLE = -1e30  # a log-probability; −inf would make NaN of differences
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class Listener(EncoderDecoder):
         return -(-lengths // self.pooling)
 
     def ctc_log_probs(self, memory: Any) -> Float[Tensor, "B L V"]:
-        """log p(label | annotation), the blank at :data:`BLANK`; beyond a row's annotations a blank is certain."""
+        """log p(label | annotation), of :mod:`saccade.nn.ctc`; beyond a row's annotations a blank is certain."""
         raise NotImplementedError
 
     def focused(self, focus: Focus) -> Listener:
@@ -128,19 +122,6 @@ class Encoder(nn.Module):
         return states, lengths
 
 
-def ctc_loss(
-    log_probs: Float[Tensor, "B L V"],
-    lengths: Int[Tensor, " B"],
-    target: Int[Tensor, "B T"],
-    target_lengths: Int[Tensor, " B"],
-) -> Float[Tensor, " B"]:
-    """−log Σ_π Πⱼ p(πⱼ | hⱼ) of each row; 0, also in the gradient, where a recording is too short for its labels."""
-    nll: Tensor = functional.ctc_loss(
-        log_probs.transpose(0, 1), target, lengths, target_lengths, blank=BLANK, reduction="none", zero_infinity=True
-    )
-    return nll
-
-
 def monotonic_penalty(weights: Float[Tensor, "B T L"], real: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
     """How far attention goes back: Σᵢ max(0, Σⱼ (Σₖ≤ⱼ αᵢₖ − Σₖ≤ⱼ αᵢ₋₁ₖ)), summed over recordings (Chorowski et al. 2014).
 
@@ -154,11 +135,3 @@ def monotonic_penalty(weights: Float[Tensor, "B T L"], real: Bool[Tensor, "B T"]
     means = weights @ positions  # [B, T]
     back = (means[:, :-1] - means[:, 1:]).clamp(min=0)
     return back.masked_fill(~real[:, 1:], 0.0).sum()
-
-
-def certain_blanks(log_probs: Float[Tensor, "B L V"], real: Bool[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
-    """Log-probabilities of labels with a certain blank where an annotation is not ``real``: these change no probability of a
-    text."""
-    blank = torch.full_like(log_probs[:1, :1], IMPOSSIBLE)
-    blank[..., BLANK] = 0.0
-    return torch.where(real.unsqueeze(-1), log_probs, blank)

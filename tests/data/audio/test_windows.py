@@ -13,6 +13,7 @@ from saccade.data.audio.windows import (
     segments_of,
     stitch,
     windows,
+    without_repeats,
     words_of,
 )
 from saccade.errors import SaccadeError
@@ -120,6 +121,28 @@ class TestStitching:
 
     def test_silence_in_the_first_windows_is_skipped(self) -> None:
         assert said(join([((0, 2), []), ((1.5, 3.5), spoken("ab", 2.5)), ((3, 5), [])])) == "ab"
+
+
+class TestRepeats:
+    def test_what_a_network_wrote_again_after_going_back_is_left_out(self) -> None:
+        lost = [*spoken("abcdefg"), *spoken("defg", 0.3), *spoken("defg", 0.33), *spoken("hi", 0.7)]
+        assert said(without_repeats(lost)) == "abcdefghi"
+
+    def test_equal_letters_of_one_moment_stay(self) -> None:
+        all_ = [Piece("a", 0.0, 0.2, 0.1), Piece("l", 0.2, 0.4, 0.3), Piece("l", 0.2, 0.4, 0.31)]
+        assert without_repeats(all_) == all_
+
+    def test_a_look_back_at_something_else_stays(self) -> None:
+        back = [*spoken("abcdefg"), Piece("x", 0.3, 0.4, 0.35), Piece("d", 0.9, 1.0, 0.95)]
+        assert without_repeats(back) == back
+
+    def test_spaces_stay_so_that_words_stay_apart(self) -> None:
+        back = [*spoken("ab cd"), Piece(" ", 0.2, 0.3, 0.25), *spoken("e", 0.5)]
+        assert said(without_repeats(back)) == "ab cd e"
+
+    def test_windows_are_joined_without_them(self) -> None:
+        lost = [*spoken("abcdefghij"), *spoken("cdefghij", 0.2), *spoken("cdef", 0.2)]
+        assert said(join([((0, 1.0), lost), ((0.5, 1.5), spoken("fghijklmno", 0.5))])) == "abcdefghijklmno"
 
 
 class TestWords:

@@ -22,6 +22,8 @@ def test_every_tone_sounds_between_its_boundaries_and_pauses_hold_noise_alone() 
     for string in generate(SMALL)["train"]:
         sound, tones = string.draw(), dict.fromkeys(range(len(string.tones)))
         assert len(sound) == string.count == round(16_000 * string.seconds) and sound.dtype == np.float32
+        assert string.starts[0] == string.before
+        assert not string.before or sound[: round(160 * string.before)].std() == pytest.approx(0.15 * LOUDNESS, rel=0.3)
         for number in tones:
             symbol, start, end = string.times[number]
             inside = sound[round(16_000 * start) : round(16_000 * end)]
@@ -69,10 +71,14 @@ def test_a_split_depends_on_its_seed_and_not_on_the_size_of_another() -> None:
 
 
 def test_strings_and_tones_have_all_lengths_asked_for_and_long_strings_repeat_symbols() -> None:
-    strings = generate(Tones(train=301, valid=1, test=1, symbols=(3, 6), frames=(4, 7), alphabet=5))["train"]
+    strings = generate(Tones(train=301, valid=1, test=1, symbols=(3, 6), frames=(4, 7), alphabet=5, margins=(0, 3)))[
+        "train"
+    ]
     assert {len(string.text) for string in strings} == {3, 4, 5, 6}
     assert {tone.frames for string in strings for tone in string.tones} == {4, 5, 6, 7}
     assert set("".join(string.text for string in strings)) == set("abcde")
+    margins = {string.before for string in strings} | {string.after for string in strings}
+    assert margins == set(range(4))
     long = generate(Tones(train=1, valid=1, test=11, symbols=(50, 100)))["test"]
     assert all(50 <= len(string.text) <= 100 and max(Counter(string.text).values()) > 4 for string in long)
 
@@ -87,7 +93,8 @@ def test_examples_hold_repeated_symbols_and_pauses() -> None:
     [
         ({"test": 0}, "test"), ({"symbols": (9, 5)}, "symbols"), ({"symbols": (0, 5)}, "symbols"),
         ({"frames": (5, 10**6)}, "frames"), ({"pause_frames": (0, 2)}, "pause_frames"), ({"alphabet": 27}, "alphabet"),
-        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"rate": 10}, "rate"), ({"spread": -1.0}, "spread"),
+        ({"pauses": 1.5}, "pauses"), ({"noise": float("nan")}, "noise"), ({"margins": (3, 2)}, "margins"),
+        ({"rate": 10}, "rate"), ({"spread": -1.0}, "spread"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(changes: dict[str, object], field: str) -> None:

@@ -17,6 +17,7 @@ import {
   lookedAt,
   type Plan,
   planOf,
+  playedOf,
   type Sound,
   type Spot,
   spotAt,
@@ -89,7 +90,7 @@ function AudioOf({ trace, state, set, look, bands, sites }: AudioProps) {
     const frame = spot.frame < 0 ? largestOf(weights.row(spot.row)).at : spot.frame;
     if (frame < 0) return;
     if (spot.row < 0) return player.play(frame * key.seconds);
-    const [from, to] = stretchOf(weights, spot.row, frame);
+    const [from, to] = playedOf(weights, spot.row, frame, Math.round(LINGER / key.seconds));
     player.play(from * key.seconds, to * key.seconds);
   };
   const hear = (row: number) => {
@@ -197,6 +198,7 @@ function moveLine(line: HTMLElement | null, plan: Plan | null, share: number): b
   return true;
 }
 
+const LINGER = 0.5; // seconds that a letter is played on at most
 const SILENT = "This trace holds no sound to play.";
 
 /** How far it has played, and the button. */
@@ -493,7 +495,7 @@ function Caption({ look, sound, problem, said }: CaptionProps) {
         ? "Click a letter or a cell to hear the stretch that it listened to, the spectrogram to see which letters listened there."
         : (problem ?? SILENT)}
       {key.segments?.length ? " Lines are true boundaries." : ""}
-      {averaged && ` This is the mean of ${heads.length} heads.`}
+      {averaged > 0 && ` This is the mean of ${heads.length} heads.`}
     </>
   );
 }

@@ -237,6 +237,15 @@ export function stretchOf(weights: Matrix, row: number, frame: number): [number,
   return [from, to];
 }
 
+/** The stretch that is played of a row: many look at the onset alone, so on to where the next one looks, `linger` at most. */
+export function playedOf(weights: Matrix, row: number, frame: number, linger: number): [number, number] {
+  const [from, to] = stretchOf(weights, row, frame);
+  if (row + 1 >= weights.rows) return [from, Math.min(weights.columns, to + linger)];
+  const next = weights.row(row + 1);
+  const at = next.indexOf(next.reduce((most, value) => (value > most && value !== Infinity ? value : most), 0));
+  return [from, at < 0 ? to : Math.max(to, Math.min(stretchOf(weights, row + 1, at)[0], to + linger))];
+}
+
 /** For each frame the row that looked at it most; −1: none did. */
 export function writtenAt(weights: Matrix): Int32Array {
   const rows = new Int32Array(weights.columns).fill(-1);

@@ -3,7 +3,7 @@ import test from "node:test";
 import { dense, fromEdges } from "../matrices";
 import type { Look } from "../look";
 import type { PageAxis, PageMap, PageTrace } from "../types";
-import { lookedAt, type Sound, spotAt, stretchOf, tickStep, timeOf, writtenAt } from "./audio_drawing";
+import { lookedAt, playedOf, type Sound, spotAt, stretchOf, tickStep, timeOf, writtenAt } from "./audio_drawing";
 import { documents } from "./document";
 import { wordingOf } from "./document_text";
 import { around, fitted, neighboursOf } from "./graph_layout";
@@ -217,6 +217,20 @@ test("the rows that looked at a frame are those that gave it a tenth of their la
   assert.deepEqual(lookedAt(weights, 1), [1, 2]);
   assert.deepEqual(lookedAt(weights, 2), [2, 1]);
   assert.deepEqual(lookedAt(dense(Float32Array.from([NaN, Infinity, 0, 0]), 2, 2), 0), []);
+});
+
+test("a letter is played on to where the next one listens, if that is near", () => {
+  const rows = [
+    [0, 1, 0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 1, 0, 0, 0, 0],
+    [0, 0, 0, 1, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0, 1, 0],
+  ];
+  const weights = dense(Float32Array.from(rows.flat()), 4, 9);
+  assert.deepEqual(playedOf(weights, 0, 1, 5), [1, 4]);
+  assert.deepEqual(playedOf(weights, 0, 1, 1), [1, 3]);
+  assert.deepEqual(playedOf(weights, 1, 4, 5), [4, 5], "the next one listened before");
+  assert.deepEqual(playedOf(weights, 3, 7, 5), [7, 9]);
 });
 
 test("a pointer is over the spectrogram, over a letter's name, or over a cell", () => {

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from saccade.errors import SaccadeError
 
-SAME = 0.3  # seconds between two looks at the same sound
+SAME = 0.3  # seconds between two looks at the same sound, of two windows
+AGAIN = 0.1  # and of one window
 RUN = 3  # pieces in a row that both windows wrote: one alone may be the same by chance
 
 
@@ -49,13 +50,34 @@ def windows(seconds: float, length: float, overlap: float) -> list[tuple[float, 
     return [(start, min(start + length, float(seconds))) for start in starts]
 
 
+def without_repeats(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces of a window without what was written again: a network that lost its place goes back and repeats itself.
+
+    Repeated is what equals a piece that was heard at the same time, if other sound was listened to in between; so two letters
+    of one moment, as in "all", stay.
+    """
+    kept: list[Piece] = []
+    furthest, repeats = float("-inf"), False
+    for piece in pieces:
+        repeats = repeats or furthest - piece.at > AGAIN
+        if repeats and not piece.text.isspace():
+            repeats = any(other.text == piece.text and abs(other.at - piece.at) <= AGAIN for other in kept)
+            if repeats:
+                continue
+        kept.append(piece)
+        furthest = max(furthest, piece.at)
+    return kept
+
+
 def join(parts: Iterable[tuple[tuple[float, float], Sequence[Piece]]]) -> list[Piece]:
     """The pieces of a recording from those of its windows, in order: ((start, end), pieces) of each."""
     joined: list[Piece] = []
-    end = 0.0
-    for (start, stop), pieces in parts:
-        joined = stitch(joined, pieces, start, end) if joined else list(pieces)
-        end = stop
+    end, sizes = 0.0, [0, 0]
+    for (start, stop), written in parts:
+        pieces = without_repeats(written)
+        last = max(0, len(joined) - sum(sizes[-2:]))  # what two windows wrote: the last one may reach over both
+        joined[last:] = stitch(joined[last:], pieces, start, end) if joined else pieces
+        end, sizes = stop, [sizes[-1], len(pieces)]
     return joined
 
 

@@ -49,6 +49,7 @@ class Tones:
     alphabet: int = 12  # different symbols
     pauses: float = 0.2  # share of tones that a pause follows, beside those between equal tones
     pause_frames: tuple[int, int] = (3, 6)
+    margins: tuple[int, int] = (0, 25)  # frames of noise before the first tone, and after the last
     spread: float = 6.0  # dB that tones are louder or softer, at most
     noise: float = 0.15  # its root mean square as a share of a tone's
     rate: int = 16_000  # samples per second
@@ -60,6 +61,8 @@ class Tones:
             least, longest = getattr(self, name)
             if not 1 <= least <= longest <= most:
                 raise ValueError(f"{name} must be two ordered numbers from 1 to {most:,}: got {[least, longest]}")
+        if not 0 <= self.margins[0] <= self.margins[1] <= 1000:
+            raise ValueError(f"margins must be two ordered numbers from 0 to 1,000: got {list(self.margins)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,11 @@ class Tone:
 
 @dataclass(frozen=True, slots=True)
 class ToneString:
-    """A string of tones; ``grain`` seeds the noise under them."""
+    """A string of tones, the frames before and after them, and the seed of the noise under all (``grain``)."""
 
     tones: tuple[Tone, ...]
+    before: int = 0
+    after: int = 0
     alphabet: int = 12
     noise: float = 0.15
     rate: int = 16_000
@@ -89,8 +94,8 @@ class ToneString:
 
     @property
     def starts(self) -> list[int]:
-        """The first frame of each tone, and the end of the string."""
-        return [0, *accumulate(tone.frames + tone.pause for tone in self.tones)]
+        """The first frame of each tone, and the end of the last."""
+        return [*accumulate((tone.frames + tone.pause for tone in self.tones), initial=self.before)]
 
     @property
     def times(self) -> tuple[tuple[str, float, float], ...]:
@@ -102,7 +107,7 @@ class ToneString:
 
     @property
     def seconds(self) -> float:
-        return self.starts[-1] / FRAMES_PER_SECOND
+        return (self.starts[-1] + self.after) / FRAMES_PER_SECOND
 
     @property
     def count(self) -> int:
@@ -137,7 +142,10 @@ def _string(draw: random.Random, settings: Tones) -> ToneString:
         )
         for symbol, following in zip_longest(text, text[1:])
     )
-    return ToneString(tones, settings.alphabet, settings.noise, settings.rate, draw.randrange(2**32))
+    before, after = draw.randint(*settings.margins), draw.randint(*settings.margins)
+    return ToneString(
+        tones, before, after, settings.alphabet, settings.noise, settings.rate, grain=draw.randrange(2**32)
+    )
 
 
 def _tone(tone: Tone, alphabet: int, count: int, rate: int) -> Float32[ndarray, " count"]:

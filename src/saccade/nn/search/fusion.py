@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -103,7 +102,8 @@ class Fused(EncoderDecoder):
         logits, own = self.decoder.step(token, state.decoder, memory.decoder, offset=offset, lens=lens)
         scores, prefix, read = self.decoder.log_probs(logits), state.ctc, state.lm
         if isinstance(memory.labels, Tensor) and isinstance(prefix, ctc.CtcState):
-            prefix = self._extended(prefix, token, memory.labels)
+            moved = ctc.extended(prefix, token, memory.labels)
+            prefix = ctc.chosen(token == self.bos, prefix, moved)  # nothing was written before the first step
             scores = (1 - self.ctc) * scores + self.ctc * ctc.next_log_probs(prefix, memory.labels, self.eos)
         if self.lm is not None:
             given = token if self.tokens is None else self.tokens[token]
@@ -114,17 +114,6 @@ class Fused(EncoderDecoder):
 
     def log_probs(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
         return logits
-
-    def _extended(self, prefix: ctc.CtcState, token: Int[Tensor, " R"], labels: Float[Tensor, "R L V"]) -> ctc.CtcState:
-        """The prefix with the token that was written; nothing was before the first step."""
-        first = token == self.bos
-        moved = ctc.extended(prefix, token, labels)
-        return ctc.CtcState(
-            *(
-                torch.where(first.view(-1, *[1] * (old.dim() - 1)), old, new)
-                for old, new in zip(prefix, moved, strict=True)
-            )
-        )
 
 
 def _rows(state: Any) -> int:
