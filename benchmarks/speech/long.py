@@ -132,9 +132,9 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         (
             f"`python benchmarks/speech/long.py --run RUN --minutes {options.minutes} --chunk {options.chunk:g}` on "
             f"{cpu_name()} (OMP_NUM_THREADS={threads}). RUN is `saccade train listen_tones`, trained on strings of 5 to "
-            "10 tones. Each recording is one string of random tones, in noise, as a .wav file. CER: errors per true tone. Heard:"
-            " of the tones that were written right, those whose attention lies within the true tone "
-            "± 20 ms. Start: the median distance from where the attention begins to where the tone does. Memory: the "
+            "10 tones. Each recording is one string of random tones, in noise, as a .wav file. CER: errors per true tone. "
+            "Heard: of the tones that were written right, those whose attention lies within the true tone ± 20 ms. Start: the "
+            "median distance from where the attention begins to where the tone does. Memory: the "
             "greatest of the process, after one second was transcribed and after all of it."
         ),
         "",

@@ -189,6 +189,17 @@ class TestCommandLine:
         assert done.exit_code == 0 and done.stdout == f"{transcript.text}\n"
         assert "5.0 to 7.0 s: reached 12 tokens without an end" in done.stderr
 
+    def test_what_is_longer_than_training_recordings_is_read_in_windows(self, run: Path, tmp_path: Path) -> None:
+        path = tmp_path / "hour.wav"
+        with wave.open(str(path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(8000)
+            file.writeframes(np.random.default_rng(2).integers(-2000, 2000, 8000 * 41, dtype="<i2").tobytes())
+        done = CliRunner().invoke(app, ["predict", str(run), str(path)])
+        assert done.exit_code == 0 and "41 s are more than data.audio.max_seconds, 40: transcribed" in done.stderr
+        assert done.stdout == f"{saccade.transcribe(saccade.load(run), path).text}\n"
+
     def test_what_does_not_fit_is_one_line(self, run: Path, talk: Path, tmp_path: Path) -> None:
         srt = tmp_path / "x.srt"
         for words, expected in (

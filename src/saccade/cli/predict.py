@@ -121,7 +121,9 @@ def predict(
         found = "--json, which prints inputs without their rows" if as_json else f"{len(inputs or ())} of them"
         raise SaccadeError(f"--column: expected one table as INPUT, found {found}")
     bundle = options.load(run)
-    if _is_transcribed(bundle, out, chunk_seconds, overlap):
+    if _is_transcribed(bundle, out, chunk_seconds, overlap) or (
+        out is None and n_best is None and not as_json and not column and _is_long(bundle, inputs)
+    ):
         _refuse_with_times(options, {"--column": column, "--n-best": n_best, "--json": as_json})
         _write_transcript(bundle, inputs or [], options.search(bundle), out, chunk_seconds, overlap, force=force)
         return
@@ -197,6 +199,23 @@ def _is_transcribed(bundle: Any, out: Path | None, chunk: float | None, overlap:
     if asked is not None and not heard:
         raise SaccadeError(f"{asked}: expected a model that reads recordings, found one of the task {bundle.task.name}")
     return heard and (asked is not None or (out is not None and out.suffix.lower() in TRANSCRIPTS))
+
+
+def _is_long(bundle: Any, inputs: list[str] | None) -> bool:
+    """Whether the input is one recording that is longer than any in training."""
+    if bundle.task.input.name != "audio" or len(inputs or ()) != 1 or bundle.recipe.data.features.kind == "given":
+        return False
+    from saccade.data.audio.recordings import Recording
+
+    name, most = (inputs or [""])[0], bundle.recipe.data.audio.max_seconds
+    try:
+        seconds = Recording.named(name).seconds
+    except InputError:
+        return False  # said where it is read
+    if seconds > most:
+        longer = f"{seconds:,.0f} s are more than data.audio.max_seconds, {most:g}"
+        print(f"note: {name}: {longer}: transcribed window by window (--chunk)", file=sys.stderr)
+    return seconds > most
 
 
 def _refuse_with_times(options: Steering, wanted: Mapping[str, Any]) -> None:

@@ -147,7 +147,7 @@ def test_a_recording_is_the_same_under_another_name_and_in_memory(tmp_path):
     assert Recording.in_memory(first.read_bytes(), "bytes") == a
     changed = bytearray(first.read_bytes())
     changed[len(changed) // 3 + 1000] ^= 1
-    assert Recording.in_memory(bytes(changed[:5000]), "cut").digest != a.digest
+    assert Recording.in_memory(bytes(changed), "changed") != a
 
 
 def test_one_sound_in_every_form_is_read_alike(tmp_path):
@@ -289,25 +289,30 @@ def test_a_truncated_compressed_file_is_refused(suffix, tmp_path):
     assert "damaged" in message or "truncated" in message
 
 
-def test_mutated_files_are_used_or_refused_in_one_line_and_no_decoder_prints_a_traceback(capfd):
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # what a callback raises
+def test_mutated_files_are_used_or_refused_in_one_line_and_no_callback_raises():
     soundfile = pytest.importorskip("soundfile", reason="soundfile is not installed: pip install 'saccade[audio]'")
     contents = [wav(sound(2000)), sph(sound(2000).tobytes())]
     for format in ("flac", "ogg", "mp3", "aiff", "caf", "w64"):
         file = io.BytesIO()
         soundfile.write(file, sound(2000), 8000, format=format)
         contents.append(file.getvalue())
+    file = io.BytesIO()
+    soundfile.write(file, sound(9000), 8000, format="aiff")
+    before_its_start = bytearray(file.getvalue())  # where libsndfile then seeks
+    before_its_start[39:43] = b"\xff" * 4
     random = np.random.RandomState(1)
     used = 0
-    for number in range(240):
-        content = bytearray(contents[number % len(contents)])
-        for place in random.randint(0, (100, len(content))[number // 8 % 2], 1 + number % 9):
+    for number in range(241):
+        content = bytearray(contents[number % len(contents)]) if number else before_its_start
+        for place in random.randint(0, (100, len(content))[number // 8 % 2], number and 1 + number % 9):
             content[place] = random.randint(256)
         try:
             check_whole(Recording.in_memory(bytes(content), "given"))
             used += 1
         except InputError as error:
             assert "\n" not in str(error)  # noqa: PT017 (any of two endings is right)
-    assert 20 < used < 220 and "Traceback" not in capfd.readouterr().err
+    assert 20 < used < 220
 
 
 def test_an_ogg_file_whose_last_pages_are_missing_is_read_as_far_as_it_goes():
