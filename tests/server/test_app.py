@@ -157,6 +157,8 @@ FAULTS = {
     "samples": ({"inputs": ["a"], "search": {"sample": {}, "n_best": 10**9}}, 422, "search.n_best", "at most 64"),
     "half a list": ({"inputs": ["a"], "search": {"n_best": 7.5}}, 422, "search.n_best", "a whole number"),
     "beyond reckoning": ({"inputs": ["a"], "search": {"length_penalty": 1e300}}, 422, "search", "too large"),
+    "a run of ours": ({"inputs": ["a"], "search": {"lm": {"run": "/etc"}}}, 422, "search.lm", "a request cannot"),
+    "not for texts": ({"inputs": ["a"], "search": {"ctc": 0.3}}, 422, "search.ctc", "does not listen"),
     "misspelt": ({"inputs": ["a"], "search": {"baem": 3}}, 422, "search.baem", "did you mean 'beam'?"),
     "a number as text": ({"inputs": ["a"], "search": {"beam": "3"}}, 422, "search.beam", "a whole number"),
 }  # fmt: skip

@@ -8,6 +8,7 @@ import itertools
 import wave
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,18 @@ import pytest
 import torch
 
 import saccade
+from saccade.data.audio.batch import SpeechBatch
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
 from saccade.data.audio.records import SpeechData, Spoken
+from saccade.data.batching import extended
 from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import InputError, SaccadeError
+from saccade.explain.erasure import curve
 from saccade.models.listen_attend import Config, ListenAttend
 from saccade.models.rnnsearch import RNNSearch
+from saccade.nn.ctc import loss_by_labels
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.listener import Focus, Heard
+from saccade.nn.listener import Focus, Heard, monotonic_penalty
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
@@ -30,6 +35,10 @@ from saccade.task import OutputConstraints
 from saccade.tasks.transcribe import Transcribe, tokens_in
 from saccade.testing import check_task
 from saccade.trace import Boost, Lens, Mask, Set, Trace
+from saccade.training.config import Train
+from saccade.training.graphs import Graphs
+from saccade.training.recording import CudaRecorder
+from tests.training.recorders import Repeater
 from tests.training.small_tasks import DieAt, Died, assert_same_run, checkpoint, train
 
 D, RATE = 5, 8000
@@ -152,7 +161,10 @@ def test_training_minimises_the_shares_of_the_decoder_and_of_ctc(data: SpeechDat
         log_probs.transpose(0, 1), batch.target_out, -(-batch.frame_lengths // 2), batch.target_lengths - 1,
         reduction="none",
     )  # fmt: skip
-    assert float(extra.detach()) > float(0.3 * nll.detach().sum()) > 1, "and the penalty"
+    steps = batch.target_out != Tokenizer.PAD
+    penalty = monotonic_penalty(torch.stack(heard.weights, dim=1), steps)
+    assert float(penalty.detach()) > 1
+    torch.testing.assert_close(extra, 0.3 * nll.sum() + 0.2 * penalty)
     plain, trained = task.loss(network, batch), phase.loss(network, batch)
     torch.testing.assert_close(trained.total, 0.7 * plain.total + extra)
     assert trained.count == plain.count == batch.tokens
@@ -166,6 +178,73 @@ def test_padding_to_one_of_few_shapes_changes_no_loss(data: SpeechData) -> None:
     (phase,) = task.phases(network)
     torch.testing.assert_close(task.loss(network, wider).total, task.loss(network, batch).total)
     torch.testing.assert_close(phase.loss(network, wider).total, phase.loss(network, batch).total)
+
+
+def assert_recorded_as_live(task: Transcribe, network: Any, corpus: Any, recorder: Any, device: str) -> list[str]:
+    """Two batches of one shape, the first of which is recorded; what was said about it."""
+    (phase,), said = task.phases(network), list[str]()
+    graphs = Graphs(
+        recorder, task, network, Train(), backward=lambda mean: mean.backward(), say=said.append, loss=phase.loss
+    )
+    for numbers in ([0, 1, 2], [3, 4, 5, 6, 7]):
+        batch = task.batch(corpus, numbers).to(device)
+        with recorder.entered():
+            loss = graphs.gradient(batch)
+        assert loss is not None, said
+        recorded = {name: part.grad.clone() for name, part in network.named_parameters() if part.grad is not None}
+        network.zero_grad(set_to_none=True)
+        expected = phase.loss(network, batch).mean
+        expected.backward()
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
+        for name, part in network.named_parameters():
+            torch.testing.assert_close(recorded[name], part.grad, rtol=1e-3, atol=1e-5)
+        network.zero_grad(set_to_none=True)
+    assert len(graphs.recorded) == 1
+    return said
+
+
+@pytest.mark.parametrize("attention", ["content", "hybrid"])
+def test_recorded_updates_have_the_gradients_of_live_ones(
+    data: SpeechData, attention: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a GPU: lengths are not read on the host.
+    monkeypatch.setattr("saccade.models.listen_attend.ctc_loss", loss_by_labels)
+    task, network, splits = made(data, replace(SMALL, attention=attention, monotonic=0.1))
+    corpus = task.corpus(splits.train, "data.train")
+    monkeypatch.setattr(SpeechBatch, "bucketed", lambda batch: widened(batch, 8, 48, 14))
+    assert not assert_recorded_as_live(task, network.train(), corpus, Repeater(), "cpu")
+
+
+def widened(batch: SpeechBatch, rows: int, frames: int, tokens: int) -> SpeechBatch:
+    """The batch in this shape."""
+    (B, N, _), T = batch.frames.shape, batch.target_in.shape[1]
+    targets = {name: extended(getattr(batch, name), rows - B, tokens - T) for name in ("target_in", "target_out")}
+    lengths = {
+        name: torch.nn.functional.pad(getattr(batch, name), (0, rows - B), value=1)
+        for name in ("frame_lengths", "target_lengths")
+    }
+    sound = torch.nn.functional.pad(batch.frames, (0, 0, 0, frames - N, 0, rows - B))
+    return replace(batch, frames=sound, **targets, **lengths)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("attention", ["content", "location", "hybrid"])
+def test_a_gpu_records_training_and_searches_as_a_cpu_does(
+    data: SpeechData, attention: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, network, splits = made(data, replace(SMALL, attention=attention, monotonic=0.1))
+    inputs = [record.source for record in splits.test]
+    ways = (Search(beam=3, n_best=2), Search(beam=3, ctc=0.3), Search(beam=3, ctc=0.3, focus=Focus(top=4, window=5)))
+    expected = [task.predict(network, inputs, how=how) for how in ways]
+    network.cuda()
+    for how, there in zip(ways, expected, strict=True):
+        found = task.predict(network, inputs, how=how)
+        assert [one.value for one in found] == [one.value for one in there]
+        for one, other in zip(found, there, strict=True):
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-2)
+    corpus = task.corpus(splits.train, "data.train")
+    monkeypatch.setattr(SpeechBatch, "bucketed", lambda batch: widened(batch, 8, 48, 14))
+    assert not assert_recorded_as_live(task, network.train(), corpus, CudaRecorder(torch.device("cuda")), "cuda")
 
 
 def test_masks_vary_training_alone(data: SpeechData) -> None:
@@ -313,15 +392,32 @@ def test_what_if_it_had_looked_there(data: SpeechData) -> None:
         task.predict(network, [given], how=Search(), lens=Lens(edits=[Mask([999], site="decoder.attention")]))
 
 
+def test_an_ensemble_has_the_maps_of_each_member(data: SpeechData) -> None:
+    task, network, splits = made(data)
+    torch.manual_seed(8)
+    both = Ensemble([network, task.network(ListenAttend, replace(SMALL, attention="content"))]).eval()
+    (found,) = task.predict(both, [splits.test[0].source], how=Search(beam=2), lens=Lens())
+    assert {map.site for map in found.trace.maps} == {"1/decoder.attention", "2/decoder.attention"}
+    assert found.trace.maps[0].weights.shape[1] == len(found.trace.axes["sound"])
+
+
+def test_hiding_frames_is_measured(data: SpeechData) -> None:
+    task, network, splits = made(data)
+    bundle = SimpleNamespace(
+        task=task, network=network, predict=lambda given: task.predict(network, given, how=Search())
+    )
+    assert curve(bundle, splits.test[0].source, splits.test[0].target, draws=2)["curves"]
+
+
 # CTC, a language model and sharper attention in the search ------------------------------------------------------------
 
 
-def run_of_language_model(folder: Path, texts: list[str]) -> Path:
+def run_of_language_model(folder: Path, texts: list[str], **data: Any) -> Path:
     folder.mkdir()
     (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     recipe = {
         "task": "language",
-        "data": {"train": str(folder / "texts.txt"), "tokens": {"kind": "characters"}},
+        "data": {"train": str(folder / "texts.txt"), "tokens": {"kind": "characters"}, **data},
         "model": {"name": "recurrent_lm", "hidden": 5, "embedding": 3},
         "train": {"epochs": 1, "device": "cpu"},
     }
@@ -336,6 +432,7 @@ def test_a_language_model_is_found_by_its_tokens(data: SpeechData, tmp_path: Pat
     how = Search(beam=3, ctc=0.3, lm=Fusion(str(run), 0.5), focus=Focus(sharpen=2.0))
     decoder = task.decoder(network, how)
     assert isinstance(decoder, Fused) and decoder.tokens is not None
+    assert decoder.tokens[Tokenizer.BOS] == Tokenizer.BOS
     theirs = Tokenizer.from_json((run / "tokenizer.json").read_text(encoding="utf-8"))
     for letter in "abcd ":
         assert decoder.tokens[task.tokenizer.encode(letter)[0]] == theirs.encode(letter)[0]
@@ -344,6 +441,9 @@ def test_a_language_model_is_found_by_its_tokens(data: SpeechData, tmp_path: Pat
     assert [one.value for one in found] != [one.value for one in plain]
     both = task.predict(Ensemble([network, network]), [splits.test[0].source], how=how)[0]
     assert both.value == found[0].value and both.score == pytest.approx(found[0].score, abs=1e-4)
+    stream = run_of_language_model(tmp_path / "stream", [text(draw) for _ in range(30)], layout="stream", chunk=9)
+    decoder = task.decoder(network, Search(lm=Fusion(str(stream))))
+    assert decoder.tokens[Tokenizer.BOS] == Tokenizer.EOS, "what a stream reads before a text"
     without = run_of_language_model(
         tmp_path / "some", [f"{a}{b}c {c}" for a, b, c in itertools.product("abc", repeat=3)]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import threading
 import wave
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import saccade
+from saccade.recipes.recipe import read_recipe
 from saccade.views.html import page as html
 from saccade.views.html.payload import page_data
-from tests.web import made_sources
+from tests.web import made_model, made_sources
 from tests.web.made_media import HOP
 
 AT = "parseFloat(document.querySelector('.time').textContent)"
@@ -131,6 +134,11 @@ def answering(live: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]
     server.server_close()
 
 
+SMALL_TONES = [
+    "data.tones={train: 40, valid: 3, test: 3}", "data.features.mels=8", "model.hidden=6", "model.state=6",
+    "model.embedding=4", "model.alignment=6", "model.maxout=4", "data.max_length=11", "train.updates=3",
+    "train.device=cpu", "train.threads=1", "expect=null",
+]  # fmt: skip
 LIVE = {"model": "listener", "api": "/v1", "examples": [], "measures": False, "input": "audio"}
 
 
@@ -205,6 +213,29 @@ def test_edits_ask_again_about_the_same_sound(visit):
         page.page.get_by_role("list", name="your changes").wait_for()
         assert asked[1]["inputs"] == asked[0]["inputs"]
         assert asked[1]["edits"][0]["edit"] == "even"
+
+
+def test_a_model_behind_a_page_hears_a_recording_and_hears_it_again_under_an_edit(visit, tmp_path):
+    recipe = read_recipe("listen_tones", SMALL_TONES)
+    bundle = saccade.train(recipe, folder=tmp_path / "run", progress=False)
+    (tmp_path / "talk.wav").write_bytes(wav(np.sin(np.arange(7000) * 0.3)))
+    with made_model.serving(bundle, str(tmp_path / "talk.wav")) as address:
+        page = visit(address, permissions=["microphone"])
+        assert "Audio" in page.tabs and page.button("play the sound").is_enabled()
+        page.tab("Steps")
+        page.page.get_by_role("group", name="what if").get_by_role("button", name="make all equal").click()
+        changes = page.page.get_by_role("list", name="your changes")
+        changes.wait_for()  # the page asked about the sound that it plays
+        page.page.get_by_role("button", name="take back").first.click()
+        changes.wait_for(state="detached")
+        page.button("record").click()
+        page.page.get_by_role("button", name="stop and run (1 s)").wait_for()
+        page.page.get_by_role("button", name="stop and run").click()
+        page.page.get_by_text("a recording").wait_for()
+        page.page.wait_for_function("() => !/running/.test(document.querySelector('.asking').textContent)")
+        page.tab("Audio")
+        seconds = float(re.fullmatch(r"0 of (\S+) s", page.stage.locator(".time").inner_text())[1])
+        assert 0.9 < seconds < 10, "what was recorded, not the 0.88 s of before"
 
 
 def test_a_live_page_of_texts_carries_no_sound():

@@ -158,8 +158,8 @@ class Frames(Axis):
             audio, rate = _for_playing(samples.detach().float().cpu(), rate)
         picture = None
         if features is not None and features.numel() and frames:
-            bands = features.detach().float().cpu().T[:, : frames * pooling]
-            missing = frames * pooling - bands.shape[1]  # rows that the last frame lacks
+            bands = features.detach().float().cpu().T
+            missing = frames * pooling - bands.shape[1]  # columns that the last frame lacks; less than 0: too many
             picture = torch.nn.functional.pad(_as_bytes(bands), (0, missing))
         return cls(
             labels,

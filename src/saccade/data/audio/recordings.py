@@ -4,8 +4,8 @@ A recording is a file (wav and NIST sph by this module; flac, ogg, mp3 and more 
 its rate, or a stretch of any of these ("talk.wav#12.5-17.25", in seconds). Its header is read first: rate, channels and length
 are bounded before a sample is decoded, since a file of some kilobytes may unpack to gigabytes, and a file is decoded in blocks.
 
-A recording's digest is its identity: the same sound under two names compares equal. It is taken of the file's size and of
-blocks of it, so that a large corpus is not read twice.
+A recording's digest is its identity: the same sound under two names compares equal. It is taken of the file's content; of a
+compressed or a long file of its size and of blocks, so that a large corpus is not read twice.
 
 Legend: n samples of one channel, C channels.
 """
@@ -42,9 +42,11 @@ FORMS = 'a file, its bytes, {"base64": …}, or an array [n] or [n, C] of sample
 LEAST_RATE, MOST_RATE = 1_000, 384_000  # Hz
 MOST_CHANNELS = 64
 LOUDEST = 16.0  # of samples that should lie from −1 to 1; whole numbers given as floats are larger
+ROUNDED = 0.05  # seconds by which a stretch may end after its file: times are rounded
 BLOCK = 1 << 18  # frames that are decoded at a time
 DIGEST = 16  # bytes
 SPREAD, PIECE = 16, 4 << 10  # blocks of a file that its digest is taken of, and the bytes of each
+WHOLE = 8 << 20  # bytes of samples as they are, up to which it is taken of all
 STRETCH = re.compile(r"(.+)#(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)?")
 # The interpolation filter: zero crossings on either side, its −6 dB point as a share of the lower Nyquist frequency, and
 # the shape of its Kaiser window; aliases are about 80 dB down.
@@ -229,6 +231,7 @@ class Recording:
         header, (first, count) = self.header, self.samples
         stop = count if end is None else round(end * header.rate)
         begin = round(start * header.rate)
+        stop = min(stop, count) if stop - count <= ROUNDED * header.rate else stop
         if not 0 <= begin < stop <= count:
             found = f"{start:g} to {'its end' if end is None else f'{end:g}'}"
             raise InputError(self.name, expected=f"seconds within its {self.seconds:g}", found=found)
@@ -257,7 +260,7 @@ class Recording:
         """A recording in a file, whose header is read now."""
         with _opened(path) as (file, size):
             header = _header(file, size, path)
-            digest = _digest_of(file, size)
+            digest = _digest_of(file, size, header)
         return cls(digest, str(path) if name is None else name, InFile(str(path), header))
 
     @classmethod
@@ -286,7 +289,7 @@ class Recording:
         if isinstance(given, bytes | bytearray | memoryview):
             content = bytes(given)
             header = _header(io.BytesIO(content), len(content), where)
-            return cls(_digest_of(io.BytesIO(content), len(content)), where, InBytes(content, header))
+            return cls(_digest_of(io.BytesIO(content), len(content), header), where, InBytes(content, header))
         if isinstance(given, tuple | list) and len(given) == 2 and hasattr(given[0], "shape"):
             return cls.of_array(given[0], given[1], where)
         found = "an array without its rate" if hasattr(given, "shape") else f"a {type(given).__name__}"
@@ -413,11 +416,15 @@ def digest_of_file(path: str | Path) -> str:
         return _digest_of(file, size)
 
 
-def _digest_of(file: BinaryIO, size: int) -> str:
+def _digest_of(file: BinaryIO, size: int, header: SoundHeader | None = None) -> str:
+    """Of a compressed file blocks tell enough: others differ in each of them. Of samples as they are, mostly silent ones might
+    not, so all of them are read unless the file is large."""
+    most = WHOLE if header is not None and header.coding else SPREAD * PIECE
     digest = blake2b(str(size).encode(), digest_size=DIGEST)
-    if size <= SPREAD * PIECE:
+    if size <= most:
         file.seek(0)
-        digest.update(file.read())
+        while block := file.read(BLOCK):
+            digest.update(block)
     else:
         for number in range(SPREAD):
             file.seek((size - PIECE) * number // (SPREAD - 1))
