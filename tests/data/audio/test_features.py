@@ -244,6 +244,17 @@ def test_a_silent_recording_is_named_and_the_ones_before_it_are_kept(
     assert kept.store(spoken(901, 3001)).computed == 0
 
 
+@pytest.mark.parametrize("kind", ["log_mel", "mfcc"])
+def test_a_long_recording_is_computed_in_parts(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (record,) = spoken(24_003)
+    kept = KeptSound.learn(config(tmp_path, kind=kind, coefficients=3, normalise="none"), 8000, [])
+    whole = kept.frames([(record.source, "")])[0]
+    assert len(whole) == 301
+    monkeypatch.setattr("saccade.data.audio.features.LONG", 1)
+    torch.testing.assert_close(kept.frames([(record.source, "")])[0], whole, atol=0.01, rtol=0)
+    torch.testing.assert_close(kept.store([record]).frames([0])[0], whole, atol=0.01, rtol=0)
+
+
 # Given frames ---------------------------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,34 @@ def test_columns_that_are_named_and_a_test_set_are_read_as_the_training_file_is(
     assert "1  are of speakers who are in the training file" in " ".join(out.split("\n")).replace("  1  are", "1  are")
 
 
+def test_a_table_without_a_header_has_columns_by_number(data):
+    table("list.tsv", corpus(Path(), 12)[1:], corpus(Path(), 1)[0])
+    found = report(data, "list.tsv", "--column", "audio=1", "--column", "text=2", "--column", "speaker=3")
+    assert (found["records"], found["speakers"], found["would_train"]) == (12, 5, True)
+    assert "audio: 1" in found["recipe"]
+
+
+def test_given_frames_are_counted_by_the_recipe_that_names_them(data):
+    lengths = [50 + number for number in range(20)]
+    feats = np.random.RandomState(1).standard_normal((sum(lengths), 5))
+    np.savez("all.npz", feats=feats, offsets=np.cumsum([0, *lengths]))
+    rows = [
+        [f"u{number}", f"say {number % 4}", f"s{number % 5}", "test" if number > 14 else "train"]
+        for number in range(20)
+    ]
+    table("list.tsv", rows, ("utt", "words", "speaker", "part"))
+    Path("my.yaml").write_text(
+        "task: transcribe\ndata:\n  train: list.tsv\n  test: list.tsv\n  columns: {text: words, split: part}\n"
+        "  features: {kind: given, archive: all.npz, hop: 0.02}\n"
+    )
+    found = report(data, "my.yaml")
+    assert (found["records"], found["tests"][0]["records"], found["speakers"]) == (15, 5, 5)
+    assert found["seconds"]["longest"] == 1.3 and found["would_train"]
+    assert "clipped" not in data("my.yaml")[1]
+    np.savez("all.npz", feats=feats, offsets=np.cumsum([0, *lengths])[:-1])
+    assert data("my.yaml")[0] == 1
+
+
 def test_tables_of_other_kinds_stay_what_they_are(data):
     Path("texts.csv").write_text("path,text\nnews/1,a text of words\nnews/2,and another text\n" * 4)
     Path("pairs.tsv").write_text("the house\ta casa\nthe dog\to cão\n" * 3)

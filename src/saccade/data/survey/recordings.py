@@ -235,9 +235,11 @@ class RecordingSurvey(Survey):
         numbers = self.train.numbers
         yield from super().checks()
         yield self.contradicted, f"recordings have more than one transcript{self.shown('contradicted')}"
+        yield numbers["too fast"], f"transcripts have more than {FASTEST:g} characters per second"
+        if not self.rates:  # given frames
+            return
         yield numbers["clipped"], f"recordings are clipped: {IN_A_ROW} or more samples in a row at full scale"
         yield numbers["mostly silent"], f"recordings are silent for more than {percent(MOSTLY)} of their time"
-        yield numbers["too fast"], f"transcripts have more than {FASTEST:g} characters per second"
 
     def test_checks(self, part: Part) -> Iterator[tuple[int, str]]:
         known = sum(count for name, count in part.counts.items() if name in self.train.counts)
