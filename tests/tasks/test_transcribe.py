@@ -6,7 +6,7 @@ import base64
 import io
 import itertools
 import wave
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import saccade
 from saccade.data.audio.batch import SpeechBatch
@@ -27,7 +28,8 @@ from saccade.models.listen_attend import Config, ListenAttend
 from saccade.models.rnnsearch import RNNSearch
 from saccade.nn.ctc import loss_by_labels
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.listener import Focus, Heard, monotonic_penalty
+from saccade.nn.listener import Focus, Heard, Listener, monotonic_penalty
+from saccade.nn.recurrent import mean_of
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
@@ -94,6 +96,45 @@ def made(data: SpeechData, config: Config = SMALL) -> tuple[Transcribe, Any, Any
 )
 def test_the_task_keeps_its_promises(data: SpeechData, settings: dict[str, Any]) -> None:
     assert check_task("transcribe", data, ListenAttend, replace(SMALL, dropout=0.2, monotonic=0.1, **settings))
+
+
+@dataclass(frozen=True)
+class PlainConfig:
+    hidden: int = 5
+
+
+class Plain(Listener):
+    """The least that a listener of one's own defines: no attention, no CTC."""
+
+    config_class = PlainConfig
+
+    def __init__(self, config: PlainConfig, size: int, width: int, start: int) -> None:
+        super().__init__()
+        self.read, self.written = torch.nn.Linear(width, config.hidden), torch.nn.Embedding(size, config.hidden)
+        self.output = torch.nn.Linear(config.hidden, size)
+
+    def encode(self, source: Tensor, lengths: Tensor, *, lens: Lens | None = None) -> tuple[Tensor]:
+        return (mean_of(self.read(source), lengths),)
+
+    def start(self, memory: tuple[Tensor]) -> tuple[Tensor]:
+        return memory
+
+    def step(self, token: Tensor, state: Any, memory: Any, *, offset: int, lens: Lens | None = None) -> Any:
+        state = (torch.tanh(state[0] + self.written(token)),)
+        return self.output(state[0]), state
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_listener_of_ones_own_keeps_them_too(data: SpeechData) -> None:
+    assert check_task("transcribe", data, Plain)
+    task, _, splits = made(data)
+    network, given = task.network(Plain, PlainConfig()), [splits.test[0].source]
+    for how, message in (
+        (Search(ctc=0.3), r"search\.ctc: expected a network .* found Plain without"),
+        (Search(focus=Focus(top=3)), r"search\.focus: .* found Plain"),
+    ):
+        with pytest.raises(SaccadeError, match=message):
+            task.predict(network, given, how=how)
 
 
 # Records become batches ---------------------------------------------------------------------------------------------
