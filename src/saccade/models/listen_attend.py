@@ -49,12 +49,18 @@ from saccade.trace.lens import Lens, Site
 
 FLOW = Flow(  # s[t] is the state that attention gets in step t, the paper's s of t - 1
     query=("s[t]",),
+    score="w^{⊤} tanh(W s[t] + V h[j] + b)",
     output=("s[t]", "c[t]"),
     state=("s[t]", "s[t-1]", "y[t-1]", "c[t-1]"),
     recorded={"s": "decoder.state", "h": "encoder.state"},
 )
 SITE = Site("decoder.attention", query="target", key="sound", flow=FLOW)
-LOCATING = replace(SITE, flow=replace(FLOW, query=("s[t]", "α[t-1]")))
+LOOKING_BACK = replace(FLOW, query=("s[t]", "α[t-1]"), score="w^{⊤} tanh(W s[t] + V h[j] + U (F ∗ α[t-1])[j] + b)")
+SITES = {
+    "content": SITE,
+    "hybrid": replace(SITE, flow=LOOKING_BACK),
+    "location": replace(SITE, flow=replace(LOOKING_BACK, score="w^{⊤} tanh(W s[t] + U (F ∗ α[t-1])[j] + b)")),
+}
 
 
 @dataclass(frozen=True)
@@ -265,7 +271,7 @@ class ListenAttend(Listener):
             else look(
                 query, Prepared(memory.keys), memory.annotations, score=score, normalise=self.normalise,
                 window=self.window(previous, memory.real), offset=offset, lens=lens,
-                site=LOCATING if isinstance(score, LocationAware) else SITE,
+                site=SITES[self.config.attention],
             )
         )  # fmt: skip
         return State(hidden, context.squeeze(1), weights.squeeze(1))
