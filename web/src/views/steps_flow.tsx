@@ -145,7 +145,7 @@ export function Start({ decode, moment, axis, rows, tall, stacked }: SideProps &
         <Strip
           values={shown.values!}
           name={`${placed(shown.symbol, count).replace(/[_{}]/g, "")}, which step ${count} has before it reads`}
-          height={stacked ? 20 : tall}
+          height={stacked ? 20 : Math.max(40, tall - 18 * Math.max(0, all.length - 3))}
           down={!stacked}
         />
       )}
