@@ -14,7 +14,7 @@ import pytest
 from saccade.data.audio.config import AudioConfig, SoundFeatures
 from saccade.data.audio.given import GivenFrames
 from saccade.data.audio.recordings import Recording
-from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken, load_speech, read_speech, speech_of
+from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken, load_speech, notes_on, read_speech, speech_of
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import fingerprint
 from saccade.errors import InputError
@@ -206,6 +206,15 @@ def test_other_rates_and_channels_are_stated(tmp_path):
     assert f"{path}: the channels of 1 recordings are mixed into one" in splits.notes
     quiet = load_speech(data(path, valid=path, test=path, audio=AudioConfig(rate=8000)), NOTHING, seed=1)
     assert not any("1 of 8,000" in note for note in quiet.notes)
+
+
+def test_a_predicted_recording_says_how_it_is_read():
+    both = Recording.in_memory((np.stack([sound(1600), sound(1600, 2)], 1), 44_100), "both")
+    file = Recording.in_memory(wav(np.stack([sound(1600), sound(1600, 2)], 1), 44_100), "file")
+    for source in (both, file):
+        assert notes_on(source, data()) == ("resampled from 44,100 to 16,000 Hz", "2 channels mixed into one")
+    assert notes_on(Recording.in_memory((sound(801), 16_000), "plain"), data()) == ()
+    assert notes_on(GivenFrames.in_memory(np.ones((3, 2)), "frames"), given()) == ()
 
 
 # Faults ---------------------------------------------------------------------------------------------------------------

@@ -307,6 +307,16 @@ def changes(path: Any, records: Sequence[Spoken], data: SpeechData) -> list[str]
     return notes + ([f"{path}: the channels of {several:,} recordings are mixed into one"] if several else [])
 
 
+def notes_on(source: Source, data: SpeechData) -> tuple[str, ...]:
+    """Notes on one recording that is read at another rate than its own, or whose channels are mixed."""
+    if isinstance(source, GivenFrames):
+        return ()
+    header, rate = source.header, data.audio.rate
+    resampled = f"resampled from {header.rate:,} to {rate:,} Hz" if header.rate != rate else ""
+    mixed = f"{header.channels} channels mixed into one" if header.channels > 1 else ""
+    return tuple(filter(None, (resampled, mixed)))
+
+
 def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) -> Iterator[Spoken | Fault]:
     """Every record and every fault of a file, a folder or a dataset of the hub."""
     kind = speech_format(path, data)
