@@ -270,6 +270,18 @@ def test_recordings_that_are_too_long_are_an_error_or_left_out_of_training(tmp_p
     assert any("1 a recording longer than audio.max_seconds (first: 4)" in note for note in splits.notes)
 
 
+def test_a_recording_of_days_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    three(tmp_path)
+    (tmp_path / "list.csv").write_text("audio,text\n0.wav,a\n2.wav,b\n")
+    monkeypatch.setenv("SACCADE_MAX_SAMPLES", "1500")
+    dropped = FaultCounts()
+    found = read_speech(tmp_path / "list.csv", data(faults="drop"), dropped)
+    assert [record.target for record in found] == ["a"]
+    assert dropped.counts == {"no recording, or one that cannot be read": 1}
+    with pytest.raises(InputError, match=r"2\.wav: expected at most 0 s at 8,000 Hz.*SACCADE_MAX_SAMPLES"):
+        read_speech(tmp_path / "list.csv", data())
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

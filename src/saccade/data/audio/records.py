@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
 from saccade.data.audio.given import Archive, GivenFrames, archive_of
-from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_whole, is_recording
+from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_samples, check_whole, is_recording
 from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import COLUMNAR, Name, columns_of, first_row, scan_fields
@@ -194,6 +194,8 @@ class Finder:
         try:
             source = self._source(audio, name)
             seconds = self._seconds(source)
+            if isinstance(source, Recording):
+                check_samples(source.samples[1], source.header, name)
             if seconds > self.most:
                 drops = self.data.audio.too_long == "drop"
                 expected, hint = f"at most {self.most:g} s", "data.audio.max_seconds, or data.audio.too_long: drop"
