@@ -34,6 +34,7 @@ from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
 from saccade.task import OutputConstraints
+from saccade.tasks import transcribe
 from saccade.tasks.transcribe import Transcribe, tokens_in
 from saccade.testing import check_task
 from saccade.trace import Boost, Lens, Mask, Set, Trace
@@ -382,6 +383,25 @@ def test_true_times_and_given_frames_are_in_the_trace(data: SpeechData, tmp_path
     words = found.trace.axes["target"]
     assert words.text == found.value and found.trace.maps[0].weights.shape == (len(words), len(axis))
     assert Trace.load(found.trace.save(tmp_path / "a.trace")).axes["sound"] == axis
+
+
+def test_a_search_holds_no_more_of_the_sound_than_memory_does(
+    data: SpeechData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, network, splits = made(data)
+    inputs = [record.source for record in splits.train]
+    items = [replace(item, pooling=2) for item in task.read_all(inputs)]
+    longest = -(-max(item.length for item in items) // 2)
+    per_annotation = 8 + 7 + task.tokenizer.size  # both ways, the scorer's width, the labels
+    how = Search(beam=3, ctc=0.2)
+    decoder = task.decoder(network, how)
+    assert len(list(task.group(decoder, items, how, None))) == 1
+    whole = task.predict(network, inputs, how=how)
+    monkeypatch.setattr(transcribe, "HELD", 5 * 3 * longest * per_annotation)
+    groups = list(task.group(decoder, items, how, None))
+    assert sorted(number for numbers in groups for number in numbers) == list(range(23))
+    assert max(map(len, groups)) == 5 and len(groups) == 5
+    assert [one.value for one in task.predict(network, inputs, how=how)] == [one.value for one in whole]
 
 
 def test_searches_are_steered_and_sampled(data: SpeechData) -> None:
