@@ -30,7 +30,16 @@ from saccade.data.audio.batch import SpeechBatch, collate_speech, masked, padded
 from saccade.data.audio.features import Features, KeptSound, SoundStore, Source, speeds_of
 from saccade.data.audio.given import GivenFrames
 from saccade.data.audio.recordings import Recording
-from saccade.data.audio.records import SpeechData, Spoken, Times, load_speech, read_speech, source_in, speech_of
+from saccade.data.audio.records import (
+    SpeechData,
+    Spoken,
+    Times,
+    load_speech,
+    notes_on,
+    read_speech,
+    source_in,
+    speech_of,
+)
 from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
@@ -280,7 +289,7 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         source = source_in(given, self.data, where)
         speaker, times = (given.speaker, given.times) if isinstance(given, Spoken) else ("", None)
         (frames,) = self.sound.frames([(source, speaker)])
-        return TranscribeInput(source, lambda: frames, len(frames), times)
+        return TranscribeInput(source, lambda: frames, len(frames), times, notes=notes_on(source, self.data))
 
     def cost(self, item: TranscribeInput) -> int:
         return item.length
