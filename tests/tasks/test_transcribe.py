@@ -19,7 +19,7 @@ from torch import Tensor
 import saccade
 from saccade.data.audio.batch import SpeechBatch
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
-from saccade.data.audio.records import SpeechData, Spoken
+from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken
 from saccade.data.batching import extended
 from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from saccade.errors import InputError, SaccadeError
@@ -351,6 +351,8 @@ def test_a_recording_is_the_same_in_every_form(tmp_path: Path) -> None:
     ]
     found = [task.predict(network, task.inputs(form), how=Search(), lens=Lens())[0] for form in forms]
     assert len({one.value for one in found}) == 1
+    named = Transcribe(replace(data, columns=SpeechColumns(audio="clip")), task.tokenizer, task.sound)  # of a table
+    assert named.predict(network, named.inputs(forms[3]), how=Search())[0].value == found[0].value
     for one in found:
         assert one.log_prob == pytest.approx(found[0].log_prob, abs=1e-3)
     axis = found[0].trace.axes["sound"]

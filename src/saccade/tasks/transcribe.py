@@ -280,7 +280,8 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
 
     def input_columns(self, names: Sequence[Any]) -> tuple[Name, ...]:
         column = self.data.columns.found(names).get("audio")
-        return () if column is None else (column,)
+        # {"base64": …} is a recording as a request sends it, whatever the column of a table is called.
+        return () if column is None or list(names) == ["base64"] else (column,)
 
     def read(self, given: Any, where: str, network: Any = None) -> TranscribeInput:
         """An input is a file, its bytes, {"base64": …}, (samples, rate), or with given features frames [N, D]."""
