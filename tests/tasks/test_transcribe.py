@@ -6,7 +6,7 @@ import base64
 import io
 import itertools
 import wave
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import saccade
 from saccade.data.audio.batch import SpeechBatch
@@ -27,11 +28,13 @@ from saccade.models.listen_attend import Config, ListenAttend
 from saccade.models.rnnsearch import RNNSearch
 from saccade.nn.ctc import loss_by_labels
 from saccade.nn.ensemble import Ensemble
-from saccade.nn.listener import Focus, Heard, monotonic_penalty
+from saccade.nn.listener import Focus, Heard, Listener, monotonic_penalty
+from saccade.nn.recurrent import mean_of
 from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
 from saccade.task import OutputConstraints
+from saccade.tasks import transcribe
 from saccade.tasks.transcribe import Transcribe, tokens_in
 from saccade.testing import check_task
 from saccade.trace import Boost, Lens, Mask, Set, Trace
@@ -94,6 +97,45 @@ def made(data: SpeechData, config: Config = SMALL) -> tuple[Transcribe, Any, Any
 )
 def test_the_task_keeps_its_promises(data: SpeechData, settings: dict[str, Any]) -> None:
     assert check_task("transcribe", data, ListenAttend, replace(SMALL, dropout=0.2, monotonic=0.1, **settings))
+
+
+@dataclass(frozen=True)
+class PlainConfig:
+    hidden: int = 5
+
+
+class Plain(Listener):
+    """The least that a listener of one's own defines: no attention, no CTC."""
+
+    config_class = PlainConfig
+
+    def __init__(self, config: PlainConfig, size: int, width: int, start: int) -> None:
+        super().__init__()
+        self.read, self.written = torch.nn.Linear(width, config.hidden), torch.nn.Embedding(size, config.hidden)
+        self.output = torch.nn.Linear(config.hidden, size)
+
+    def encode(self, source: Tensor, lengths: Tensor, *, lens: Lens | None = None) -> tuple[Tensor]:
+        return (mean_of(self.read(source), lengths),)
+
+    def start(self, memory: tuple[Tensor]) -> tuple[Tensor]:
+        return memory
+
+    def step(self, token: Tensor, state: Any, memory: Any, *, offset: int, lens: Lens | None = None) -> Any:
+        state = (torch.tanh(state[0] + self.written(token)),)
+        return self.output(state[0]), state
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_listener_of_ones_own_keeps_them_too(data: SpeechData) -> None:
+    assert check_task("transcribe", data, Plain)
+    task, _, splits = made(data)
+    network, given = task.network(Plain, PlainConfig()), [splits.test[0].source]
+    for how, message in (
+        (Search(ctc=0.3), r"search\.ctc: expected a network .* found Plain without"),
+        (Search(focus=Focus(top=3)), r"search\.focus: .* found Plain"),
+    ):
+        with pytest.raises(SaccadeError, match=message):
+            task.predict(network, given, how=how)
 
 
 # Records become batches ---------------------------------------------------------------------------------------------
@@ -343,6 +385,25 @@ def test_true_times_and_given_frames_are_in_the_trace(data: SpeechData, tmp_path
     words = found.trace.axes["target"]
     assert words.text == found.value and found.trace.maps[0].weights.shape == (len(words), len(axis))
     assert Trace.load(found.trace.save(tmp_path / "a.trace")).axes["sound"] == axis
+
+
+def test_a_search_holds_no_more_of_the_sound_than_memory_does(
+    data: SpeechData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, network, splits = made(data)
+    inputs = [record.source for record in splits.train]
+    items = [replace(item, pooling=2) for item in task.read_all(inputs)]
+    longest = -(-max(item.length for item in items) // 2)
+    per_annotation = 8 + 7 + task.tokenizer.size  # both ways, the scorer's width, the labels
+    how = Search(beam=3, ctc=0.2)
+    decoder = task.decoder(network, how)
+    assert len(list(task.group(decoder, items, how, None))) == 1
+    whole = task.predict(network, inputs, how=how)
+    monkeypatch.setattr(transcribe, "HELD", 5 * 3 * longest * per_annotation)
+    groups = list(task.group(decoder, items, how, None))
+    assert sorted(number for numbers in groups for number in numbers) == list(range(23))
+    assert max(map(len, groups)) == 5 and len(groups) == 5
+    assert [one.value for one in task.predict(network, inputs, how=how)] == [one.value for one in whole]
 
 
 def test_searches_are_steered_and_sampled(data: SpeechData) -> None:

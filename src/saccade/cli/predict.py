@@ -215,7 +215,7 @@ def _is_long(bundle: Any, inputs: list[str] | None) -> bool:
     if seconds > most:
         longer = f"{seconds:,.0f} s are more than data.audio.max_seconds, {most:g}"
         print(f"note: {name}: {longer}: transcribed window by window (--chunk)", file=sys.stderr)
-    return seconds > most
+    return bool(seconds > most)
 
 
 def _refuse_with_times(options: Steering, wanted: Mapping[str, Any]) -> None:

@@ -186,7 +186,7 @@ class ListenAttend(Listener):
 
     def ctc_log_probs(self, memory: Memory) -> Float[Tensor, "B L V"]:
         if not self.ctc:
-            raise SaccadeError("search.ctc: expected a network that was trained with model.ctc, found one without")
+            return super().ctc_log_probs(memory)
         return certain_blanks(torch.log_softmax(self.labels(memory.annotations).float(), dim=-1), memory.real)
 
     def start(self, memory: Memory) -> State:

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from saccade.errors import SaccadeError
 from saccade.nn.config import check
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.recurrent import Recurrent
@@ -78,13 +79,30 @@ class Listener(EncoderDecoder):
         """Annotations of recordings of so many frames: a rest of frames has one too."""
         return -(-lengths // self.pooling)
 
+    def forward(
+        self,
+        source: Float[Tensor, "B N D"],
+        lengths: Int[Tensor, " B"],
+        target: Int[Tensor, "B T"],
+        *,
+        sampling: float = 0.0,
+        lens: Lens | None = None,
+        heard: Heard | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of the target's next tokens. A network that has a :meth:`regulariser` fills ``heard`` for it."""
+        return super().forward(source, lengths, target, sampling=sampling, lens=lens)
+
     def ctc_log_probs(self, memory: Any) -> Float[Tensor, "B L V"]:
         """log p(label | annotation), of :mod:`saccade.nn.ctc`; beyond a row's annotations a blank is certain."""
-        raise NotImplementedError
+        raise SaccadeError(
+            f"search.ctc: expected a network that was trained with model.ctc, found {type(self).__name__} without"
+        )
 
     def focused(self, focus: Focus) -> Listener:
         """The same network, with the same parameters, whose attention has these settings."""
-        raise NotImplementedError
+        raise SaccadeError(
+            f"search.focus: expected a network whose attention has settings, found {type(self).__name__}"
+        )
 
     def regulariser(
         self, heard: Heard, target: Int[Tensor, "B T"], lengths: Int[Tensor, " B"], real: Bool[Tensor, " B"]

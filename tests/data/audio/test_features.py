@@ -136,6 +136,14 @@ def test_an_unseen_speaker_is_normalised_by_the_recording_itself(tmp_path: Path)
     assert kept.frames([(stranger.source, "a")])[0][:, :5].mean() > 1
 
 
+def test_of_many_speakers_those_who_speak_longest_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saccade.data.audio.features.MOST_SPEAKERS", 1)
+    records = spoken(3001, 5003)
+    kept = KeptSound.learn(config(tmp_path, normalise="speaker"), 8000, records)
+    assert kept.normaliser is not None and list(kept.normaliser.speakers) == ["b"]
+    torch.testing.assert_close(kept.frames([(records[0].source, "a")]), kept.frames([(records[0].source, "z")]))
+
+
 def test_a_bundle_keeps_what_was_learnt_exactly(tmp_path: Path) -> None:
     records = spoken(3001, 5003, 7001)
     chosen = config(tmp_path, normalise="speaker")
@@ -242,6 +250,17 @@ def test_a_silent_recording_is_named_and_the_ones_before_it_are_kept(
     with pytest.raises(Silent, match=r"an empty room: .*0\.10 s of silence.*data\.faults: drop"):
         kept.store([*spoken(901, 3001), silent])
     assert kept.store(spoken(901, 3001)).computed == 0
+
+
+@pytest.mark.parametrize("kind", ["log_mel", "mfcc"])
+def test_a_long_recording_is_computed_in_parts(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (record,) = spoken(24_003)
+    kept = KeptSound.learn(config(tmp_path, kind=kind, coefficients=3, normalise="none"), 8000, [])
+    whole = kept.frames([(record.source, "")])[0]
+    assert len(whole) == 301
+    monkeypatch.setattr("saccade.data.audio.features.LONG", 1)
+    torch.testing.assert_close(kept.frames([(record.source, "")])[0], whole, atol=0.01, rtol=0)
+    torch.testing.assert_close(kept.store([record]).frames([0])[0], whole, atol=0.01, rtol=0)
 
 
 # Given frames ---------------------------------------------------------------------------------------------------------

@@ -126,6 +126,7 @@ def test_a_stretch_is_the_samples_between_two_times(tmp_path):
     np.testing.assert_array_equal(part.read(), whole.read()[2000:6000])
     np.testing.assert_array_equal(part.part(0.125).read(), whole.read()[3000:6000])
     np.testing.assert_array_equal(Recording.named("talk.wav#0.5-", tmp_path).read(), whole.read()[4000:])
+    assert Recording.named("talk.wav#0.5-1.04", tmp_path).end == 1.0  # rounded up
     assert len({whole.digest, part.digest, part.part(0.125).digest}) == 3
     with pytest.raises(InputError, match=r"talk\.wav: expected seconds within its 1, found 0\.5 to 1\.5"):
         Recording.named("talk.wav#0.5-1.5", tmp_path)

@@ -47,8 +47,10 @@ FLOOR = 1e-10  # of powers, before the logarithm
 REACH = 2  # frames on either side that Δ is computed of
 SURE = 1.0  # seconds of the global mean and variance that a speaker's own are mixed with
 LEAST_STD = 1e-3
+MOST_SPEAKERS = 2000  # whose mean and variance a bundle keeps: some 9 MB; of more, those who speak longest
 TOGETHER = 64 << 4  # thousands of samples that are computed together
 READERS = 4  # threads; decoding and resampling release the interpreter's lock
+LONG = 60  # seconds of a recording whose frames are computed at a time
 FORMAT = 1
 FILE = "sound.json"  # of a bundle
 
@@ -248,7 +250,8 @@ class Normaliser:
                 speakers[speaker] = speakers[speaker] + found if speaker in speakers else found
         if whole is None:
             raise InputError("data.train", expected="recordings to normalise by", found="none")
-        return cls(per_speaker, second, whole, speakers)
+        known = sorted(speakers, key=lambda name: (-speakers[name].count, name))[:MOST_SPEAKERS]
+        return cls(per_speaker, second, whole, {name: speakers[name] for name in known})
 
     def __call__(self, frames: Float[Tensor, "L D"], speaker: str = "") -> Float[Tensor, "L D"]:
         mean, std = self._scale(frames, speaker)
@@ -406,6 +409,8 @@ class KeptSound:
         """The frames without Δ of samples at the rate of the features."""
         if self.config.kind == "given":
             raise InputError(names[0], expected=f"given frames [L, {self.features.plain}]", found="a recording")
+        if len(samples) == 1 and len(samples[0]) > LONG * self.rate:
+            return [self._in_parts(samples[0])]
         lengths = torch.tensor([len(one) for one in samples])
         together = torch.zeros(len(samples), int(lengths.max()))
         for row, one in enumerate(samples):
@@ -415,6 +420,20 @@ class KeptSound:
             values, counts = self.features.static(together.to(device), lengths.to(device))
             rounded = values.to("cpu", torch.float16)
         return [rounded[row, :count].clone() for row, count in enumerate(counts.tolist())]
+
+    def _in_parts(self, samples: ndarray) -> Float16[Tensor, "L S"]:
+        """The frames of a long recording, some at a time: one takes a hundred times the memory of its values."""
+        features, parts = self.features, []
+        total, step = features.count(len(samples)), LONG * self.rate // features.hop
+        beyond = -(-features.length // (2 * features.hop))  # frames whose window the next or the last part begins in
+        for start in range(0, total, step):
+            first, last = max(0, start - beyond), min(total, start + step)
+            piece = torch.from_numpy(samples[first * features.hop : (last + beyond) * features.hop])
+            with torch.inference_mode():
+                device = features.window.device
+                values, _ = features.static(piece[None].to(device), torch.tensor([len(piece)], device=device))
+            parts.append(values[0, start - first : last - first].to("cpu", torch.float16))
+        return torch.cat(parts)
 
     def _given(self, source: GivenFrames) -> Float16[Tensor, "L S"]:
         if self.config.kind != "given":

@@ -42,6 +42,7 @@ FORMS = 'a file, its bytes, {"base64": …}, or an array [n] or [n, C] of sample
 LEAST_RATE, MOST_RATE = 1_000, 384_000  # Hz
 MOST_CHANNELS = 64
 LOUDEST = 16.0  # of samples that should lie from −1 to 1; whole numbers given as floats are larger
+ROUNDED = 0.05  # seconds by which a stretch may end after its file: times are rounded
 BLOCK = 1 << 18  # frames that are decoded at a time
 DIGEST = 16  # bytes
 SPREAD, PIECE = 16, 4 << 10  # blocks of a file that its digest is taken of, and the bytes of each
@@ -230,6 +231,7 @@ class Recording:
         header, (first, count) = self.header, self.samples
         stop = count if end is None else round(end * header.rate)
         begin = round(start * header.rate)
+        stop = min(stop, count) if stop - count <= ROUNDED * header.rate else stop
         if not 0 <= begin < stop <= count:
             found = f"{start:g} to {'its end' if end is None else f'{end:g}'}"
             raise InputError(self.name, expected=f"seconds within its {self.seconds:g}", found=found)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
 from saccade.data.audio.given import Archive, GivenFrames, archive_of
-from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_whole, is_recording
+from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_samples, check_whole, is_recording
 from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import COLUMNAR, Name, columns_of, first_row, scan_fields
@@ -194,6 +194,8 @@ class Finder:
         try:
             source = self._source(audio, name)
             seconds = self._seconds(source)
+            if isinstance(source, Recording):
+                check_samples(source.samples[1], source.header, name)
             if seconds > self.most:
                 drops = self.data.audio.too_long == "drop"
                 expected, hint = f"at most {self.most:g} s", "data.audio.max_seconds, or data.audio.too_long: drop"
@@ -305,6 +307,16 @@ def changes(path: Any, records: Sequence[Spoken], data: SpeechData) -> list[str]
     listed = ", ".join(f"{count:,} of {rate:,} Hz" for rate, count in rates.most_common(5))
     notes = [f"{path}: {listed} resampled to {data.audio.rate:,} Hz"] if rates else []
     return notes + ([f"{path}: the channels of {several:,} recordings are mixed into one"] if several else [])
+
+
+def notes_on(source: Source, data: SpeechData) -> tuple[str, ...]:
+    """Notes on one recording that is read at another rate than its own, or whose channels are mixed."""
+    if isinstance(source, GivenFrames):
+        return ()
+    header, rate = source.header, data.audio.rate
+    resampled = f"resampled from {header.rate:,} to {rate:,} Hz" if header.rate != rate else ""
+    mixed = f"{header.channels} channels mixed into one" if header.channels > 1 else ""
+    return tuple(filter(None, (resampled, mixed)))
 
 
 def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) -> Iterator[Spoken | Fault]:
