@@ -218,6 +218,9 @@ class Finder:
             elif source.is_cut:
                 source.read()  # which says so
         except InputError as error:
+            if error.found == "no such file":
+                expected, hint = f"a recording in {self.folder}", "data.recordings names another folder"
+                return fields.fault(MISSING, self.where, self.column, expected, f"no {short(name)}", hint=hint)
             error.__traceback__ = error.__context__ = None  # their frames hold the samples
             return Fault(fields.line, reason_of(error), error, name=name)
         return source
@@ -244,8 +247,6 @@ class Finder:
 
 def reason_of(error: InputError) -> str:
     """The reason of a fault, from the error of its recording."""
-    if error.found == "no such file":
-        return MISSING
     return SILENT if isinstance(error, Silent) else DAMAGED if isinstance(error, DamagedRecording) else NO_RECORDING
 
 
@@ -327,6 +328,8 @@ def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) ->
     base = folder if data.recordings is None else locate(data.recordings, folder)
     finder = Finder(base, path, data, split, archive)
     readers = {"kaldi": _kaldi, "librispeech": _librispeech, "folder": _pairs_in_folder}
+    if kind == "kaldi":
+        finder.where = Path(path) / "text"
     if kind in readers:
         entries: Iterator[Entry | Fault] = readers[kind](Path(path), data)
     elif kind == "commonvoice":
