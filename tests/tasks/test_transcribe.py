@@ -360,6 +360,9 @@ def test_a_recording_is_the_same_in_every_form(tmp_path: Path) -> None:
     assert axis.seconds == pytest.approx(0.02) and axis.rate == RATE and len(axis.audio) == 3000
     assert axis.spectrogram.shape == (8, 2 * len(axis))
     assert len(task.predict(network, task.inputs([path, content]), how=Search())) == 2
+    assert len(task.inputs({"audio": [str(path)] * 3})) == 3, "a table has a column of recordings"
+    (shown,) = task.examples(tmp_path, 1, test=records[:1])
+    assert task.predict(network, [shown], how=Search())[0].value == found[0].value
 
 
 def test_a_prediction_says_how_the_recording_was_read_and_that_it_is_silent(tmp_path: Path) -> None:
@@ -376,9 +379,6 @@ def test_a_prediction_says_how_the_recording_was_read_and_that_it_is_silent(tmp_
     assert not any("rate" in note or "resampled" in note or "silent" in note for note in notes[0])
     assert {f"resampled from {2 * RATE:,} to {RATE:,} Hz", "2 channels mixed into one"} <= {*notes[1]}
     assert "the recording is silent" in notes[2]
-    assert len(task.inputs({"audio": [str(path)] * 3})) == 3, "a table has a column of recordings"
-    (shown,) = task.examples(tmp_path, 1, test=records[:1])
-    assert task.predict(network, [shown], how=Search())[0].value == found[0].value
 
 
 def test_what_is_no_recording_is_refused_by_its_place(data: SpeechData) -> None:
