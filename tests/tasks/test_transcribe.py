@@ -34,6 +34,7 @@ from saccade.nn.search.beam_search import Sampling, Search
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.recipes.recipe import read_recipe
 from saccade.task import OutputConstraints
+from saccade.tasks import transcribe
 from saccade.tasks.transcribe import Transcribe, tokens_in
 from saccade.testing import check_task
 from saccade.trace import Boost, Lens, Mask, Set, Trace
@@ -364,6 +365,22 @@ def test_a_recording_is_the_same_in_every_form(tmp_path: Path) -> None:
     assert task.predict(network, [shown], how=Search())[0].value == found[0].value
 
 
+def test_a_prediction_says_how_the_recording_was_read_and_that_it_is_silent(tmp_path: Path) -> None:
+    samples = 0.2 * np.random.default_rng(5).standard_normal(3000).astype(np.float32)
+    features = SoundFeatures(mels=8, cache=str(tmp_path / "kept"), normalise="speaker")
+    data = SpeechData(train="unused", audio=AudioConfig(rate=RATE), features=features)
+    task = Transcribe.learn(data, Transcribe.records([((samples, RATE), "ab", "x")] * 3, data))
+    network = task.network(ListenAttend, PLAIN).eval()
+    both, silent = np.stack([samples, samples], 1), np.zeros(900, np.float32)
+    notes = [
+        task.predict(network, [given], how=Search(beam=1))[0].notes
+        for given in ((samples, RATE), (both, 2 * RATE), (silent, RATE))
+    ]
+    assert not any("rate" in note or "resampled" in note or "silent" in note for note in notes[0])
+    assert {f"resampled from {2 * RATE:,} to {RATE:,} Hz", "2 channels mixed into one"} <= {*notes[1]}
+    assert "the recording is silent" in notes[2]
+
+
 def test_what_is_no_recording_is_refused_by_its_place(data: SpeechData) -> None:
     task, network, splits = made(data)
     good = splits.test[0].source
@@ -384,6 +401,25 @@ def test_true_times_and_given_frames_are_in_the_trace(data: SpeechData, tmp_path
     words = found.trace.axes["target"]
     assert words.text == found.value and found.trace.maps[0].weights.shape == (len(words), len(axis))
     assert Trace.load(found.trace.save(tmp_path / "a.trace")).axes["sound"] == axis
+
+
+def test_a_search_holds_no_more_of_the_sound_than_memory_does(
+    data: SpeechData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, network, splits = made(data)
+    inputs = [record.source for record in splits.train]
+    items = [replace(item, pooling=2) for item in task.read_all(inputs)]
+    longest = -(-max(item.length for item in items) // 2)
+    per_annotation = 8 + 7 + task.tokenizer.size  # both ways, the scorer's width, the labels
+    how = Search(beam=3, ctc=0.2)
+    decoder = task.decoder(network, how)
+    assert len(list(task.group(decoder, items, how, None))) == 1
+    whole = task.predict(network, inputs, how=how)
+    monkeypatch.setattr(transcribe, "HELD", 5 * 3 * longest * per_annotation)
+    groups = list(task.group(decoder, items, how, None))
+    assert sorted(number for numbers in groups for number in numbers) == list(range(23))
+    assert max(map(len, groups)) == 5 and len(groups) == 5
+    assert [one.value for one in task.predict(network, inputs, how=how)] == [one.value for one in whole]
 
 
 def test_searches_are_steered_and_sampled(data: SpeechData) -> None:

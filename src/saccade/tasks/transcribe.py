@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import io
 import wave
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,16 @@ from saccade.data.audio.batch import SpeechBatch, collate_speech, masked, padded
 from saccade.data.audio.features import Features, KeptSound, SoundStore, Source, speeds_of
 from saccade.data.audio.given import GivenFrames
 from saccade.data.audio.recordings import Recording
-from saccade.data.audio.records import SpeechData, Spoken, Times, load_speech, read_speech, source_in, speech_of
+from saccade.data.audio.records import (
+    SpeechData,
+    Spoken,
+    Times,
+    load_speech,
+    notes_on,
+    read_speech,
+    source_in,
+    speech_of,
+)
 from saccade.data.batching import CLOSING, Corpus
 from saccade.data.config import CUT, fit
 from saccade.data.files.records import Name
@@ -51,6 +60,7 @@ from saccade.metrics.transcripts import (
     transcript_statistics,
 )
 from saccade.models import name_of, network_class
+from saccade.nn.cuda_graphs import leaves
 from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.language import LanguageModel
@@ -84,6 +94,7 @@ FILE = "tokenizer.json"
 TRAINING = "data.train"  # what the corpus that is trained on is called
 SAME_LENGTH = 64  # frames: with CUDA graphs recordings are padded to multiples of it, so that few shapes are recorded
 WORDS_OF_THE_SOURCE = ("coverage", "unknown")  # settings of a search that ask for words of the source
+HELD = 1 << 27  # numbers that the hypotheses of one search hold of the sound: half a gigabyte
 BANDS = 40  # of the spectrogram in a trace
 
 
@@ -279,7 +290,10 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         source = source_in(given, self.data, where)
         speaker, times = (given.speaker, given.times) if isinstance(given, Spoken) else ("", None)
         (frames,) = self.sound.frames([(source, speaker)])
-        return TranscribeInput(source, lambda: frames, len(frames), times)
+        notes = notes_on(source, self.data)
+        if bool((frames == frames[0]).all()):
+            notes = (*notes, "the recording is silent")
+        return TranscribeInput(source, lambda: frames, len(frames), times, notes=notes)
 
     def cost(self, item: TranscribeInput) -> int:
         return item.length
@@ -307,6 +321,20 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         items = [replace(item, pooling=pooling) for item in items]  # of an ensemble the first's
         with eval_mode(network):
             return super().predict_items(self.decoder(network, how), items, how=how, lens=lens, progress=progress)
+
+    def group(
+        self, network: Any, items: Sequence[TranscribeInput], how: Search, lens: Lens | None
+    ) -> Iterator[list[int]]:
+        """As of every decoder, but no more together than memory holds: each hypothesis has the annotations of its recording,
+        what attention makes of them, and with ``how.ctc`` the probabilities of all labels."""
+        parts = [
+            part for part in leaves(network.encode(*_nothing(network, self.sound.width))) if isinstance(part, Tensor)
+        ]
+        width = sum(part.shape[-1] for part in parts if part.dim() == 3)  # numbers per annotation
+        for numbers in super().group(network, items, how, lens):
+            annotations = max(-(-items[number].length // items[number].pooling) for number in numbers)
+            most = max(1, HELD // max(1, how.lanes * how.width * annotations * width))
+            yield from (numbers[start : start + most] for start in range(0, len(numbers), most))
 
     def decoder(self, network: Any, how: Search) -> EncoderDecoder:
         """What is searched: the network, or several, with the attention, the CTC scores and the language model of ``how``."""
@@ -524,6 +552,12 @@ def tokens_in(theirs: Tokenizer, ours: Tokenizer, where: Path) -> Int[Tensor, " 
         expected, hint = "subwords that were learnt as those of the transcripts", "train both on the same texts"
         raise InputError(where, field=FILE, expected=expected, found="others", hint=hint)
     return torch.tensor([numbers[text] for text in ours.raw_tokens])
+
+
+def _nothing(network: Any, width: int) -> tuple[Float[Tensor, "1 1 D"], Int[Tensor, " 1"]]:
+    """A recording of one frame of zeros, and its length."""
+    parameter = next(network.parameters())
+    return torch.zeros(1, 1, width, device=parameter.device), torch.ones(1, dtype=torch.int64, device=parameter.device)
 
 
 def _focused(network: Any, focus: Focus) -> EncoderDecoder:

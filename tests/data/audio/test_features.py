@@ -136,6 +136,14 @@ def test_an_unseen_speaker_is_normalised_by_the_recording_itself(tmp_path: Path)
     assert kept.frames([(stranger.source, "a")])[0][:, :5].mean() > 1
 
 
+def test_of_many_speakers_those_who_speak_longest_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saccade.data.audio.features.MOST_SPEAKERS", 1)
+    records = spoken(3001, 5003)
+    kept = KeptSound.learn(config(tmp_path, normalise="speaker"), 8000, records)
+    assert kept.normaliser is not None and list(kept.normaliser.speakers) == ["b"]
+    torch.testing.assert_close(kept.frames([(records[0].source, "a")]), kept.frames([(records[0].source, "z")]))
+
+
 def test_a_bundle_keeps_what_was_learnt_exactly(tmp_path: Path) -> None:
     records = spoken(3001, 5003, 7001)
     chosen = config(tmp_path, normalise="speaker")

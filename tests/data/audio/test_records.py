@@ -14,7 +14,7 @@ import pytest
 from saccade.data.audio.config import AudioConfig, SoundFeatures
 from saccade.data.audio.given import GivenFrames
 from saccade.data.audio.recordings import Recording
-from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken, load_speech, read_speech, speech_of
+from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken, load_speech, notes_on, read_speech, speech_of
 from saccade.data.reading import FaultCounts
 from saccade.data.splits import fingerprint
 from saccade.errors import InputError
@@ -120,7 +120,9 @@ def test_a_librispeech_folder_knows_its_speakers(tmp_path):
         write(tmp_path / f"{name}.wav", count)
     (tmp_path / "7/1/7-1.trans.txt").write_text("7-1-0000 THE FIRST\n7-1-0001 AND THEN\n")
     (tmp_path / "26/4/26-4.trans.txt").write_text("26-4-0000 ANOTHER\n26-4-0001 MISSING\n")
-    with pytest.raises(InputError, match=r"26-4-0001\.flac: .*no such file"):
+    with pytest.raises(
+        InputError, match=r"26-4\.trans\.txt:2: audio: expected a recording in .*found no '26/4/26-4-0001\.flac'"
+    ):
         read_speech(tmp_path, data())
     dropped = FaultCounts()
     found = read_speech(tmp_path, data(faults="drop"), dropped)
@@ -208,6 +210,15 @@ def test_other_rates_and_channels_are_stated(tmp_path):
     assert not any("1 of 8,000" in note for note in quiet.notes)
 
 
+def test_a_predicted_recording_says_how_it_is_read():
+    both = Recording.in_memory((np.stack([sound(1600), sound(1600, 2)], 1), 44_100), "both")
+    file = Recording.in_memory(wav(np.stack([sound(1600), sound(1600, 2)], 1), 44_100), "file")
+    for source in (both, file):
+        assert notes_on(source, data()) == ("resampled from 44,100 to 16,000 Hz", "2 channels mixed into one")
+    assert notes_on(Recording.in_memory((sound(801), 16_000), "plain"), data()) == ()
+    assert notes_on(GivenFrames.in_memory(np.ones((3, 2)), "frames"), given()) == ()
+
+
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +270,18 @@ def test_recordings_that_are_too_long_are_an_error_or_left_out_of_training(tmp_p
     )
     assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [2, 3, 3]
     assert any("1 a recording longer than audio.max_seconds (first: 4)" in note for note in splits.notes)
+
+
+def test_a_recording_of_days_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    three(tmp_path)
+    (tmp_path / "list.csv").write_text("audio,text\n0.wav,a\n2.wav,b\n")
+    monkeypatch.setenv("SACCADE_MAX_SAMPLES", "1500")
+    dropped = FaultCounts()
+    found = read_speech(tmp_path / "list.csv", data(faults="drop"), dropped)
+    assert [record.target for record in found] == ["a"]
+    assert dropped.counts == {"no recording, or one that cannot be read": 1}
+    with pytest.raises(InputError, match=r"2\.wav: expected at most 0 s at 8,000 Hz.*SACCADE_MAX_SAMPLES"):
+        read_speech(tmp_path / "list.csv", data())
 
 
 @pytest.mark.parametrize(
@@ -377,7 +400,7 @@ def test_a_damaged_file_of_frames_is_refused(tmp_path):
         ("cut.npy", "damaged"),
         ("text.npy", "damaged"),
         ("archive.npz", "features.archive"),
-        ("no.npy", "no such"),
+        ("no.npy", "data.recordings"),
     ):
         (tmp_path / "list.csv").write_text(f"file,text\n0.npy,a\n{name},b\n")
         with pytest.raises(InputError, match=rf"{name}.*{message}"):

@@ -14,6 +14,7 @@ import yaml
 
 import saccade
 from saccade.data.audio.recordings import Recording
+from saccade.data.survey import recordings
 from saccade.data.survey.recordings import heard_in
 from saccade.recipes.recipe import read_recipe
 from tests.data.audio.recorded import sound, wav, write
@@ -223,3 +224,14 @@ def test_sound_is_looked_at_in_parts(monkeypatch):
     assert parts.quiet == pytest.approx(whole.quiet, abs=0.03) and parts.clipped
     samples[-12:] = 0
     assert not heard_in(Recording.in_memory((samples, 8000), "given")).clipped
+
+
+def test_of_a_very_long_recording_the_start_is_looked_at(monkeypatch):
+    monkeypatch.setattr(recordings, "BLOCK", 0.5)
+    monkeypatch.setattr(recordings, "MEASURED", 1.3)
+    read, part = [], Recording.part
+    monkeypatch.setattr(Recording, "part", lambda self, start, end=None: read.append(end) or part(self, start, end))
+    samples = np.zeros(3 * 8000, np.float32)
+    samples[2 * 8000 :] = 0.5
+    found = heard_in(Recording.in_memory((samples, 8000), "given"))
+    assert found.fault is None and read == [0.5, 1.0, 1.5]  # the sound comes later: it is not taken for silent

@@ -45,8 +45,8 @@ class SoundFeatures:
         deltas: 1 adds the first differences over time, 2 the second too: 40 filters with energy are 41, 82 or 123 values.
         window, hop: seconds of a frame, and from frame to frame; of given frames ``hop`` says how long one is.
         normalise: to mean 0 and variance 1, as learnt from the training recordings: ``global``, ``speaker`` (each speaker's
-            own) or ``none``. A recording of a speaker who is not in training is normalised by itself. Either is mixed with one
-            second of the global mean and variance.
+            own, of the 2,000 who speak longest) or ``none``. A recording of another speaker is normalised by itself. Either is
+            mixed with one second of the global mean and variance.
         archive: of given frames, the one file that holds those of all recordings, as seen from the file that lists them; else
             every recording is a file of its own.
         cache: the folder in which features are kept; ``~/.cache/saccade/features`` unless given.

@@ -47,6 +47,7 @@ FLOOR = 1e-10  # of powers, before the logarithm
 REACH = 2  # frames on either side that Δ is computed of
 SURE = 1.0  # seconds of the global mean and variance that a speaker's own are mixed with
 LEAST_STD = 1e-3
+MOST_SPEAKERS = 2000  # whose mean and variance a bundle keeps: some 9 MB; of more, those who speak longest
 TOGETHER = 64 << 4  # thousands of samples that are computed together
 READERS = 4  # threads; decoding and resampling release the interpreter's lock
 LONG = 60  # seconds of a recording whose frames are computed at a time
@@ -249,7 +250,8 @@ class Normaliser:
                 speakers[speaker] = speakers[speaker] + found if speaker in speakers else found
         if whole is None:
             raise InputError("data.train", expected="recordings to normalise by", found="none")
-        return cls(per_speaker, second, whole, speakers)
+        known = sorted(speakers, key=lambda name: (-speakers[name].count, name))[:MOST_SPEAKERS]
+        return cls(per_speaker, second, whole, {name: speakers[name] for name in known})
 
     def __call__(self, frames: Float[Tensor, "L D"], speaker: str = "") -> Float[Tensor, "L D"]:
         mean, std = self._scale(frames, speaker)

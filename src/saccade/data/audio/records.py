@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
 from saccade.data.audio.given import Archive, GivenFrames, archive_of
-from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_whole, is_recording
+from saccade.data.audio.recordings import DamagedRecording, Recording, Silent, check_samples, check_whole, is_recording
 from saccade.data.columns import ColumnNames
 from saccade.data.config import DataConfig, TooLong, check_least
 from saccade.data.files.fields import COLUMNAR, Name, columns_of, first_row, scan_fields
@@ -194,6 +194,8 @@ class Finder:
         try:
             source = self._source(audio, name)
             seconds = self._seconds(source)
+            if isinstance(source, Recording):
+                check_samples(source.samples[1], source.header, name)
             if seconds > self.most:
                 drops = self.data.audio.too_long == "drop"
                 expected, hint = f"at most {self.most:g} s", "data.audio.max_seconds, or data.audio.too_long: drop"
@@ -216,6 +218,9 @@ class Finder:
             elif source.is_cut:
                 source.read()  # which says so
         except InputError as error:
+            if error.found == "no such file":
+                expected, hint = f"a recording in {self.folder}", "data.recordings names another folder"
+                return fields.fault(MISSING, self.where, self.column, expected, f"no {short(name)}", hint=hint)
             error.__traceback__ = error.__context__ = None  # their frames hold the samples
             return Fault(fields.line, reason_of(error), error, name=name)
         return source
@@ -242,8 +247,6 @@ class Finder:
 
 def reason_of(error: InputError) -> str:
     """The reason of a fault, from the error of its recording."""
-    if error.found == "no such file":
-        return MISSING
     return SILENT if isinstance(error, Silent) else DAMAGED if isinstance(error, DamagedRecording) else NO_RECORDING
 
 
@@ -307,6 +310,16 @@ def changes(path: Any, records: Sequence[Spoken], data: SpeechData) -> list[str]
     return notes + ([f"{path}: the channels of {several:,} recordings are mixed into one"] if several else [])
 
 
+def notes_on(source: Source, data: SpeechData) -> tuple[str, ...]:
+    """Notes on one recording that is read at another rate than its own, or whose channels are mixed."""
+    if isinstance(source, GivenFrames):
+        return ()
+    header, rate = source.header, data.audio.rate
+    resampled = f"resampled from {header.rate:,} to {rate:,} Hz" if header.rate != rate else ""
+    mixed = f"{header.channels} channels mixed into one" if header.channels > 1 else ""
+    return tuple(filter(None, (resampled, mixed)))
+
+
 def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) -> Iterator[Spoken | Fault]:
     """Every record and every fault of a file, a folder or a dataset of the hub."""
     kind = speech_format(path, data)
@@ -315,6 +328,8 @@ def scan_speech(path: str | Path, data: SpeechData, split: str | None = None) ->
     base = folder if data.recordings is None else locate(data.recordings, folder)
     finder = Finder(base, path, data, split, archive)
     readers = {"kaldi": _kaldi, "librispeech": _librispeech, "folder": _pairs_in_folder}
+    if kind == "kaldi":
+        finder.where = Path(path) / "text"
     if kind in readers:
         entries: Iterator[Entry | Fault] = readers[kind](Path(path), data)
     elif kind == "commonvoice":

@@ -1,6 +1,7 @@
 """Surveys recordings with their transcripts: the data of the task ``transcribe``. No torch.
 
-Every recording is decoded once, in blocks, so that truncated and silent ones are counted; no samples stay in memory.
+Every recording is decoded once, in blocks, so that truncated and silent ones are counted (of one longer than an hour, its first
+hour); no samples stay in memory.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ FASTEST = 30.0  # characters per second that nobody speaks
 SECONDS = 40.0  # of a recording that a recipe trains on at most, unless 99 % are longer
 BATCH, UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 16, 3000, 10, 80
 BLOCK = 60.0  # seconds that are looked at together
+MEASURED = 3600.0  # seconds of one recording; of a longer one the start is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,10 @@ def heard_in(recording: Recording) -> Heard:
     try:
         if recording.is_cut:
             recording.read()  # which says so
-        for start in np.arange(0.0, recording.seconds, BLOCK).tolist():
-            last = start + BLOCK >= recording.seconds - FRAME
-            samples = recording.part(start, None if last else start + BLOCK).read()
+        end = min(recording.seconds, MEASURED)
+        for start in np.arange(0.0, end, BLOCK).tolist():
+            last = start + BLOCK >= end - FRAME
+            samples = recording.part(start, None if last and end == recording.seconds else start + BLOCK).read()
             peak = max(peak, float(np.abs(samples).max()))
             frames = samples[: len(samples) // size * size].reshape(-1, size)
             powers.append(np.square(frames).mean(1))
@@ -91,7 +94,7 @@ def heard_in(recording: Recording) -> Heard:
             clipped = clipped or bool(run.any())
             if last:
                 break
-        if not peak:
+        if not peak and end == recording.seconds:
             found = f"{recording.seconds:.2f} s of silence"
             raise Silent(recording.name, expected="a recording with sound", found=found)
     except InputError as error:
