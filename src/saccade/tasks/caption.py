@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
@@ -31,7 +31,7 @@ from saccade.data.images.pictures import Framing, framing_of, png_of
 from saccade.data.images.places import Picture
 from saccade.data.images.records import CaptionData, Captioned, captions_of, load_captions, read_captions
 from saccade.data.tokenizers.tokenizer import Tokenizer
-from saccade.errors import InputError, SaccadeError
+from saccade.errors import InputError
 from saccade.extras import need
 from saccade.kinds import IMAGE
 from saccade.metrics.baselines import most_frequent
@@ -41,49 +41,25 @@ from saccade.metrics.text import Score, perplexity
 from saccade.models import name_of
 from saccade.nn.backbones import TunedBackbone
 from saccade.nn.captioner import Captioner, Looks, Seen
-from saccade.nn.search.beam_search import Hypothesis, Search
-from saccade.task import (
-    Evaluation,
-    Loss,
-    OutputConstraints,
-    Phase,
-    Prediction,
-    Progress,
-    Scored,
-    Scores,
-    Steers,
-    Surveys,
-    eval_mode,
-    refuse_rate,
-)
+from saccade.nn.search.beam_search import Search
+from saccade.task import Evaluation, Loss, Phase, Prediction, Progress, refuse_rate
 from saccade.tasks.classify_images import is_one_picture
-from saccade.tasks.decoding import (
-    Decodes,
-    Searched,
-    constrained,
-    read_and_search,
-    recorder_of,
-    trace_of,
-    unfinished,
-)
-from saccade.tasks.scoring import share
-from saccade.tasks.steering import Spelling, TokenConstraints
-from saccade.trace.axes import Axis, Grid, Tokens
-from saccade.trace.lens import Lens, Record
-from saccade.trace.maps import Trace
+from saccade.tasks.decoding import Searched, read_and_search, recorder_of, unfinished
+from saccade.tasks.steering import TokenConstraints
+from saccade.tasks.writing import TOKENIZER, Writes
+from saccade.trace.axes import Axis, Grid
+from saccade.trace.lens import Lens
 from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
-FILE = "tokenizer.json"
 SHOWN = 1024  # pixels of the longer side of a picture in a trace
-WORDS_OF_THE_SOURCE = ("coverage", "unknown")  # settings of a search that ask for words of the source
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionInput:
     """A picture to describe, the constraints on its caption, and the rows and columns of the cells that it is read as."""
 
-    picture: Picture
+    source: Picture
     grid: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
     wanted: TokenConstraints = field(default_factory=TokenConstraints)
@@ -91,7 +67,7 @@ class CaptionInput:
     @cached_property
     def original(self) -> tuple[UInt8[ndarray, "H W 3"], tuple[int, int]]:
         """The picture as a trace keeps it, a large one made smaller, and its true height and width."""
-        pixels = self.picture.read()
+        pixels = self.source.read()
         size = pixels.shape[:2]
         step = SHOWN / max(size)
         if step < 1:
@@ -101,7 +77,7 @@ class CaptionInput:
         return pixels, size
 
 
-class Caption(Steers, Scores, Surveys, Decodes):
+class Caption(Writes):
     """The task: the vocabulary of captions, and how pictures are framed."""
 
     name = "caption"
@@ -111,6 +87,7 @@ class Caption(Steers, Scores, Surveys, Decodes):
     metrics = CAPTION_METRICS
     input = IMAGE
     output = "text"
+    thing = "a picture"
     survey = "captions"
     length_setting = "data.max_length"
     baseline_names = ("most frequent caption",)
@@ -126,22 +103,7 @@ class Caption(Steers, Scores, Surveys, Decodes):
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         refuse_rate(recipe, "sampling", "captions are taught by their true words")
-        given = {name: getattr(recipe.search, name) for name in WORDS_OF_THE_SOURCE}
-        for name, expected in cls.unused_settings(given).items():
-            raise InputError("recipe", field=f"search.{name}", expected=expected, found=str(given[name]))
-
-    @classmethod
-    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
-        usual = vars(Search())
-        return super().unused_settings(given) | {
-            name: f"{usual[name]}: a picture has no words to cover or to copy"
-            for name in WORDS_OF_THE_SOURCE
-            if given.get(name, usual[name]) not in (None, usual[name])
-        }
-
-    def check_search(self, how: Search) -> None:
-        for name, expected in self.unused_settings(vars(how)).items():
-            raise SaccadeError(f"search.{name}: expected {expected}")
+        super().check_recipe(recipe)
 
     load = staticmethod(load_captions)
     read_file = staticmethod(read_captions)
@@ -160,17 +122,11 @@ class Caption(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def restore(cls, data: CaptionData, files: dict[str, str]) -> Caption:
-        if FILE not in files:
-            raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
-        return cls(data, Tokenizer.from_json(files[FILE], FILE), _features_of(data, files))
+        return cls(data, cls.tokenizer_in(files), _features_of(data, files))
 
     def files(self) -> dict[str, str]:
         features = self.kept or self.tuned
-        return {FILE: self.tokenizer.to_json(), **({} if features is None else features.files())}
-
-    @property
-    def vocabularies(self) -> dict[str, Tokenizer]:
-        return {"target": self.tokenizer}
+        return {TOKENIZER: self.tokenizer.to_json(), **({} if features is None else features.files())}
 
     # A record becomes a batch --------------------------------------------------------------------------------------
 
@@ -190,12 +146,6 @@ class Caption(Steers, Scores, Surveys, Decodes):
         store = ImageStore(pictures, self.data.image) if self.kept is None else self.kept.store(pictures)
         return Corpus(records, rows, [len(ids) + CLOSING for _, ids in rows], note, shortened, shared=store)
 
-    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
-        if limit is None:
-            return corpus
-        kept = sum(owner < limit for owner, _ in corpus.rows)  # rows are in the order of records
-        return replace(corpus, records=corpus.records[:limit], rows=corpus.rows[:kept], costs=corpus.costs[:kept])
-
     def row_name(self, corpus: Corpus, number: int) -> str:
         owner, ids = corpus.rows[number]
         return f"a caption of {len(ids)} tokens, of {corpus.records[owner].source.name},"
@@ -208,11 +158,6 @@ class Caption(Steers, Scores, Surveys, Decodes):
 
     def token_counts(self, corpus: Corpus) -> dict[str, int]:
         return {"target": sum(corpus.costs)}
-
-    def unknown_tokens(self, corpus: Corpus) -> list[str]:
-        ids = [token for _, row in corpus.rows for token in row]
-        unknown = ids.count(Tokenizer.UNK)
-        return [f"{share('data.train', unknown, len(ids))} and become <unk>"] if unknown else []
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 
@@ -302,16 +247,6 @@ class Caption(Steers, Scores, Surveys, Decodes):
             given = IMAGE.parse_json(given.get(self.data.columns.image, given), where)
         return CaptionInput(Picture.in_memory(given, where))
 
-    def constrain(
-        self, items: Sequence[CaptionInput], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
-    ) -> list[CaptionInput]:
-        return constrained(self.spelling, items, constraints)
-
-    @cached_property
-    def spelling(self) -> Spelling:
-        """How captions are spelt."""
-        return Spelling(self.tokenizer)
-
     def forward(
         self, network: Any, items: Sequence[CaptionInput], *, how: Search, lens: Lens | None
     ) -> list[Prediction]:
@@ -323,7 +258,7 @@ class Caption(Steers, Scores, Surveys, Decodes):
     def search_batch(
         self, network: Captioner, items: Sequence[CaptionInput], how: Search, lens: Lens | None
     ) -> list[Searched]:
-        sources = self.sources([item.picture for item in items])
+        sources = self.sources([item.source for item in items])
         limits = [self.data.max_length + CLOSING + item.wanted.length for item in items]
         constrains = any(item.wanted != TokenConstraints() for item in items)
         return read_and_search(
@@ -333,56 +268,28 @@ class Caption(Steers, Scores, Surveys, Decodes):
             begins=self.spelling.begins if constrains else None, recorder=recorder_of(network),
         )  # fmt: skip
 
-    def prediction_of(
-        self, item: CaptionInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
-    ) -> Prediction:
-        notes = [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]
-        if found.stopped == "length":
-            notes.append(f"reached {len(found.tokens)} tokens without an end")
-        given = dict(item.wanted.given)
-        value = self.spelling.written(found.tokens, given) if given else self.tokenizer.decode(found.tokens, "<unk>")
-        trace = None
-        if lens is not None:
-            about = {**self.about, "input": item.picture.name, "output": value}
-            axes: dict[str, Axis] = {"target": self.target_axis(found, value)}
-            if any(record.site.key == "image" for record in found.records):
-                axes["image"] = self.image_axis(item)
-            trace = trace_of(found, read, axes, self.tokenizer.pieces, **about)
-        parts = how.parts(found)
-        return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
-
     # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
-    def target_axis(self, found: Hypothesis, value: str) -> Tokens:
-        """The words of a caption, and its end if it was written."""
-        ended = [Tokenizer.EOS] if found.stopped == "eos" else []
-        labels = tuple(self.tokenizer.pieces([*found.tokens, *ended]))
-        return Tokens(labels, text=value, special=(len(labels) - 1,) if ended else ())
+    def source_axes(self, item: CaptionInput, names: set[str]) -> dict[str, Axis]:
+        return {"image": self.image_axis(item)} if "image" in names else {}
 
     def image_axis(self, item: CaptionInput) -> Grid:
         """The cells, row by row, over the picture."""
         pixels, (height, width) = item.original
         return grid_over(pixels, framing_of(height, width, self.data.image), *item.grid)
 
-    def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        """The probability of a caption, word by word."""
-        if output is None:
-            prediction = self.predict(network, [given], how=Search())[0]
-            output, ended = prediction.value, prediction.stopped != "length"
-        item, device = self.read(given, "input 1"), next(network.parameters()).device
-        ids = self.tokenizer.encode(output)
-        length = max(1, len(ids) + ended)
-        batch = collate_captions(self.sources([item.picture]), [ids], [0]).to(device)
-        before, after = batch.target_in[:, :length], batch.target_out[0, :length]
+    def teach(
+        self, network: Any, item: CaptionInput, ids: list[int]
+    ) -> tuple[Callable[[int, Lens], Float[Tensor, "B T V"]], Tensor]:
+        batch = collate_captions(self.sources([item.source]), [ids], [0]).to(next(network.parameters()).device)
 
-        @torch.no_grad()
-        def score(lens: Lens) -> Scored:
-            with eval_mode(network):
-                logits = network(self._scaled(batch.source), batch.target_lengths, before, lens=lens)
-            log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
-            return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
+        def logits_of(count: int, lens: Lens) -> Tensor:
+            logits: Tensor = network(
+                self._scaled(batch.source), batch.target_lengths, batch.target_in[:, :count], lens=lens
+            )
+            return logits
 
-        return score
+        return logits_of, batch.target_out[0]
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -426,16 +333,9 @@ class Caption(Steers, Scores, Surveys, Decodes):
     def output_metrics(self) -> tuple[str, ...]:
         return PAIRED_CAPTION_METRICS
 
-    @property
-    def output_tokenizer(self) -> Tokenizer:
-        return self.tokenizer
-
     def reference(self, record: Captioned) -> str:
         """The first of a record's captions."""
         return self.tokenizer.canonical(record.target[0])
-
-    def source_text(self, record: Captioned) -> str:
-        return record.source.name
 
     def length_of(self, record: Captioned, by: str) -> int:
         """The words of the first caption."""

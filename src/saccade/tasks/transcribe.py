@@ -14,7 +14,6 @@ import io
 import wave
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,35 +64,20 @@ from saccade.nn.decoder import EncoderDecoder
 from saccade.nn.ensemble import Ensemble
 from saccade.nn.language import LanguageModel
 from saccade.nn.listener import Focus, Heard, Listener
-from saccade.nn.search.beam_search import Hypothesis, Search, is_plain
+from saccade.nn.search.beam_search import Search, is_plain
 from saccade.nn.search.fusion import Fused, Fusion
 from saccade.plugins import is_own
-from saccade.task import (
-    Evaluation,
-    Loss,
-    OutputConstraints,
-    Phase,
-    Prediction,
-    Progress,
-    Scored,
-    Scores,
-    Steers,
-    Surveys,
-    eval_mode,
-)
-from saccade.tasks.decoding import Decodes, Searched, constrained, read_and_search, recorder_of, trace_of, unfinished
-from saccade.tasks.scoring import share
-from saccade.tasks.steering import Spelling, TokenConstraints
-from saccade.trace.axes import Axis, Frames, Tokens
-from saccade.trace.lens import Lens, Record
-from saccade.trace.maps import Trace
+from saccade.task import Evaluation, Loss, Phase, Prediction, Progress, eval_mode
+from saccade.tasks.decoding import Searched, read_and_search, recorder_of, unfinished
+from saccade.tasks.steering import TokenConstraints
+from saccade.tasks.writing import TOKENIZER, Writes
+from saccade.trace.axes import Axis, Frames
+from saccade.trace.lens import Lens
 from saccade.training.evaluation import corpus_loss
 from saccade.training.losses import sequence_loss
 
-FILE = "tokenizer.json"
 TRAINING = "data.train"  # what the corpus that is trained on is called
 SAME_LENGTH = 64  # frames: with CUDA graphs recordings are padded to multiples of it, so that few shapes are recorded
-WORDS_OF_THE_SOURCE = ("coverage", "unknown")  # settings of a search that ask for words of the source
 HELD = 1 << 27  # numbers that the hypotheses of one search hold of the sound: half a gigabyte
 BANDS = 40  # of the spectrogram in a trace
 
@@ -112,7 +96,7 @@ class TranscribeInput:
     wanted: TokenConstraints = field(default_factory=TokenConstraints)
 
 
-class Transcribe(Steers, Scores, Surveys, Decodes):
+class Transcribe(Writes):
     """The task: the vocabulary of transcripts, and the features of sound."""
 
     name = "transcribe"
@@ -122,6 +106,7 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
     metrics = TRANSCRIPT_METRICS
     input = AUDIO
     output = "text"
+    thing = "sound"
     survey = "recordings"
     fuses = True
     length_setting = "data.audio.max_seconds"
@@ -134,25 +119,10 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def check_recipe(cls, recipe: Any) -> None:
-        given = {name: getattr(recipe.search, name) for name in WORDS_OF_THE_SOURCE}
-        for name, expected in cls.unused_settings(given).items():
-            raise InputError("recipe", field=f"search.{name}", expected=expected, found=str(given[name]))
+        super().check_recipe(recipe)
         if recipe.search.ctc and not getattr(recipe.model, "ctc", 0.0):
             expected = "0, or a network that is trained with model.ctc"
             raise InputError("recipe", field="search.ctc", expected=expected, found=f"{recipe.search.ctc:g}")
-
-    @classmethod
-    def unused_settings(cls, given: Mapping[str, Any]) -> dict[str, str]:
-        usual = vars(Search())
-        return {
-            name: f"{usual[name]}: sound has no words to cover or to copy"
-            for name in WORDS_OF_THE_SOURCE
-            if given.get(name, usual[name]) not in (None, usual[name])
-        }
-
-    def check_search(self, how: Search) -> None:
-        for name, expected in self.unused_settings(vars(how)).items():
-            raise SaccadeError(f"search.{name}: expected {expected}")
 
     load = staticmethod(load_speech)
     read_file = staticmethod(read_speech)
@@ -178,17 +148,11 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
 
     @classmethod
     def restore(cls, data: SpeechData, files: dict[str, str]) -> Transcribe:
-        if FILE not in files:
-            raise InputError(FILE, expected="a tokenizer in the bundle", found="no such file")
         sound = KeptSound.restore(data.features, data.audio.rate, files)
-        return cls(data, Tokenizer.from_json(files[FILE], FILE), sound)
+        return cls(data, cls.tokenizer_in(files), sound)
 
     def files(self) -> dict[str, str]:
-        return {FILE: self.tokenizer.to_json(), **self.sound.files()}
-
-    @property
-    def vocabularies(self) -> dict[str, Tokenizer]:
-        return {"target": self.tokenizer}
+        return {TOKENIZER: self.tokenizer.to_json(), **self.sound.files()}
 
     # A record becomes a batch --------------------------------------------------------------------------------------
 
@@ -213,12 +177,6 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         note = "; ".join(filter(None, (f"{where}: {listed}, {hours:.2f} hours", shortened)))
         return Corpus(records, rows, costs, note, shortened, shared=store)
 
-    def first(self, corpus: Corpus, limit: int | None) -> Corpus:
-        if limit is None:
-            return corpus
-        kept = sum(owner < limit for owner, _, _ in corpus.rows)  # rows are in the order of records
-        return replace(corpus, records=corpus.records[:limit], rows=corpus.rows[:kept], costs=corpus.costs[:kept])
-
     def row_name(self, corpus: Corpus, number: int) -> str:
         owner, row, _ = corpus.rows[number]
         return f"{corpus.records[owner].source.name}, of {int(corpus.shared.lengths[row]):,} frames,"
@@ -230,11 +188,6 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
 
     def token_counts(self, corpus: Corpus) -> dict[str, int]:
         return {"target": sum(len(ids) + CLOSING for _, _, ids in corpus.rows)}
-
-    def unknown_tokens(self, corpus: Corpus) -> list[str]:
-        ids = [token for _, _, row in corpus.rows for token in row]
-        unknown = ids.count(Tokenizer.UNK)
-        return [f"{share(TRAINING, unknown, len(ids))} and become <unk>"] if unknown else []
 
     # A batch becomes a loss ----------------------------------------------------------------------------------------
 
@@ -298,16 +251,6 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
     def cost(self, item: TranscribeInput) -> int:
         return item.length
 
-    def constrain(
-        self, items: Sequence[TranscribeInput], constraints: Sequence[OutputConstraints], dictionary: Mapping[str, str]
-    ) -> list[TranscribeInput]:
-        return constrained(self.spelling, items, constraints)
-
-    @cached_property
-    def spelling(self) -> Spelling:
-        """How transcripts are spelt."""
-        return Spelling(self.tokenizer)
-
     def predict_items(
         self,
         network: Any,
@@ -364,31 +307,10 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
             begins=self.spelling.begins if constrains else None, recorder=recorder,
         )  # fmt: skip
 
-    def prediction_of(
-        self, item: TranscribeInput, found: Hypothesis, read: list[Record], how: Search, lens: Lens | None
-    ) -> Prediction:
-        notes = [*item.notes, *item.wanted.notes, *item.wanted.missed(found)]
-        if found.stopped == "length":
-            notes.append(f"reached {len(found.tokens)} tokens without an end")
-        given = dict(item.wanted.given)
-        value = self.spelling.written(found.tokens, given) if given else self.tokenizer.decode(found.tokens, "<unk>")
-        trace = None
-        if lens is not None:
-            about = {**self.about, "input": item.source.name, "output": value}
-            axes: dict[str, Axis] = {"target": self.target_axis(found, value)}
-            if any("sound" in (record.site.key, record.site.query) for record in (*found.records, *read)):
-                axes["sound"] = self.sound_axis(item)
-            trace = trace_of(found, read, axes, self.tokenizer.pieces, **about)
-        parts = how.parts(found)
-        return Prediction(value, found.score, found.log_prob, found.stopped, tuple(notes), trace, parts=parts)
-
     # Attention becomes a labelled trace -------------------------------------------------------------------------------
 
-    def target_axis(self, found: Hypothesis, value: str) -> Tokens:
-        """The tokens of a transcript, and its end if it was written."""
-        ended = [Tokenizer.EOS] if found.stopped == "eos" else []
-        labels = tuple(self.tokenizer.pieces([*found.tokens, *ended]))
-        return Tokens(labels, text=value, special=(len(labels) - 1,) if ended else ())
+    def source_axes(self, item: TranscribeInput, names: set[str]) -> dict[str, Axis]:
+        return {"sound": self.sound_axis(item)} if "sound" in names else {}
 
     def sound_axis(self, item: TranscribeInput) -> Frames:
         """The annotations of a recording, with its sound and its spectrogram; of given frames these frames."""
@@ -412,25 +334,16 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         frames: Tensor = Features(plain, self.data.audio.rate)(samples.unsqueeze(0), torch.tensor([len(samples)]))[0]
         return frames[0]
 
-    def scorer(self, network: Any, given: Any, output: Any, *, ended: bool = True) -> Callable[[Lens], Scored]:
-        """The probability of a transcript, token by token."""
-        if output is None:
-            prediction = self.predict(network, [given], how=Search())[0]
-            output, ended = prediction.value, prediction.stopped != "length"
-        item, device = self.read(given, "input 1"), next(network.parameters()).device
-        ids = self.tokenizer.encode(output)
-        length = max(1, len(ids) + ended)
-        batch = collate_speech([item.frames()], [ids], [0]).to(device)
-        before, after = batch.target_in[:, :length], batch.target_out[0, :length]
+    def teach(
+        self, network: Any, item: TranscribeInput, ids: list[int]
+    ) -> tuple[Callable[[int, Lens], Float[Tensor, "B T V"]], Tensor]:
+        batch = collate_speech([item.frames()], [ids], [0]).to(next(network.parameters()).device)
 
-        @torch.no_grad()
-        def score(lens: Lens) -> Scored:
-            with eval_mode(network):
-                logits = network(batch.frames, batch.frame_lengths, before, lens=lens)
-            log_probs = -functional.cross_entropy(logits[0].float(), after, reduction="none")
-            return Scored(tuple(log_probs.tolist()), lens.trace if lens.records else Trace())
+        def logits_of(count: int, lens: Lens) -> Tensor:
+            logits: Tensor = network(batch.frames, batch.frame_lengths, batch.target_in[:, :count], lens=lens)
+            return logits
 
-        return score
+        return logits_of, batch.target_out[0]
 
     # A language model beside the network -----------------------------------------------------------------------------
 
@@ -447,9 +360,9 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         model = dict(recipe.get("model", {}))
         name = str(model.pop("name", None))
         kind = None if is_own(name) else network_class(name)
-        if FILE not in contents.files or kind is None or not issubclass(kind, LanguageModel):
+        if TOKENIZER not in contents.files or kind is None or not issubclass(kind, LanguageModel):
             raise InputError(where, expected="a run of the task language", found=f"one of {recipe.get('task')!r}")
-        theirs = Tokenizer.from_json(contents.files[FILE], f"{where}/{FILE}")
+        theirs = Tokenizer.from_json(contents.files[TOKENIZER], f"{where}/{TOKENIZER}")
         opening = Tokenizer.EOS if recipe.get("data", {}).get("layout") == "stream" else Tokenizer.BOS
         tokens = tokens_in(theirs, self.tokenizer, where)
         tokens[Tokenizer.BOS] = opening
@@ -520,15 +433,8 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
     def output_metrics(self) -> tuple[str, ...]:
         return PAIRED_TRANSCRIPT_METRICS
 
-    @property
-    def output_tokenizer(self) -> Tokenizer:
-        return self.tokenizer
-
     def reference(self, record: Spoken) -> str:
         return self.tokenizer.canonical(record.target or "")
-
-    def source_text(self, record: Spoken) -> str:
-        return record.source.name
 
     def length_of(self, record: Spoken, by: str) -> int:
         """Words of the transcript, or whole seconds of the recording."""
@@ -542,15 +448,15 @@ def tokens_in(theirs: Tokenizer, ours: Tokenizer, where: Path) -> Int[Tensor, " 
     """The number that another tokenizer has for each of our tokens; raises where it lacks some, or cuts words otherwise."""
     kind, other = ours.config.kind, theirs.config.kind
     if kind != other:
-        raise InputError(where, field=FILE, expected=f"tokens of the kind {kind}", found=other)
+        raise InputError(where, field=TOKENIZER, expected=f"tokens of the kind {kind}", found=other)
     numbers = {text: number for number, text in enumerate(theirs.raw_tokens)}
     missing = [text for text in ours.raw_tokens if text not in numbers]
     if missing:
         found = f"{len(missing):,} of {ours.size:,} missing, {missing[0]!r} among them"
-        raise InputError(where, field=FILE, expected="every token of the transcripts", found=found)
+        raise InputError(where, field=TOKENIZER, expected="every token of the transcripts", found=found)
     if ours.config.subwords and theirs.merges != ours.merges:
         expected, hint = "subwords that were learnt as those of the transcripts", "train both on the same texts"
-        raise InputError(where, field=FILE, expected=expected, found="others", hint=hint)
+        raise InputError(where, field=TOKENIZER, expected=expected, found="others", hint=hint)
     return torch.tensor([numbers[text] for text in ours.raw_tokens])
 
 
