@@ -101,9 +101,7 @@ def measure(options: argparse.Namespace) -> list[str]:
         sound = hop * sum(int(batch.frame_lengths.sum()) for batch in rows)
         longest = max(int(batch.target_lengths.max()) for batch in rows)
         expected = [row for batch in rows for row in greedy(network, batch, longest)]
-        seconds = timed(
-            lambda rows=rows, longest=longest: [greedy(network, batch, longest) for batch in rows], options
-        )
+        seconds = timed(lambda rows=rows, longest=longest: [greedy(network, batch, longest) for batch in rows], options)
         decoding["saccade"][together] = seconds / sound
         for name, model in models.items():
             model.to(options.device).eval()
