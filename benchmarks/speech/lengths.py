@@ -2,7 +2,7 @@
 
     python benchmarks/speech/lengths.py --runs RUNS --out TABLE.md [--figure LENGTHS.png] [--jobs 2] [--minutes 60]
 
-Both networks of ``listen_tones`` learn strings of 5 to 10 tones. Strings of 1, 2, 5 and 10 times as many, with repeated symbols,
+Both networks of ``listen_tones`` learn strings of 5 to 10 tones. Strings of 1, 2, 5 and 10 times as many, symbols repeated,
 are then decoded greedily: the experiment of Chorowski et al. (2015), section 4.2. Remedies at prediction, as the paper's:
 sharpened weights (β = 2), the ten largest weights alone, and a window of 75 annotations to each side of the last weights'
 median.
@@ -74,8 +74,8 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
     lines.append(
         f"Mean ± standard deviation over seeds ({', '.join(f'{name}: {count}' for name, count in seeds.items())}). Trained on "
         "strings of 5 to 10 tones, each of 5 to 15 frames. Alignments are those of the true string, decoded by force; "
-        "see `benchmarks/speech/alignments.py`. Decoding is greedy, up to 400 symbols: a network that loses its place may write "
-        "on to that limit, so that error rates are above 100 %."
+        "see `benchmarks/speech/alignments.py`. Decoding is greedy, up to 400 symbols: a network that loses its place may "
+        "write on to that limit, so that error rates are above 100 %."
     )
     if options.figure is not None:
         draw(options.figure, groups)
