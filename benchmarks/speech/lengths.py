@@ -2,14 +2,16 @@
 
     python benchmarks/speech/lengths.py --runs RUNS --out TABLE.md [--figure LENGTHS.png] [--jobs 2] [--minutes 60]
 
-Both networks of ``listen_tones`` learn strings of 5 to 10 tones. Strings of 1, 2, 5 and 10 times as many are then decoded, with
-repeated symbols: the experiment of Chorowski et al. (2015), section 4.2. Remedies at prediction, as the paper's: sharpened
-weights (β = 2), the ten largest weights alone, and a window of 75 frames to each side of the last weights' median.
+Both networks of ``listen_tones`` learn strings of 5 to 10 tones. Strings of 1, 2, 5 and 10 times as many, symbols repeated,
+are then decoded greedily: the experiment of Chorowski et al. (2015), section 4.2. Remedies at prediction, as the paper's:
+sharpened weights (β = 2), the ten largest weights alone, and a window of 75 annotations to each side of the last weights'
+median.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +37,7 @@ def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
     from alignments import alignment_of, delay_of
 
     from saccade.nn.listener import Focus
+    from saccade.nn.search.beam_search import Search
 
     task, network, data = bundle.task, bundle.network, bundle.recipe.data
     seconds, found = data.features.hop * network.pooling, {}
@@ -45,7 +48,7 @@ def measure(bundle: Any, options: argparse.Namespace) -> dict[str, Any]:
         records = task.load(replace(data, tones=tones), Path(), 1).test
         for remedy, settings in REMEDIES.items():
             focus = Focus(**settings)
-            figures = bundle.evaluate(records, metrics="cer", search=replace(bundle.recipe.search, focus=focus))
+            figures = bundle.evaluate(records, metrics="cer", search=Search(focus=focus))
             aligned = alignment_of(task, network.focused(focus), records, seconds, delay)
             found[f"{remedy}|{times}"] = {"cer": figures["cer"], **aligned}
     return {"lengths": found}
@@ -71,11 +74,13 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> list[str]:
     lines.append(
         f"Mean ± standard deviation over seeds ({', '.join(f'{name}: {count}' for name, count in seeds.items())}). Trained on "
         "strings of 5 to 10 tones, each of 5 to 15 frames. Alignments are those of the true string, decoded by force; "
-        "see `benchmarks/speech/alignments.py`."
+        "see `benchmarks/speech/alignments.py`. Decoding is greedy, up to 400 symbols: a network that loses its place may "
+        "write on to that limit, so that error rates are above 100 %."
     )
     if options.figure is not None:
         draw(options.figure, groups)
-        lines += ["", f"![Error rate and alignment by length]({options.figure.name})"]
+        start = options.figure.parent if options.out is None else options.out.parent
+        lines += ["", f"![Error rate and alignment by length]({os.path.relpath(options.figure, start)})"]
     return lines
 
 

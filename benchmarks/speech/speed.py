@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace) -> list[str]:
         decoding["saccade"][together] = seconds / sound
         for name, model in models.items():
             model.to(options.device).eval()
-            found = [row for batch in rows for row in plain_greedy(model, batch, longest, options)]
+            found = [row for batch in rows for row in plain_greedy(model, batch, longest, options.device)]
             same = sum(one == other for one, other in zip(found, expected, strict=True)) / len(expected)
             if same < 0.95:
                 raise SystemExit(f"{name}: expected the outputs of the network, found {100 * same:.0f} % of them")
