@@ -365,6 +365,22 @@ def test_a_recording_is_the_same_in_every_form(tmp_path: Path) -> None:
     assert task.predict(network, [shown], how=Search())[0].value == found[0].value
 
 
+def test_a_prediction_says_how_the_recording_was_read_and_that_it_is_silent(tmp_path: Path) -> None:
+    samples = 0.2 * np.random.default_rng(5).standard_normal(3000).astype(np.float32)
+    features = SoundFeatures(mels=8, cache=str(tmp_path / "kept"), normalise="speaker")
+    data = SpeechData(train="unused", audio=AudioConfig(rate=RATE), features=features)
+    task = Transcribe.learn(data, Transcribe.records([((samples, RATE), "ab", "x")] * 3, data))
+    network = task.network(ListenAttend, PLAIN).eval()
+    both, silent = np.stack([samples, samples], 1), np.zeros(900, np.float32)
+    notes = [
+        task.predict(network, [given], how=Search(beam=1))[0].notes
+        for given in ((samples, RATE), (both, 2 * RATE), (silent, RATE))
+    ]
+    assert not any("rate" in note or "resampled" in note or "silent" in note for note in notes[0])
+    assert {f"resampled from {2 * RATE:,} to {RATE:,} Hz", "2 channels mixed into one"} <= {*notes[1]}
+    assert "the recording is silent" in notes[2]
+
+
 def test_what_is_no_recording_is_refused_by_its_place(data: SpeechData) -> None:
     task, network, splits = made(data)
     good = splits.test[0].source

@@ -290,7 +290,10 @@ class Transcribe(Steers, Scores, Surveys, Decodes):
         source = source_in(given, self.data, where)
         speaker, times = (given.speaker, given.times) if isinstance(given, Spoken) else ("", None)
         (frames,) = self.sound.frames([(source, speaker)])
-        return TranscribeInput(source, lambda: frames, len(frames), times, notes=notes_on(source, self.data))
+        notes = notes_on(source, self.data)
+        if bool((frames == frames[0]).all()):
+            notes = (*notes, "the recording is silent")
+        return TranscribeInput(source, lambda: frames, len(frames), times, notes=notes)
 
     def cost(self, item: TranscribeInput) -> int:
         return item.length
