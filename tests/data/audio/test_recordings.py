@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from saccade.data.audio.recordings import (
+    MOST_PHASES,
     DamagedRecording,
     Recording,
     Silent,
+    _bounded,
     check_whole,
     resample,
     stretch_of,
@@ -216,6 +218,18 @@ def test_rates_without_a_large_common_divisor_are_resampled_alike():
     near = resample(samples, 16_000, 11_025)
     assert abs(len(odd) - len(near)) < 3
     np.testing.assert_allclose(odd[:300], near[:300], atol=0.05)
+
+
+def test_an_unusual_rate_is_resampled_with_few_filters_and_keeps_its_pitch_and_length():
+    rate, to, count = 383_987, 8_000, 38_401  # without a common divisor: 8,000 filters of 3,072 taps
+    tone = np.sin(2 * np.pi * 440 * np.arange(count) / rate).astype(np.float32)
+    found = resample(tone, to, rate)
+    expected = np.sin(2 * np.pi * 440 * np.arange(len(found)) / to)
+    assert len(found) == -(-count * to // rate)
+    np.testing.assert_allclose(found[100:-100], expected[100:-100], atol=6e-3)  # a part in 29,000 lower
+    for up, down in ((to, rate), (rate, 1_001), (48_000, 48_001), (1, 384)):
+        near = _bounded(up, down)
+        assert max(near) <= MOST_PHASES and abs(near[0] / near[1] * down / up - 1) < 1 / MOST_PHASES
 
 
 def test_a_constant_stays_constant_and_one_sample_is_enough():

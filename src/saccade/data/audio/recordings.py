@@ -52,6 +52,8 @@ STRETCH = re.compile(r"(.+)#(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)?")
 # the shape of its Kaiser window; aliases are about 80 dB down.
 CROSSINGS, ROLLOFF, BETA = 32, 0.945, 8.0
 MANY_PHASES = 1000
+# The filters of all phases are kept: at most so many. A header with a rate such as 383,987 Hz would ask for 200 MB of them.
+MOST_PHASES = 20_000
 MP3_AHEAD = 16 * 1152  # samples
 
 
@@ -706,6 +708,7 @@ def resample(samples: Float32[ndarray, " n"], up: int, down: int) -> Float32[nda
     if up == down:
         return samples
     count = -(-len(samples) * up // down)
+    up, down = _bounded(up, down)
     if up > MANY_PHASES:
         return _resampled_by_phase(samples, up, down, count)
     times = max(1, 64 // up)  # enough outputs per block for a matrix product that is worth it
@@ -723,6 +726,15 @@ def resample(samples: Float32[ndarray, " n"], up: int, down: int) -> Float32[nda
     for start in range(0, blocks, step):
         output[start : start + step] = np.ascontiguousarray(rows[start : start + step]) @ kernel
     return output.reshape(-1)[:count]
+
+
+def _bounded(up: int, down: int) -> tuple[int, int]:
+    """The nearest ratio of two numbers up to MOST_PHASES: less than one part in MOST_PHASES away."""
+    if max(up, down) <= MOST_PHASES:
+        return up, down
+    smaller = Fraction(min(up, down), max(up, down)).limit_denominator(MOST_PHASES)
+    parts = smaller.numerator, smaller.denominator
+    return parts if up < down else parts[::-1]
 
 
 @lru_cache(maxsize=8)
