@@ -33,7 +33,7 @@ Columns = Annotated[
         metavar="ROLE=NAME",
         help="The column of a role, by name or by number from 1. Roles: source, target (pairs); text, label, second (labelled "
         "texts); word, tag, sentence (tagged words); question, candidate, relevance (rankings); image, label, caption "
-        "(pictures); audio, text, speaker, times, split (recordings); "
+        "(pictures); audio, text, speaker, times, start, end, duration, split (recordings); "
         "patient, time, code, outcome, several with commas (visits); group (any). May be repeated.",
     ),
 ]
@@ -76,7 +76,8 @@ Make = Annotated[
 
 ROLES = (
     "source", "target", "group", "text", "label", "second", "sentence", "word", "tag", "question", "candidate", "relevance",
-    "image", "caption", "audio", "speaker", "times", "split", "patient", "time", "code", "outcome", "visits",
+    "image", "caption", "audio", "speaker", "times", "start", "end", "duration", "split", "patient", "time", "code", "outcome",
+    "visits",
 )  # fmt: skip
 REMOVED = ("--clean", "--log", "--keep", "--drop", "--tidy")
 

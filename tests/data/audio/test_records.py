@@ -95,6 +95,49 @@ def test_a_manifest_names_stretches_and_times_and_another_folder(tmp_path):
         read_speech(tmp_path / "list.jsonl", data(recordings="sounds"))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_columns_of_a_start_and_an_end_or_a_duration_read_that_stretch(suffix, tmp_path):
+    write(tmp_path / "talk.wav", 2400, seed=3)
+    rows = [
+        {"audio": "talk.wav", "text": "first", "start": 0.05, "end": 0.125},
+        {"audio": "talk.wav", "text": "last", "start": 0.2, "end": ""},
+        {"audio": "talk.wav", "text": "all", "start": "", "end": ""},
+    ]
+    spans = [(0.05, 0.125), (0.2, 0.3), (0.0, 0.3)]
+    table = pd.DataFrame(rows)
+    path = tmp_path / f"list.{suffix}"
+    path.write_text(table.to_csv(index=False) if suffix == "csv" else "\n".join(map(json.dumps, rows)))
+    lengths = [{"audio_filepath": "talk.wav", "text": "first", "offset": 0.05, "duration": 0.075}]
+    (tmp_path / "lengths.jsonl").write_text("\n".join(map(json.dumps, lengths)))
+    (tmp_path / "whole.jsonl").write_text(json.dumps({"audio_filepath": "talk.wav", "text": "all", "duration": 0.1}))
+
+    def of(records: list[Spoken]) -> list[tuple[float, float]]:
+        return [(record.source.start, round(record.source.end, 6)) for record in records]
+
+    assert of(read_speech(path, data())) == spans
+    assert of(read_speech(tmp_path / "lengths.jsonl", data())) == spans[:1]
+    assert of(read_speech(tmp_path / "whole.jsonl", data())) == spans[2:]  # a duration alone cuts nothing
+    table["audio"] = str(tmp_path / "talk.wav")
+    table = table.replace("", float("nan"))
+    assert of(speech_of(table, data())) == spans == of(speech_of(table.to_dict("records"), data()))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        ("soon", "0.2", "list.csv:2: start: expected seconds, or nothing, found 'soon'"),
+        ("0.2", "0.1", "expected seconds, and an end after its start, found 0.2 to 0.1"),
+        ("0.1", "7", "expected seconds within its 0.3, found 0.1 to 7"),
+    ],
+)
+def test_a_stretch_that_is_none_of_its_recording_is_named(start, end, message, tmp_path):
+    write(tmp_path / "talk.wav", 2400, seed=3)
+    path = tmp_path / "list.csv"
+    path.write_text(f"audio,text,start,end\ntalk.wav,first,{start},{end}\n")
+    with pytest.raises(InputError, match=message):
+        read_speech(path, data())
+
+
 def test_a_kaldi_folder_is_read_with_and_without_segments(tmp_path):
     three(tmp_path / "wav")
     (tmp_path / "wav.scp").write_text("u0 wav/0.wav\nu1\twav/1.wav\nu2 sox wav/2.wav -t wav - |\n")

@@ -51,6 +51,7 @@ SILENT = "a silent recording"
 LONG = "a recording longer than audio.max_seconds"
 NO_TEXT = "without a transcript"
 BAD_TIMES = "times that are not [symbol, start, end]"
+BAD_STRETCH = "a stretch that is not within its recording"
 # What columns are called, in capitals or not; the first that a file has is taken.
 CALLED: dict[str, tuple[str, ...]] = {
     "audio": ("audio", "path", "file", "wav", "file_name", "filename", "audio_path", "audio_filepath", "wav_path",
@@ -58,7 +59,11 @@ CALLED: dict[str, tuple[str, ...]] = {
     "text": ("text", "sentence", "transcript", "transcription", "words", "target"),
     "speaker": ("speaker", "speaker_id", "client_id", "spk", "spk_id"),
     "times": ("times",),
+    "start": ("start", "start_time", "offset"),
+    "end": ("end", "end_time"),
+    "duration": ("duration",),
 }  # fmt: skip
+ROLES = tuple(CALLED)  # what the values of a record in memory are, in this order
 UTTERANCES = ("utt", "utt_id", "utterance", "utterance_id", "id", "key")  # the names of recordings in an archive
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -89,14 +94,18 @@ class Spoken:
 class SpeechColumns(ColumnNames):
     """Which columns (tables) or keys (JSONL) hold the path of a recording, its transcript, its speaker and the times of its
     symbols. One that is not given is found by its usual name (``audio``, ``path``, ``file``, ``wav``; ``text``, ``sentence``,
-    ``transcript``; ``speaker``, ``client_id``; ``times``). ``split``: of a file that is read as train, valid or test, only the
-    rows in which this column says so are read.
+    ``transcript``; ``speaker``, ``client_id``; ``times``). ``start`` with ``end`` or ``duration``, in seconds: only this
+    stretch of the recording is read. ``split``: of a file that is read as train, valid or test, only the rows in which this
+    column says so are read.
     """
 
     audio: str | int | None = None
     text: str | int | None = None
     speaker: str | int | None = None
     times: str | int | None = None
+    start: str | int | None = None
+    end: str | int | None = None
+    duration: str | int | None = None
     split: str | int | None = None
 
     def found(self, names: Iterable[Any]) -> dict[str, Name]:
@@ -108,6 +117,10 @@ class SpeechColumns(ColumnNames):
             usual = next((there[name] for name in called if name in there and there[name] not in taken), None)
             if role not in roles and usual is not None:
                 roles[role] = usual
+        # A column "end" or "duration" alone describes a recording and does not cut it.
+        bounds = [role for role in ("start", "end", "duration") if role in roles]
+        if bounds[:1] != ["start"] or len(bounds) == 1:
+            roles = {role: name for role, name in roles.items() if role not in bounds or role in self.roles}
         return roles
 
 
@@ -157,6 +170,7 @@ class Entry:
     times: Any
     fields: Fields
     name: str = ""
+    bounds: tuple[Any, Any, Any] = (None, None, None)  # start, end and duration of the stretch that is meant
 
 
 class Finder:
@@ -193,6 +207,11 @@ class Finder:
             return fields.fault(MISSING, self.where, self.column, "a recording", "nothing")
         try:
             source = self._source(audio, name)
+            if isinstance(source, Recording):
+                stretch = stretch_in(entry, self.where)
+                if isinstance(stretch, Fault):
+                    return stretch
+                source = source if stretch is None else source.part(*stretch)
             seconds = self._seconds(source)
             if isinstance(source, Recording):
                 check_samples(source.samples[1], source.header, name)
@@ -264,6 +283,27 @@ def times_in(entry: Entry, where: str | Path) -> Times | Fault | None:
     if not all(0 <= start <= end < math.inf for _, start, end in times):
         return entry.fields.fault(BAD_TIMES, where, "times", f"{expected}, each end after its start", short(given))
     return times
+
+
+def stretch_in(entry: Entry, where: str | Path) -> tuple[float, float | None] | Fault | None:
+    """From which second to which the recording of an entry is meant; None: all of it."""
+    seconds: list[float | None] = []
+    for role, given in zip(("start", "end", "duration"), entry.bounds, strict=True):
+        empty = given is None or given == "" or given != given  # NaN: an empty cell of a DataFrame
+        try:
+            seconds.append(None if empty else float(given))
+        except (TypeError, ValueError):
+            return entry.fields.fault(BAD_STRETCH, where, role, "seconds, or nothing", short(given))
+    start, end, duration = seconds
+    if start is None and end is None:
+        return None
+    start = start or 0.0
+    if end is None and duration is not None:
+        end = start + duration
+    if not (0 <= start < math.inf and (end is None or start < end < math.inf)):
+        found = f"{start:g} to {'its end' if end is None else f'{end:g}'}"
+        return entry.fields.fault(BAD_STRETCH, where, "start", "seconds, and an end after its start", found)
+    return start, end
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
@@ -387,8 +427,8 @@ def _table(path: str | Path, data: SpeechData, split: str | None, finder: Finder
             path, expected=expected, found=f"the columns {shown_names(names)}", hint="data.columns names them"
         )
     finder.column = roles.get("audio", "audio")
-    order = [role for role in ("audio", "text", "speaker", "times", "split") if role in roles]
-    optional = [roles[role] for role in ("speaker", "times") if role in roles]
+    order = [role for role in (*ROLES, "split") if role in roles]
+    optional = [roles[role] for role in ROLES[2:] if role in roles]
     wanted = [roles[role] for role in order]
     count = 0
     for item in scan_fields(path, wanted, format=named, encoding=data.encoding, optional=optional):
@@ -400,10 +440,16 @@ def _table(path: str | Path, data: SpeechData, split: str | None, finder: Finder
         if "split" in roles and split is not None and str(value["split"]).strip().casefold() not in SPLIT_NAMES[split]:
             continue
         audio, name = (number, str(value.get("audio", ""))) if rows else (value["audio"], "")
-        yield Entry(audio, value["text"], value.get("speaker"), value.get("times"), item, name)
+        yield _entry(value | {"audio": audio}, item, name)
     if rows and archive is not None and count != len(archive):
         expected = f"{len(archive):,} rows, one for each recording of {archive.path}"
         raise InputError(path, expected=expected, found=f"{count:,}")
+
+
+def _entry(value: Mapping[str, Any], fields: Fields, name: str = "") -> Entry:
+    """What a row says, by its roles."""
+    audio, text, speaker, times, *bounds = (value.get(role) for role in ROLES)
+    return Entry(audio, text, speaker, times, fields, name, tuple(bounds))  # type: ignore[arg-type]
 
 
 def column_names(path: str | Path, format: str | None, encoding: Encoding = "utf-8") -> list[Name]:
@@ -549,7 +595,7 @@ def speech_of(given: Any, data: SpeechData, dropped: FaultCounts | None = None) 
 
     def wanted(names: Iterable[Any]) -> Sequence[Name]:
         roles = columns.found(names)
-        order[:] = [role for role in ("audio", "text", "speaker", "times") if role in roles]
+        order[:] = [role for role in ROLES if role in roles]
         if {"audio", "text"} - set(order):
             found = f"the columns {shown_names(names)}"
             raise InputError(WHERE, expected="columns of recordings and transcripts", found=found)
@@ -557,7 +603,7 @@ def speech_of(given: Any, data: SpeechData, dropped: FaultCounts | None = None) 
 
     def arrange(fields: Fields) -> Fields:
         value = dict(zip(order, fields.values, strict=True))
-        return replace(fields, values=tuple(value.get(role) for role in ("audio", "text", "speaker", "times")))
+        return replace(fields, values=tuple(value.get(role) for role in ROLES))
 
     fields = fields_in(
         given,
@@ -573,22 +619,21 @@ def speech_of(given: Any, data: SpeechData, dropped: FaultCounts | None = None) 
             if isinstance(found, Fault):
                 yield found
             else:
-                audio, text, speaker, times = found.values
-                yield finder.record(Entry(audio, text, speaker, times, found))
+                yield finder.record(_entry(dict(zip(ROLES, found.values, strict=True)), found))
 
     return records_in(entries(), dropped, expected="recordings with transcripts")
 
 
 def _of_mapping(item: Mapping[str, Any], columns: SpeechColumns) -> tuple[Any, ...]:
     roles = columns.found(item)
-    return tuple(item.get(roles.get(role)) if role in roles else None for role in ("audio", "text", "speaker", "times"))  # type: ignore[arg-type]
+    return tuple(item.get(roles.get(role)) if role in roles else None for role in ROLES)  # type: ignore[arg-type]
 
 
 def _tuple_of(item: Any) -> tuple[Any, ...] | None:
     if isinstance(item, Spoken):
-        return item.source, item.target, item.speaker, item.times
-    if isinstance(item, tuple | list) and 2 <= len(item) <= 4:
-        return (*item, None, None)[:4]
+        item = item.source, item.target, item.speaker, item.times
+    if isinstance(item, tuple | list) and (2 <= len(item) <= 4 or len(item) == len(ROLES)):
+        return (*item, *[None] * len(ROLES))[: len(ROLES)]
     return None
 
 

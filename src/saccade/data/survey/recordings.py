@@ -21,6 +21,7 @@ from saccade.data.audio.config import AudioConfig
 from saccade.data.audio.given import GivenFrames
 from saccade.data.audio.recordings import Recording, Silent, is_recording, stretch_of
 from saccade.data.audio.records import (
+    ROLES,
     SpeechData,
     Spoken,
     column_names,
@@ -108,7 +109,7 @@ def heard_in(recording: Recording) -> Heard:
 class RecordingSurvey(Survey):
     kind, task, unit, faulty, near = "recordings", "transcribe", "recording", "faulty recording", False
     expected = "recording with a transcript"
-    roles = ("audio", "text", "speaker", "times", "split")
+    roles = (*ROLES, "split")
     formats = ("kaldi", "librispeech", "commonvoice")
     limited = "transcript"
     data: SpeechData
