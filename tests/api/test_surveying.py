@@ -1,10 +1,13 @@
 """A recipe for records in memory: what is guessed, that it trains, and what is refused."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 import saccade
 from saccade.errors import SaccadeError
+from tests.data.audio.recorded import write
 from tests.hostile_pictures import good_pictures
 
 TEXTS = [f"le café n° {number} était, dit-on,\n« {'bon' if number % 2 else 'nul'} »" for number in range(61)]
@@ -85,3 +88,14 @@ def test_names_of_pictures_in_a_table_start_at_the_working_folder(tmp_path, monk
     assert recipe["task"] == "classify_images" and not {"train", "images"} & set(recipe["data"])
     bundle = saccade.train(recipe, table, **{"train.epochs": 1, "train.device": "cpu"}, folder="run")
     assert bundle.predict([names[0]])[0].value in ("circle", "cross")
+
+
+def test_names_of_recordings_in_a_table_start_at_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [write(Path("wav") / f"{number}.wav", 3000 + 80 * number, seed=number).as_posix() for number in range(23)]
+    table = {"audio": names, "text": ["low", "high", "on"] * 7 + ["low", "on"]}
+    recipe = saccade.recipe_for(table)
+    assert recipe["task"] == "transcribe" and not {"train", "recordings"} & set(recipe["data"])
+    recipe["model"] |= {"hidden": 3, "layers": 1, "pooling": [2], "state": 5, "alignment": 4, "embedding": 3}
+    bundle = saccade.train(recipe, table, **{"train.updates": 1, "train.device": "cpu"}, folder="run")
+    assert isinstance(bundle.predict(names[0])[0].value, str)

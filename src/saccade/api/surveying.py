@@ -52,13 +52,13 @@ def _recommended(file: Path, columns: Mapping[str, Name]) -> dict[str, Any]:
         raise InputError("columns", expected=f"roles of one kind ({roles})", found=", ".join(columns))
     section = data_class(kind.task)
     plain = {"train": str(file)} | ({"columns": kind.columns(columns)} if columns else {})
-    if "images" in {field.name for field in fields(section)}:
-        plain["images"] = str(Path.cwd())  # where names of files in memory start
+    folders = {"images", "recordings"} & {field.name for field in fields(section)}
+    plain |= {name: str(Path.cwd()) for name in folders}  # where names of files in memory start
     survey = kind(build(section, locate(plain, "columns"), "data"), named=bool(columns)).read()
     if survey.problems:
         raise SaccadeError(f"{WHERE}: the data would not train: {'; '.join(survey.problems)}")
     recipe = survey.recipe() | {"about": f"{survey.kind.capitalize()} given in memory."}
-    for name in ("train", "images"):
+    for name in ("train", *folders):
         recipe["data"].pop(name, None)
     return recipe
 
